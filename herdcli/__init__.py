@@ -34,7 +34,7 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *LEARNING, *COMPUTING, *OWN])
 
 
-class _Called(ModuleType):
+class _CallablePackage(ModuleType):
     """A package that has the name of a command (`herdcli.em`) and runs that command's function when it is called."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
@@ -45,11 +45,11 @@ class _Called(ModuleType):
         return __getattr__(self.__name__.rpartition(".")[2]).__signature__
 
 
-class _Package(ModuleType):
+class _RootPackage(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and name in ("data", "em", "ica"):
-            value.__class__ = _Called
+            value.__class__ = _CallablePackage
         super().__setattr__(name, value)
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _RootPackage

@@ -3,7 +3,7 @@
 An algorithm is a frozen dataclass with the methods below.  Its fields are everything that its numbers depend on (rows, settings, seed),
 and how it is run (`map`).  Its state is a dataclass that holds all that its future depends on.  The type of the state is known
 without a start, so that a resumed run reads its checkpoint and never repeats `init`.  An algorithm whose start is expensive derives
-from `HasStateShapes` and has the method `like` as well.
+from `HasStateShapes` and has the method `state_template` as well.
 An algorithm declares further abilities by its base classes, never by the names of its attributes.  Commands run every algorithm by
 the same call.  This call checks the memory, saves and resumes, responds to signals, tries the first steps for a dry run, and shows
 the progress.
@@ -43,7 +43,7 @@ class RunProgress:
         return self.share if self.share is not None else self.step / self.bound if self.bound else 0.0
 
 
-Watch = Callable[[RunProgress], None]  # called with the progress of a run after each of its steps
+ProgressCallback = Callable[[RunProgress], None]  # called with the progress of a run after each of its steps
 
 
 class FixedLengthAlgorithm(ABC, Generic[S]):
@@ -99,7 +99,7 @@ class HasStateShapes(ABC, Generic[T]):
     """
 
     @abstractmethod
-    def like(self) -> T:
+    def state_template(self) -> T:
         """Return a state with the types and shapes of the first one; its numbers are arbitrary."""
 
 
@@ -112,11 +112,12 @@ class EstimatesSteps(ABC, Generic[U]):
 
 
 def state_shapes(algorithm: Algorithm[S, R]) -> S:
-    """Return a state whose types and shapes a checkpoint must have; the work of a start is avoided if the algorithm has `like`."""
-    return algorithm.like() if isinstance(algorithm, HasStateShapes) else algorithm.init()
+    """Return a state whose types and shapes a checkpoint must have; the work of a start is avoided if the algorithm has
+    `state_template`."""
+    return algorithm.state_template() if isinstance(algorithm, HasStateShapes) else algorithm.init()
 
 
-def run_algorithm(algorithm: Algorithm[S, R], state: S | None = None, *, watch: Watch | None = None) -> R:
+def run_algorithm(algorithm: Algorithm[S, R], state: S | None = None, *, watch: ProgressCallback | None = None) -> R:
     """Run an algorithm outside of a command, from its start or from a given state, and return its result."""
     begun = algorithm.init() if state is None else state
     told = None if watch is None else lambda now: watch(algorithm.progress(now))

@@ -37,12 +37,12 @@ class TextDialect:
     encoding: str | None = None
 
     @property
-    def point(self) -> str | None:
+    def decimal_separator(self) -> str | None:
         """The decimal separator, if it is declared or follows from the separator of thousands."""
         return self.decimal or {",": ".", ".": ","}.get(self.thousands or "")
 
     @property
-    def numeric(self) -> bool:
+    def declares_numbers(self) -> bool:
         """Return whether anything is declared about numbers."""
         return bool(self.thousands or self.decimal or self.percent or self.currency)
 
@@ -51,15 +51,15 @@ class TextDialect:
         return {name: value for name in RECORDED if (value := getattr(self, name))}
 
 
-def dialect_from_options(given: Mapping[str, Any]) -> TextDialect:
+def dialect_from_options(options: Mapping[str, Any]) -> TextDialect:
     """Return the dialect of options by name; None stands for an option that was not typed.
 
     Raises BadUsage for two equal separators and for an unknown encoding.
     """
-    if given["thousands"] is not None and given["thousands"] == given["decimal"]:
+    if options["thousands"] is not None and options["thousands"] == options["decimal"]:
         raise BadUsage("--thousands and --decimal name the same mark", hint="a number such as 1.234,5 has --thousands . --decimal ,")
-    known = None if given["encoding"] is None else check_encoding(given["encoding"], where="--encoding")
-    return TextDialect(given["thousands"], given["decimal"], bool(given["percent"]), bool(given["currency"]), known)
+    known = None if options["encoding"] is None else python_encoding_name(options["encoding"], where="--encoding")
+    return TextDialect(options["thousands"], options["decimal"], bool(options["percent"]), bool(options["currency"]), known)
 
 
 def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> TextDialect:
@@ -70,11 +70,11 @@ def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> Tex
         if name in allowed and value not in allowed[name]:
             raise DataError(f"its history declares {name} {value!r}", where=where)
     if "encoding" in found:
-        found["encoding"] = check_encoding(str(found["encoding"]), where=where)
+        found["encoding"] = python_encoding_name(str(found["encoding"]), where=where)
     return TextDialect(**found)  # type: ignore[arg-type]
 
 
-def check_encoding(name: str, *, where: str) -> str:
+def python_encoding_name(name: str, *, where: str) -> str:
     """Return Python's name of a text encoding.  Raises DataError for an unknown encoding, and for a codec that is no text encoding."""
     try:
         found = codecs.lookup(name)

@@ -76,7 +76,7 @@ class DataError(HerdError):
     exit_code = 65
 
 
-class NoRoom(DataError):
+class MemoryLimitExceeded(DataError):
     """More memory is needed than is allowed; an alternative method may need less."""
 
 
@@ -124,8 +124,8 @@ class Interrupted(HerdError):
         self.exit_code = 128 + signal_number
         self._steps = step or 0
 
-    def can_resume(self, *, begun: bool = True) -> None:
+    def mark_resumable(self, *, has_checkpoint: bool = True) -> None:
         """Record that a checkpoint exists, or that the signal came before one was saved."""
         self.exit_code = 75
         lost = "no checkpoint was saved yet: run it again" if self._steps else "no step was done yet: run it again"
-        self.hint = "the checkpoint is saved: continue with --resume" if begun else lost
+        self.hint = "the checkpoint is saved: continue with --resume" if has_checkpoint else lost

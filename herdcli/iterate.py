@@ -54,7 +54,7 @@ def handle_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def allow_interrupts() -> Iterator[None]:
     """Let signals end the body, in the main thread of a process that herd owns."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -77,7 +77,7 @@ class _Loop:
 
 
 @contextmanager
-def _deferred_signals(loop: _Loop) -> Iterator[None]:
+def _defer_signals(loop: _Loop) -> Iterator[None]:
     """Let signals end the loop: between steps, or in a long step.
 
     Without checkpoints a signal ends the running step at once.  With them it waits `STEP_SECONDS` for the end of the step, so that its
@@ -140,7 +140,7 @@ class _Saving(Generic[S]):
             self.save(state)
 
 
-def _never(state: HasStep) -> bool:
+def _never_done(state: HasStep) -> bool:
     return False
 
 
@@ -163,8 +163,8 @@ def run_steps(
     """
     saving = _Saving(checkpoint, every) if checkpoint else None
     loop = _Loop(saves=saving is not None)
-    ended = until or _never
-    with _deferred_signals(loop):
+    ended = until or _never_done
+    with _defer_signals(loop):
         while (steps is None or state.step < steps) and not ended(state):
             began, done = time.monotonic(), state.step
             try:

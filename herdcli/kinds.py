@@ -75,7 +75,7 @@ class Kind:
         """The version that this program writes."""
         return len(self.versions)
 
-    def type_of(self, version: int, *, where: str | None = None) -> type[Any]:
+    def dataclass_of_version(self, version: int, *, where: str | None = None) -> type[Any]:
         """Return the dataclass of one version.  Raises DataError for a version newer than this program."""
         if not 1 <= version <= self.version:
             hint = "update with: pip install --upgrade herdcli"
@@ -122,7 +122,7 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
             exact=True,
             announce="herdcli.cli.eval.harmoniums.announce_annealing",
-            comparison="herdcli.evaluation.figures.rbm.independence_message",
+            comparison="herdcli.evaluation.figures.rbm.worse_than_independent_message",
             imports="herdcli.cli.convert.model_weights.import_rbm",
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_rbm", "onnx": f"{EXCHANGE}.onnx_models.write_layers"},
             metrics="herdcli.evaluation.figures.rbm.metrics",
@@ -218,7 +218,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="classifier",
-            summary="herdcli.evaluation.summaries.supervised.learned_online_tables",
+            summary="herdcli.evaluation.summaries.supervised.classifier_tables",
             versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
             imports="herdcli.cli.convert.model_weights.import_classifier",
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_classifier", "vw": f"{EXCHANGE}.vowpal_models.write_model"},
@@ -241,7 +241,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="predictor",
-            summary="herdcli.evaluation.summaries.supervised.learned_online_tables",
+            summary="herdcli.evaluation.summaries.supervised.classifier_tables",
             versions=("herdcli.online.numbers.Predictor",),
             metrics="herdcli.evaluation.figures.predictor.metrics",
             baseline="rmse_mean",
@@ -387,7 +387,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="hmm",
             summary="herdcli.evaluation.summaries.latent.chain_tables",
-            versions=("herdcli.em.hmm_artifacts.MarkovChain",),
+            versions=("herdcli.em.hmm_artifacts.HiddenMarkovModel",),
             metrics="herdcli.evaluation.figures.hmm.metrics",
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "worse than persistence", "variance at floor"),
@@ -429,7 +429,7 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.figures.regression.metrics",
             baseline="independent",
             verdicts=(*OF_REGRESSIONS, "separated", "not converged"),
-            findings="herdcli.evaluation.verdicts.of_regression",
+            findings="herdcli.evaluation.verdicts.regression_findings",
             advice={
                 "overfits": "a penalty (--l2 0.01), fewer columns, or more rows",
                 "worse than nearest centroid": "a penalty (--l2 0.01), fewer columns, or more rows",
@@ -449,7 +449,7 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.figures.perceptron.metrics",
             baseline="independent",
             verdicts=(*OF_REGRESSIONS, "not converged"),
-            findings="herdcli.evaluation.verdicts.of_regression",
+            findings="herdcli.evaluation.verdicts.regression_findings",
             advice={
                 "overfits": "a penalty (--l2 0.01), fewer hidden units, or more rows",
                 "worse than nearest centroid": "a penalty (--l2 0.01), fewer hidden units, or more rows",
@@ -473,77 +473,77 @@ KINDS: dict[str, Kind] = {
             name="rbm-shard",
             versions=("herdcli.rbm.class_models.RBMShard",),
             plain=SHARD,
-            finish="herdcli.cli.fit_rbm.model_runs.finish",
+            finish="herdcli.cli.fit_rbm.model_runs.save_all_units",
             request="herdcli.cli.fit_rbm.request.Request",
         ),
         Kind(
             name="herding-shard",
             versions=("herdcli.herding.class_runs.HerdingShard",),
             plain=SHARD,
-            finish="herdcli.cli.herd.runs.finish",
+            finish="herdcli.cli.herd.runs.save_all_units",
             request="herdcli.cli.herd.request.Request",
         ),
         Kind(
             name="samples-shard",
             versions=("herdcli.quadrature.result_assembly.SamplesShard",),
             plain=SHARD,
-            finish="herdcli.cli.kernel_herd.groups.finish",
+            finish="herdcli.cli.kernel_herd.groups.save_all_units",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="blocks-shard",
             versions=("herdcli.quadrature.rules.merge_tree.BlocksShard",),
             plain=SHARD,
-            finish="herdcli.cli.kernel_herd.block_tree.finish",
+            finish="herdcli.cli.kernel_herd.block_tree.save_all_units",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="sketch-shard",
             versions=("herdcli.quadrature.embeddings.block_sketches.SketchShard",),
             plain=SHARD,
-            finish="herdcli.cli.kernel_herd.block_sketches.finish",
+            finish="herdcli.cli.kernel_herd.block_sketches.save_all_units",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="classifier-shard",
             versions=("herdcli.online.learners.partitioned_learning.ClassifierShard",),
             plain=SHARD,
-            finish="herdcli.cli.nherd_train.partitioned_rows.finish",
+            finish="herdcli.cli.nherd_train.partitioned_rows.save_all_units",
             request="herdcli.cli.nherd_train.request.Request",
         ),
         Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             plain=SHARD,
-            finish="herdcli.cli.ups_infer.runs.finish",
+            finish="herdcli.cli.ups_infer.runs.save_all_units",
             request="herdcli.cli.ups_infer.request.Request",
         ),
         Kind(
             name="network-shard",
             versions=("herdcli.markov.model.row_counts.CountsShard",),
             plain=SHARD,
-            finish="herdcli.cli.fit_mrf.counted_rows.finish",
+            finish="herdcli.cli.fit_mrf.counted_rows.save_all_units",
             request="herdcli.cli.fit_mrf.request.Request",
         ),
         Kind(
             name="regression-shard",
             versions=("herdcli.regression.block_sums.RegressionShard",),
             plain=SHARD,
-            finish="herdcli.cli.regress.one_pass.finish",
+            finish="herdcli.cli.regress.one_pass.save_all_units",
             request="herdcli.cli.regress.request.Request",
         ),
         Kind(
             name="ica-shard",
             versions=("herdcli.ica.block_moments.ICAShard",),
             plain=SHARD,
-            finish="herdcli.cli.ica.one_pass.finish",
+            finish="herdcli.cli.ica.one_pass.save_all_units",
             request="herdcli.cli.ica.request.Request",
         ),
         Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.evidence_batch.EvidenceRowsShard",),
             plain=SHARD,
-            finish="herdcli.cli.ups_infer.evidence_rows.finish",
+            finish="herdcli.cli.ups_infer.evidence_rows.save_all_units",
             request="herdcli.cli.ups_infer.request.Request",
         ),
     )
@@ -552,9 +552,9 @@ CHECKPOINT = "checkpoint"
 VERDICT = "herdcli.evaluation.verdicts.verdict_text"  # (kind, row of metrics, value) -> `ok`, or the problem in a few words
 
 
-def kinds_with(what: str) -> list[str]:
+def kinds_with(field: str) -> list[str]:
     """Return the kinds whose entry has `metrics`, `plots`, `apply`, `sample`, `imports`, `harmonium` or another of its fields."""
-    return [kind.name for kind in KINDS.values() if getattr(kind, what)]
+    return [kind.name for kind in KINDS.values() if getattr(kind, field)]
 
 
 def kinds_exporting(form: str) -> list[str]:

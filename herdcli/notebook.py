@@ -10,7 +10,7 @@ from typing import Any
 from herdcli.errors import HerdError, escape_text
 from herdcli.kinds import kind_of
 from herdcli.records import short_repr
-from herdcli.schema import spec_of
+from herdcli.schema import array_spec_of_field
 
 MOST_TEXT = 120  # the longest value, in characters
 
@@ -51,7 +51,7 @@ def _verdict_rows(name: str, value: Any) -> Iterator[tuple[str, str, str]]:
 def _field_rows(value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield (name, value, meaning) of each field that is not empty; a nested dataclass gets one line."""
     for declared in fields(value):
-        item, spec = getattr(value, declared.name), spec_of(declared)
+        item, spec = getattr(value, declared.name), array_spec_of_field(declared)
         if item is None or (isinstance(item, list) and not item):
             continue
         yield declared.name, _describe_value(item), spec.doc if spec else ""

@@ -16,7 +16,7 @@ from herdcli.errors import IncompletePart
 Part = TypeVar("Part")
 
 
-class Line(Protocol):
+class HasClassPath(Protocol):
     """A line of a table."""
 
     @property
@@ -25,17 +25,17 @@ class Line(Protocol):
         ...
 
 
-class Parts(Mapping[str, Part]):
+class LazyParts(Mapping[str, Part]):
     """The parts of a table by name; each is imported and instantiated when it is first used.  All are instances of one class, `base`."""
 
-    def __init__(self, table: Mapping[str, Line], base: Any) -> None:
+    def __init__(self, table: Mapping[str, HasClassPath], base: Any) -> None:
         self._table, self._base = table, base
-        self._made: dict[str, tuple[Line, Part]] = {}
+        self._made: dict[str, tuple[HasClassPath, Part]] = {}
 
     def __getitem__(self, name: str) -> Part:
         entry = self._table[name]
         if self._made.get(name, (None,))[0] is not entry:
-            self._made[name] = entry, resolve(entry.path, self._base)
+            self._made[name] = entry, instantiate_class(entry.path, self._base)
         return self._made[name][1]
 
     def __contains__(self, name: object) -> bool:
@@ -54,59 +54,59 @@ def import_named(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def resolve(path: str, base: type[Any], *values: Any) -> Any:
+def instantiate_class(path: str, base: type[Any], *values: Any) -> Any:
     """Return an instance of the class at a dotted path, made from `values`.
 
     Raises IncompletePart unless the instance has all that `base` requires.
     """
-    found = whole(path, base)(*values)
+    found = import_complete_class(path, base)(*values)
     require_attributes(found, base)
     return found
 
 
-def whole(path: str, base: type[Any]) -> Any:
+def import_complete_class(path: str, base: type[Any]) -> Any:
     """Return the class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
     part = import_named(path)
     if not issubclass(part, base):
         raise IncompletePart(f"{path} is not a {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
-    require_complete(part)
+    require_all_methods(part)
     return part
 
 
-def having_methods(path: str, protocol: type) -> Any:
+def import_class_with_methods(path: str, protocol: type) -> Any:
     """Return the class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
     part = import_named(path)
-    lacking = sorted(name for name in methods(protocol) if not callable(getattr(part, name, None)))
+    lacking = sorted(name for name in required_methods(protocol) if not callable(getattr(part, name, None)))
     if lacking:
         raise IncompletePart(f"{path} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
     return part
 
 
-def methods(protocol: type) -> set[str]:
+def required_methods(protocol: type) -> set[str]:
     """Return the names of the methods that a protocol requires; its properties may be attributes that an object sets itself."""
     found = {name: value for each in reversed(protocol.__mro__) for name, value in vars(each).items()}
     return {name for name, value in found.items() if isinstance(value, FunctionType) and not name.startswith("_")}
 
 
-def require_complete(part: type) -> None:
+def require_all_methods(part: type) -> None:
     """Raise IncompletePart for a class that lacks a method of its base."""
     lacking = sorted(getattr(part, "__abstractmethods__", ()))
     if lacking:
-        raise IncompletePart(f"{_name(part)} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
+        raise IncompletePart(f"{_class_name(part)} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")
 
 
-def require_attributes(found: object, base: type) -> None:
+def require_attributes(instance: object, base: type) -> None:
     """Raise IncompletePart for an object that lacks an attribute which `base` declares without a value."""
-    lacking = [name for name in declared_attributes(base) if not hasattr(found, name)]
+    lacking = [name for name in required_attributes(base) if not hasattr(instance, name)]
     if lacking:
-        part = type(found)
-        raise IncompletePart(f"{_name(part)} lacks {', '.join(lacking)}", hint=f"give {lacking[0]} a value in {part.__module__}")
+        part = type(instance)
+        raise IncompletePart(f"{_class_name(part)} lacks {', '.join(lacking)}", hint=f"give {lacking[0]} a value in {part.__module__}")
 
 
-def declared_attributes(base: type) -> list[str]:
+def required_attributes(base: type) -> list[str]:
     """Return the attributes that a base class annotates without a value."""
     return [name for each in base.__mro__ for name in vars(each).get("__annotations__", ()) if not hasattr(base, name)]
 
 
-def _name(part: type) -> str:
+def _class_name(part: type) -> str:
     return f"{part.__module__}.{part.__qualname__}"

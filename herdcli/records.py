@@ -19,7 +19,12 @@ else:
         """Decorate a class as a dataclass whose instances are compared, hashed (if frozen) and printed by their values."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, kw_only=kw_only)
-        shared = {"__eq__": _equal, "__hash__": _hash if frozen else None, "__repr__": _text, "_repr_html_": _html}
+        shared = {
+            "__eq__": _records_equal,
+            "__hash__": _record_hash if frozen else None,
+            "__repr__": _record_repr,
+            "_repr_html_": _record_html,
+        }
         missing = shared.keys() - vars(cls).keys()
         made = dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=False, repr=False)
         for name in missing:
@@ -27,12 +32,12 @@ else:
         return made
 
 
-def _values(record: object) -> tuple[object, ...]:
+def _field_values(record: object) -> tuple[object, ...]:
     return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.compare)  # type: ignore[arg-type]
 
 
-def _equal(self: object, other: object) -> bool:
-    return all(map(_values_equal, _values(self), _values(other))) if other.__class__ is self.__class__ else NotImplemented
+def _records_equal(self: object, other: object) -> bool:
+    return all(map(_values_equal, _field_values(self), _field_values(other))) if other.__class__ is self.__class__ else NotImplemented
 
 
 def _values_equal(ours: Any, theirs: Any) -> bool:
@@ -46,11 +51,11 @@ def _values_equal(ours: Any, theirs: Any) -> bool:
     return not (unlike.nnz if hasattr(unlike, "nnz") else unlike.any())
 
 
-def _hash(self: object) -> int:
-    return hash(_values(self))
+def _record_hash(self: object) -> int:
+    return hash(_field_values(self))
 
 
-def _text(self: object) -> str:
+def _record_repr(self: object) -> str:
     told = (f"{field.name}={short_repr(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
     return f"{type(self).__qualname__}({', '.join(told)})"
 
@@ -64,7 +69,7 @@ def set_notebook_view(view: Callable[[Any], str]) -> None:
     _notebook_view = view
 
 
-def _html(self: object) -> str | None:
+def _record_html(self: object) -> str | None:
     """Return the HTML that a notebook shows, or None if no view is set: the notebook then shows the text."""
     return None if _notebook_view is None else _notebook_view(self)
 

@@ -38,13 +38,13 @@ def write_only_within(folder: str) -> bool:
         return False
     try:
         to_null = writing & (WRITE_FILE | TRUNCATE)
-        allowed = _allow(libc, ruleset, folder, writing) and _allow(libc, ruleset, os.devnull, to_null)
+        allowed = _allow_access(libc, ruleset, folder, writing) and _allow_access(libc, ruleset, os.devnull, to_null)
         return allowed and libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(RESTRICT, ruleset, 0) == 0
     finally:
         os.close(ruleset)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> bool:
+def _allow_access(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> bool:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         return bool(libc.syscall(RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0) == 0)

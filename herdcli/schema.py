@@ -74,13 +74,13 @@ def array(
 
 def convert_to_declared(declared: Field[Any], item: Any) -> Any:
     """Convert a value read from a file to the type that the program uses for the field."""
-    spec = spec_of(declared)
+    spec = array_spec_of_field(declared)
     if spec is None or not spec.dtype or not isinstance(item, np.ndarray) or item.dtype.kind not in spec.kinds:
         return item
     return item.astype(spec.dtype, copy=False)
 
 
-def spec_of(declared: Field[Any]) -> ArraySpec | None:
+def array_spec_of_field(declared: Field[Any]) -> ArraySpec | None:
     """Return the array declaration of a dataclass field, or None for other fields."""
     return declared.metadata.get("array")
 
@@ -93,7 +93,7 @@ def join_records(parts: Sequence[T], *dims: str) -> T:
     first: Any = parts[0]
     found: dict[str, Any] = {}
     for declared in fields(first):
-        items, spec = [getattr(part, declared.name) for part in parts], spec_of(declared)
+        items, spec = [getattr(part, declared.name) for part in parts], array_spec_of_field(declared)
         axis = next((axis for axis, dim in enumerate(spec.dims) if dim in dims), None) if spec else None
         if axis is not None:
             found[declared.name] = None if any(item is None for item in items) else np.concatenate(items, axis=axis)
@@ -112,7 +112,7 @@ def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> Non
     lengths: dict[str, tuple[int, str]] = {}
     for declared in fields(value):
         item = getattr(value, declared.name)
-        spec = spec_of(declared)
+        spec = array_spec_of_field(declared)
         if item is None:
             if spec and declared.default is not None:
                 raise DataError(f"dataset '{declared.name}' is missing", where=where)
@@ -163,16 +163,16 @@ def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> N
         raise DataError(f"{name} has {low if spec.low is not None and not low >= spec.low else high}, allowed is {allowed}", where=where)
 
 
-def require_index(name: str, values: Array | None, count: int, of: str, *, low: int = 0) -> None:
-    """Raise DataError unless all integers are in `low` … count − 1, the range of indices of `of`."""
+def require_valid_indices(name: str, values: Array | None, count: int, indexed_name: str, *, low: int = 0) -> None:
+    """Raise DataError unless all integers are in `low` … count − 1, the range of indices of `indexed_name`."""
     if values is not None and values.size and not low <= values.min() <= values.max() < count:
-        raise DataError(f"{name} must hold {low} … {count - 1}, {of}")
+        raise DataError(f"{name} must hold {low} … {count - 1}, {indexed_name}")
 
 
-def require_image_shape(shape: Array | None, count: int, name: str = "image_shape", of: str = "columns") -> None:
+def require_image_shape(shape: Array | None, count: int, name: str = "image_shape", pixel_noun: str = "columns") -> None:
     """Raise DataError unless an image (or lattice) of this height and width has `count` pixels (or sites)."""
     if shape is not None and int(shape[0]) * int(shape[1]) != count:
-        raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {of}")
+        raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {pixel_noun}")
 
 
 def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
@@ -182,7 +182,7 @@ def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
         raise DataError(f"dataset '{name}' does not divide '{what}' into consecutive parts")
 
 
-def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_present: Collection[str] = ()) -> None:
+def require_equal_lengths(parts: Sequence[Any], dims: Collection[str] = (), fields_present: Collection[str] = ()) -> None:
     """Raise DataError unless all parts have equal lengths along some dimensions, and each of some fields is in all parts or in none.
 
     dims  dimension names that the arrays of the parts declare.  fields_present  names of fields that may be None.
@@ -190,7 +190,7 @@ def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_prese
     first: dict[str, object] = {}
     for part in parts:
         for declared in fields(part):
-            item, spec = getattr(part, declared.name), spec_of(declared)
+            item, spec = getattr(part, declared.name), array_spec_of_field(declared)
             found: dict[str, object] = {}
             if spec is not None and item is not None:
                 found = {f"along {dim}": length for dim, length in zip(spec.dims, item.shape, strict=True) if dim in dims}
@@ -201,7 +201,7 @@ def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_prese
                     raise DataError(f"has parts that differ {what}", hint="make the shards again")
 
 
-def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
+def check_same_shapes(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless the arrays, lists and dataclasses of `value` have the types and shapes of those of `model`.
 
     Empty arrays, first axes, and fields that the class lists in `grows` may be longer in `value` than in `model`.  The axes of a field
@@ -213,18 +213,18 @@ def check_like(value: Any, model: Any, *, where: str | None = None, path: str = 
         if ours is None or theirs is None or declared.name in getattr(model, "grows", ()):
             continue
         if isinstance(ours, np.ndarray):
-            _check_same(name, theirs, ours, where, free_axes.get(declared.name, ()))
+            _check_same_shape(name, theirs, ours, where, free_axes.get(declared.name, ()))
         elif is_dataclass(ours):
-            check_like(theirs, ours, where=where, path=name)
+            check_same_shapes(theirs, ours, where=where, path=name)
         elif isinstance(ours, (list, tuple)) and ours:
             if len(ours) != len(theirs):
                 raise DataError(f"{name} has {len(theirs)} parts, this run has {len(ours)}", where=where)
             for index, (part, other) in enumerate(zip(ours, theirs, strict=True)):
                 if is_dataclass(part):
-                    check_like(other, part, where=where, path=f"{name}/{index}")
+                    check_same_shapes(other, part, where=where, path=f"{name}/{index}")
 
 
-def _check_same(name: str, item: Array, model: Array, where: str | None, free: Collection[int]) -> None:
+def _check_same_shape(name: str, item: Array, model: Array, where: str | None, free: Collection[int]) -> None:
     fits = item.ndim == model.ndim and all(
         a == b or b == 0 or (axis == 0 and a > b) or axis in free for axis, (a, b) in enumerate(zip(item.shape, model.shape, strict=True))
     )
@@ -232,7 +232,7 @@ def _check_same(name: str, item: Array, model: Array, where: str | None, free: C
         raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)
 
 
-def find_truth(text: str, levels: Sequence[str]) -> int | None:
+def boolean_level_index(text: str, levels: Sequence[str]) -> int | None:
     """Return the index of a word, in any case, if the levels are true and false; return None for other words and levels."""
     folded = [level.casefold() for level in levels]
     return folded.index(text.casefold()) if sorted(folded) == ["false", "true"] and text.casefold() in folded else None

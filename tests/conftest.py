@@ -43,7 +43,7 @@ def pytest_report_header() -> str | list[str]:
     import herdcli
     from herdcli import fast
 
-    here = f"herdcli: {Path(herdcli.__file__).parent}, {fast.kernels()} kernels"
+    here = f"herdcli: {Path(herdcli.__file__).parent}, {fast.loops_in_use()} kernels"
     return [here, "left to the run on the compiled loops: " + " ".join(ONCE)] if _second_run() else here
 
 
@@ -56,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("HERD_TEST_INSTALLED") == "1" and Path(herdcli.__file__).resolve().is_relative_to(SOURCE):
         raise pytest.UsageError(f"herdcli comes from the source folder {SOURCE}, not from an installation")
     wanted = os.environ.get("HERD_KERNELS")
-    if wanted and fast.kernels() != wanted:
-        raise pytest.UsageError(f"HERD_KERNELS={wanted}, but the {fast.kernels()} kernels are in use")
+    if wanted and fast.loops_in_use() != wanted:
+        raise pytest.UsageError(f"HERD_KERNELS={wanted}, but the {fast.loops_in_use()} kernels are in use")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

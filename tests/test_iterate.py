@@ -102,7 +102,7 @@ def waiting_step(at: int, number: int, before: float = 0.0):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
 def test_a_signal_ends_a_long_step_at_once_if_there_is_no_checkpoint(number):
     began = time.monotonic()
-    with iterate.interruptible(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
+    with iterate.allow_interrupts(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
         iterate.run_steps(waiting_step(2, number), Counter(0), steps=5)
     assert caught.value.exit_code == 128 + number
     assert time.monotonic() - began < 5
@@ -113,7 +113,7 @@ def test_a_step_that_can_be_saved_is_waited_for_a_second_only(monkeypatch):
     """The alarm that ends the step is no signal of the user's: its handler and its timer are gone afterwards."""
     monkeypatch.setattr(iterate, "STEP_SECONDS", 0.2)
     saved, handler, began = [], signal.getsignal(signal.SIGALRM), time.monotonic()
-    with iterate.interruptible(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
+    with iterate.allow_interrupts(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
         iterate.run_steps(waiting_step(2, signal.SIGTERM), Counter(0), steps=5, checkpoint=saved.append)
     assert 0.2 <= time.monotonic() - began < 5
     assert (caught.value.exit_code, saved) == (143, [])
@@ -124,7 +124,7 @@ def test_the_state_before_a_long_step_is_saved(monkeypatch):
     monkeypatch.setattr(iterate, "STEP_SECONDS", 0.1)
     monkeypatch.setattr(iterate, "LONG_STEP", 0.02)
     saved = []
-    with iterate.interruptible(), pytest.raises(Interrupted):
+    with iterate.allow_interrupts(), pytest.raises(Interrupted):
         iterate.run_steps(waiting_step(2, signal.SIGTERM, before=0.03), Counter(0), steps=5, checkpoint=saved.append, every=100)
     assert saved == [Counter(1), Counter(2)]
 
@@ -148,7 +148,7 @@ def test_saving_after_long_steps_takes_a_twentieth_of_the_time_at_most(monkeypat
 def test_a_signal_before_the_first_checkpoint_says_so():
     first, later = Interrupted(15), Interrupted(15, step=3)
     for error in (first, later):
-        error.can_resume(begun=False)
+        error.mark_resumable(has_checkpoint=False)
     assert (first.hint, later.hint) == ("no step was done yet: run it again", "no checkpoint was saved yet: run it again")
     assert (first.exit_code, later.exit_code) == (75, 75)
 

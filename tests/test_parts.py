@@ -48,7 +48,7 @@ def without(part: type, base: type, name: str) -> type:
 def required(base: type) -> Iterator[str]:
     """Methods and attributes that each part has to bring."""
     yield from base.__abstractmethods__
-    yield from parts.declared_attributes(base)
+    yield from parts.required_attributes(base)
 
 
 @pytest.mark.parametrize("lacking", sorted(required(UnitFamily)))
@@ -79,7 +79,7 @@ def test_unit_families_have_the_names_of_their_lines(name: str) -> None:
 def test_a_selection_rule_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None ends as another one."""
     monkeypatch.setattr("herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", without(CholeskyRule, Rule, lacking))
-    entry = rule_table.Entry(path="herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", reads=frozenset())
+    entry = rule_table.RuleEntry(path="herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", reads=frozenset())
     monkeypatch.setitem(rule_table.TABLE, "incomplete", entry)
     load_rule.cache_clear()
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
@@ -100,24 +100,24 @@ def test_an_unknown_selection_rule_is_refused() -> None:
         load_rule("frank")
 
 
-@pytest.mark.parametrize("lacking", sorted(parts.methods(InferenceMethod)))
+@pytest.mark.parametrize("lacking", sorted(parts.required_methods(InferenceMethod)))
 def test_an_inference_algorithm_that_lacks_something_is_refused(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     part = type("Incomplete", (UPS,), {lacking: None})
     monkeypatch.setattr("herdcli.markov.bethe.ups.UPS", part)
     with pytest.raises(IncompletePart, match=rf"^herdcli\.markov\.bethe\.ups\.UPS lacks {lacking}$"):
-        algorithms.make_method(random_networks.generate("grid", rows=2, columns=2), InferenceSettings("ups"))
+        algorithms.make_inference_method(random_networks.generate_random_network("grid", rows=2, columns=2), InferenceSettings("ups"))
 
 
 def test_an_unknown_inference_algorithm_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"^unknown algorithm 'annealing'$"):
-        algorithms.make_method(random_networks.generate("grid", rows=2, columns=2), InferenceSettings("annealing"))
+        algorithms.make_inference_method(random_networks.generate_random_network("grid", rows=2, columns=2), InferenceSettings("annealing"))
 
 
 @pytest.mark.parametrize("name", inference.TABLE)
 def test_inference_algorithms_are_whole(name: str) -> None:
     entry = inference.TABLE[name]
     for path in filter(None, (entry.path, entry.general)):
-        parts.having_methods(path, InferenceMethod)
+        parts.import_class_with_methods(path, InferenceMethod)
     assert entry.reads <= set(inference.OPTIONS)
 
 
@@ -145,7 +145,7 @@ def test_an_expert_that_lacks_something_is_refused(lacking: str, monkeypatch: py
     base = LaplaceExpert.__base__
     assert base is not None
     monkeypatch.setattr("herdcli.ica.densities.laplace.LaplaceExpert", without(LaplaceExpert, base, lacking))
-    entry = expert_table.Entry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy")
+    entry = expert_table.ExpertEntry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy")
     monkeypatch.setitem(expert_table.TABLE, "laplace", entry)
     with pytest.raises(IncompletePart, match=rf"lacks {lacking}$"):
         EXPERTS["laplace"]
@@ -166,9 +166,9 @@ def test_learners_are_the_updates_of_the_loops() -> None:
 
 def test_a_learner_that_the_loops_do_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not learn as another one."""
-    monkeypatch.setitem(algorithm_table.TABLE, "winnow", algorithm_table.Entry(code=10, reads=frozenset({"C"})))
+    monkeypatch.setitem(algorithm_table.TABLE, "winnow", algorithm_table.AlgorithmEntry(code=10, reads=frozenset({"C"})))
     with pytest.raises(IncompletePart, match=r"^the loops have no update 10, for winnow$"):
-        reference_updates.loop_codes(Settings(algorithm="winnow"))
+        reference_updates.settings_as_codes(Settings(algorithm="winnow"))
 
 
 @pytest.mark.parametrize("name", algorithm_table.TABLE)

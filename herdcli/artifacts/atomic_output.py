@@ -61,18 +61,18 @@ def atomic_file(path: str, *, clobber: bool = True, binary: bool = True) -> Iter
     if path == "-":
         _check_stdout(binary)
     if path == "-" or _is_stream(target):
-        with _named_write_failures(shown), scratch_file() as temporary:
+        with _convert_write_errors(shown), scratch_file() as temporary:
             yield temporary
             _copy_to_stream(temporary, target)
         return
     _check_target(target, path, clobber)
     temporary, descriptor = _lock_temporary(target, path)
     try:
-        with _named_write_failures(shown):
+        with _convert_write_errors(shown):
             yield temporary
             _commit(temporary, descriptor, target, path, clobber)
     except BaseException:
-        if file_locks.is_current(temporary, descriptor):
+        if file_locks.is_lock_current(temporary, descriptor):
             temporary.unlink()
         raise
     finally:
@@ -128,7 +128,7 @@ def _check_stdout(binary: bool) -> None:
 def _resolve_links(path: str) -> str:
     """Return the path with symbolic links resolved, except the names of open descriptors."""
     seen: set[str] = set()
-    while os.path.islink(path) and not _names_descriptor(path):
+    while os.path.islink(path) and not _is_descriptor_path(path):
         if path in seen:
             raise CannotCreate("the symbolic link leads to itself", where=path)
         seen.add(path)
@@ -143,13 +143,13 @@ def descriptor_number(path: str) -> int | None:
     return int(match[1]) if match else _STANDARD.get(normal)
 
 
-def _names_descriptor(path: str) -> bool:
+def _is_descriptor_path(path: str) -> bool:
     return descriptor_number(path) is not None or bool(_ANOTHERS.fullmatch(os.path.normpath(path)))
 
 
 def _is_stream(target: str) -> bool:
     """Return whether the target is something that a rename would destroy: a device, a FIFO, an open descriptor."""
-    if _names_descriptor(target):
+    if _is_descriptor_path(target):
         return True
     try:
         mode = os.stat(target).st_mode
@@ -180,13 +180,13 @@ def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
     """Open `.NAME.herd-tmp` next to the target, lock it and empty it."""
     temporary = file_locks.lock_path(target, "herd-tmp")
     hint = "wait for it, or choose another name"
-    descriptor = file_locks.acquire(temporary, "another run is writing this file", where=path, hint=hint)
+    descriptor = file_locks.acquire_lock(temporary, "another run is writing this file", where=path, hint=hint)
     if not _is_own_file(descriptor):  # a link to another file: that file must not be written
         os.close(descriptor)
         descriptor, name = tempfile.mkstemp(prefix=f"{temporary.name[:200]}.", dir=temporary.parent)
         return Path(name), descriptor
     try:
-        with _named_write_failures(path):
+        with _convert_write_errors(path):
             os.ftruncate(descriptor, 0)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -204,7 +204,7 @@ def _is_own_file(descriptor: int) -> bool:
 def _commit(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
     """Sync the finished file, set its mode, rename it, and sync the folder.  The mode is that of the file which is replaced."""
     try:
-        os.fchmod(descriptor, _output_mode(target))
+        os.fchmod(descriptor, _output_permissions(target))
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):  # file systems without modes: FAT, CIFS
             raise
@@ -223,7 +223,7 @@ def _commit(temporary: Path, descriptor: int, target: str, path: str, clobber: b
         _close_quietly(folder)
 
 
-def _output_mode(target: str) -> int:
+def _output_permissions(target: str) -> int:
     """Return the permissions of the file that is replaced, or those that the umask gives to a new file."""
     with contextlib.suppress(OSError):
         return stat.S_IMODE(os.stat(target).st_mode) & 0o777
@@ -290,11 +290,11 @@ def copy_to_descriptor(source: BinaryIO, descriptor: int) -> None:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP):
                 raise
-            count = _write_some(descriptor, os.pread(source.fileno(), 1 << 18, sent))
+            count = _write_piece(descriptor, os.pread(source.fileno(), 1 << 18, sent))
         sent += count
 
 
-def _write_some(descriptor: int, piece: bytes) -> int:
+def _write_piece(descriptor: int, piece: bytes) -> int:
     try:
         return os.write(descriptor, piece)
     except BlockingIOError:
@@ -310,7 +310,7 @@ def enlarge_pipe(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _named_write_failures(shown: str) -> Iterator[None]:
+def _convert_write_errors(shown_name: str) -> Iterator[None]:
     """Convert a full disk and similar errors to WriteFailed; libhdf5 reports the error number only in its message."""
     try:
         yield
@@ -322,7 +322,7 @@ def _named_write_failures(shown: str) -> Iterator[None]:
         number = int(buried[1]) if number is None and buried else number
         number = errno.EIO if str(error) == "error closing file" else number  # the only message of Arrow
         if number in FULL or number in REFUSED:
-            raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_disk_space_hint(number)) from error
+            raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown_name, hint=_disk_space_hint(number)) from error
         raise
 
 
@@ -334,12 +334,12 @@ def _error_reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def compress_file(path: Path, packing: str) -> None:
+def compress_file(path: Path, compression: str) -> None:
     """Compress a file in place; equal bytes give equal compressed bytes."""
     packed = path.with_name(f"{path.name}.packed")
     try:
         with open(path, "rb") as source, open(packed, "wb") as out:
-            if packing == "gzip":
+            if compression == "gzip":
                 with gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as stream:
                     shutil.copyfileobj(source, stream, 1 << 20)
             else:

@@ -43,7 +43,7 @@ BINARY = (
 EMPTY_STDIN = "nothing arrived on stdin: did the command before the pipe fail?"
 
 
-class Source:
+class ByteSource:
     """The bytes of an input whose format is not known yet.
 
     name  the name in messages.  head  the first bytes, at most 64 kB.  size and sha256 are known after all
@@ -79,7 +79,7 @@ class Source:
                 self._hash.update(piece)
         return self._hash.hexdigest()
 
-    def drained(self) -> str:
+    def drain_and_digest(self) -> str:
         """Read all bytes without storing them, and return the digest."""
         if not self.regular:
             for _ in self.pieces():
@@ -116,7 +116,7 @@ class Source:
             self._drained = path
             yield str(path)
 
-    def forget_file(self) -> None:
+    def unlink_temporary_copy(self) -> None:
         """Remove the name of the temporary copy of a stream after it was opened, so that it vanishes even if this process is killed."""
         if self._drained is not None:
             self._drained.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ def _file_state(descriptor: int) -> tuple[int, int]:
 class _PieceReader(io.RawIOBase):
     """A raw reader of the pieces of a stream."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._pieces = source.pieces()
         self._rest = memoryview(b"")
 
@@ -163,7 +163,7 @@ class _PieceReader(io.RawIOBase):
         return count
 
 
-class LimitedText(io.RawIOBase):
+class MemoryLimitedText(io.RawIOBase):
     """A text stream that raises an error if the parsed text would need more memory than a limit.
 
     Each value, counted by the separators, needs `WIDTH` bytes in addition to its text, for the parser and for the data set.
@@ -181,7 +181,7 @@ class LimitedText(io.RawIOBase):
         return True
 
     def readinto(self, target: Any) -> int:
-        if process_limits.available_bytes() < self.RESERVE:
+        if process_limits.allocatable_bytes() < self.RESERVE:
             raise MemoryError
         count = self._stream.readinto(target) or 0  # type: ignore[attr-defined]
         piece = np.frombuffer(target, dtype=np.uint8, count=count)
@@ -192,7 +192,7 @@ class LimitedText(io.RawIOBase):
         return int(count)
 
 
-def split_member(path: str) -> tuple[str, str | None]:
+def split_path_and_member(path: str) -> tuple[str, str | None]:
     """Split a path and the part of the file to read: FILE.h5:/group/x, FILE.xlsx:Sheet, FILE.zip:rows.csv; None: the whole file."""
     if ":" not in path or os.path.exists(path):
         return path, None
@@ -205,49 +205,49 @@ def split_member(path: str) -> tuple[str, str | None]:
 
 
 @contextlib.contextmanager
-def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Source]:
+def open_source(path: str, *, limit: int, allow_empty: bool = False) -> Iterator[ByteSource]:
     """Open a path, or stdin for "-", and decompress gzip, bzip2, xz and zstd.
 
-    limit  the most bytes after decompression.  empty  an empty file is accepted too.
+    limit  the most bytes after decompression.  allow_empty  an empty file is accepted too.
     Raises NoInput (66) if the input is missing, a directory, unreadable or an empty stdin; BadUsage (2) if stdin is a terminal.
     """
-    path, member = split_member(path)
-    with _open(path) as (name, stream, regular):
-        source = Source(name if member is None else f"{name}:{member}", stream, regular=regular)
+    path, member = split_path_and_member(path)
+    with _open_path_or_stdin(path) as (name, stream, regular):
+        source = ByteSource(name if member is None else f"{name}:{member}", stream, regular=regular)
         source.member = member
         if not source.head:
             if path == "-":
                 raise NoInput(EMPTY_STDIN, where="stdin")
-            if empty:
+            if allow_empty:
                 yield source
                 return
             raise DataError("the file is empty", where=name, hint="check whether the command that wrote it was interrupted")
-        unfold = _decompressor(source)
+        unfold = _open_decompressor(source)
         if unfold is None:
             yield decode_text_source(source, limit)
             return
-        inner = Source(name, unfold, regular=False, limit=limit)
-        if _decompressor(inner) is not None:
+        inner = ByteSource(name, unfold, regular=False, limit=limit)
+        if _open_decompressor(inner) is not None:
             raise DataError("is compressed twice", where=name, hint="unpack it once")
         if not inner.head:
             raise DataError("the compressed file is empty", where=name, hint="check whether the command that wrote it was interrupted")
         yield decode_text_source(inner, limit)
 
 
-def decode_text_source(source: Source, limit: int) -> Source:
+def decode_text_source(source: ByteSource, limit: int) -> ByteSource:
     """Return a source of text converted from its declared or guessed encoding to UTF-8; return any other source unchanged."""
     declared = current_dialect().encoding
     known = None if declared in (None, "utf-8") or source.head.startswith(BINARY) else declared
     found = known or (None if declared else text_encodings.guess_encoding(source.head))
     if found is None:
         return source
-    inner = Source(source.name, text_encodings.decode_to_utf8(source.reader(), found, where=source.name), regular=False, limit=limit)
+    inner = ByteSource(source.name, text_encodings.decode_to_utf8(source.reader(), found, where=source.name), regular=False, limit=limit)
     inner.encoding = None if declared else found
     return inner
 
 
 @contextlib.contextmanager
-def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
+def _open_path_or_stdin(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
     """Return the name, an unbuffered stream, and whether it is a regular file that is read from its beginning."""
     descriptor = 0 if path == "-" else descriptor_number(path)
     name = "stdin" if path == "-" else path
@@ -263,7 +263,7 @@ def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
         except (OSError, ValueError) as error:
             raise NoInput(f"cannot be opened ({getattr(error, 'strerror', None) or error})", where=name) from error
     with stream:
-        yield name, stream, _is_regular(stream)
+        yield name, stream, _is_reopenable_file(stream)
 
 
 def _standard_stream(descriptor: int, name: str) -> BinaryIO:
@@ -286,7 +286,7 @@ def _standard_stream(descriptor: int, name: str) -> BinaryIO:
         raise NoInput(f"cannot be read ({error.strerror})", where=name) from error
 
 
-def _is_regular(stream: BinaryIO) -> bool:
+def _is_reopenable_file(stream: BinaryIO) -> bool:
     """Return whether it is a file on disk from which nothing was read, so that it can be opened again through its descriptor."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and stream.tell() == 0
@@ -325,7 +325,7 @@ def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
     return bytes(pieces)
 
 
-def _decompressor(source: Source) -> BinaryIO | None:
+def _open_decompressor(source: ByteSource) -> BinaryIO | None:
     """Return a stream that decompresses gzip, bzip2, xz or zstd, or None if the source is not compressed."""
     if source.head.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=source.reader())  # type: ignore[return-value]

@@ -16,11 +16,11 @@ LIBRARIES = ("libstdc++.so.6", "libc++.1.dylib")
 BAD_ALLOC = "St9bad_alloc"  # the mangled name of std::bad_alloc
 NAME_OFFSET = ctypes.sizeof(ctypes.c_void_p)  # offset of the name in a std::type_info, after the pointer to the virtual table
 
-Report = Callable[[str | None], int]
+TerminationReporter = Callable[[str | None], int]
 
 
 @contextlib.contextmanager
-def report_termination(report: Report) -> Iterator[None]:
+def report_termination(report: TerminationReporter) -> Iterator[None]:
     """While the body runs, let `report` end the process when the C++ runtime would abort; without a C++ runtime, do nothing.
 
     report  gets the mangled name of the exception's type, or None without an exception; it prints a line and returns the exit code.

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import LARGEST, Array, array, check_arrays, spec_of
+from herdcli.schema import LARGEST, Array, array, array_spec_of_field, check_arrays
 from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
@@ -103,7 +103,7 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
         _check_sparse(data.X, where)
     check_finite("/X", _mask_log_zeros(data) if missing else data.X, where, missing=missing)
     _check_units(data, where)
-    _check_labels(data, where, least=-1 if missing else 0)
+    _check_labels(data, where, lowest_label=-1 if missing else 0)
     _check_columns(data, where, gaps)
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
@@ -142,7 +142,7 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
         return
     rows = data.X.shape[0]
     for declared in fields(data):
-        spec, item = spec_of(declared), getattr(data, declared.name)
+        spec, item = array_spec_of_field(declared), getattr(data, declared.name)
         if spec and spec.dims == ("n",) and getattr(item, "ndim", 0) == 1 and len(item) != rows:
             raise DataError(
                 f"/{declared.name} has {group_digits(len(item))} rows, /X has {group_digits(rows)}",
@@ -219,12 +219,12 @@ def _check_units(data: Dataset, where: str | None) -> None:
             raise DataError(f"/X has values other than {allowed[0]} and {allowed[1]}, but its units are '{data.units}'", where=where)
 
 
-def _check_labels(data: Dataset, where: str | None, *, least: int) -> None:
+def _check_labels(data: Dataset, where: str | None, *, lowest_label: int) -> None:
     if data.y is None or data.class_names is None:
         return
     count = len(data.class_names)
-    if data.y.min() < least or data.y.max() >= count:
-        row = int(np.argmax((data.y < least) | (data.y >= count)))
+    if data.y.min() < lowest_label or data.y.max() >= count:
+        row = int(np.argmax((data.y < lowest_label) | (data.y >= count)))
         raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
 
 

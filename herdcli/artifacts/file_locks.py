@@ -19,7 +19,7 @@ def lock_path(target: str, suffix: str) -> Path:
     return Path(folder or ".", f".{stem}.{suffix}")
 
 
-def acquire(file: Path, message: str, *, where: str, hint: str | None = None) -> int:
+def acquire_lock(file: Path, message: str, *, where: str, hint: str | None = None) -> int:
     """Return an open, locked descriptor of `file`, which is created if needed.
 
     where  the name shown in errors.  Raises Locked (75) with the message while another process holds it, CannotCreate (73).
@@ -30,8 +30,8 @@ def acquire(file: Path, message: str, *, where: str, hint: str | None = None) ->
         except OSError as error:
             raise CannotCreate(f"cannot be created ({error.strerror or error})", where=where) from error
         try:
-            _lock(descriptor, message, where, hint)
-            if is_current(file, descriptor):
+            _lock_descriptor(descriptor, message, where, hint)
+            if is_lock_current(file, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -39,7 +39,7 @@ def acquire(file: Path, message: str, *, where: str, hint: str | None = None) ->
         os.close(descriptor)
 
 
-def is_current(file: Path, descriptor: int) -> bool:
+def is_lock_current(file: Path, descriptor: int) -> bool:
     """Return whether the locked file still has this name.  (A previous run may have renamed or removed it.)"""
     try:
         return os.path.samestat(os.stat(file, follow_symlinks=False), os.fstat(descriptor))
@@ -50,7 +50,7 @@ def is_current(file: Path, descriptor: int) -> bool:
 @contextlib.contextmanager
 def hold_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
     """Hold the lock file at `path`; the file is not removed, as with flock(1)."""
-    descriptor = acquire(Path(path), message, where=path, hint=hint)
+    descriptor = acquire_lock(Path(path), message, where=path, hint=hint)
     try:
         yield
     finally:
@@ -61,17 +61,17 @@ def hold_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[N
 def hold_output_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
     """Hold a lock file next to `path`, so that only one run writes `path` repeatedly; the lock file is removed at the end."""
     file = lock_path(path, "herd-lock")
-    descriptor = acquire(file, message, where=path, hint=hint)
+    descriptor = acquire_lock(file, message, where=path, hint=hint)
     try:
         yield
     finally:
-        if is_current(file, descriptor):
+        if is_lock_current(file, descriptor):
             with contextlib.suppress(OSError):  # without a lock the file is harmless
                 file.unlink()
         os.close(descriptor)
 
 
-def _lock(descriptor: int, message: str, where: str, hint: str | None) -> None:
+def _lock_descriptor(descriptor: int, message: str, where: str, hint: str | None) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -36,14 +36,14 @@ MAX_OBJECTS = 1_000_000
 
 
 @contextmanager
-def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
+def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> Iterator[Any]:
     """Open the file for reading and visit all its links; any error while it is open becomes one DataError, marked if it came from HDF5.
 
-    soft  links to another name in the same file are followed, as they occur in files of users.
+    include_soft_links  links to another name in the same file are followed, as they occur in files of users.
     """
     try:
         with h5py.File(path, "r", locking="best-effort") as file:
-            walk_datasets(file, where=where, soft=soft)
+            walk_datasets(file, where=where, include_soft_links=include_soft_links)
             yield file
     except (HerdError, MemoryError):
         raise
@@ -67,10 +67,10 @@ def _is_raised_by_hdf5(error: Exception) -> bool:
     return next((package for package in reversed(packages) if package in {"h5py", "herdcli"}), "") == "h5py"
 
 
-def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any]:
+def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) -> dict[str, Any]:
     """Return every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
 
-    soft  include names reached over soft links, whose targets hard links reach as well.
+    include_soft_links  include names reached over soft links, whose targets hard links reach as well.
     """
     datasets: dict[str, Any] = {}
     links: dict[str, str] = {}
@@ -81,7 +81,7 @@ def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any
         prefix, group = waiting.pop()
         for raw in group:
             name = f"{prefix}/{raw.decode('utf-8', 'replace')}"
-            if soft and group.links.get_info(raw).type == h5py.h5l.TYPE_SOFT:
+            if include_soft_links and group.links.get_info(raw).type == h5py.h5l.TYPE_SOFT:
                 links[name] = posixpath.normpath(posixpath.join(prefix or "/", group.links.get_val(raw).decode("utf-8", "replace")))
                 continue
             _check_link(group, raw, name, where)
@@ -96,7 +96,7 @@ def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any
                 groups.add(name)
                 waiting.append((name, item))
             elif isinstance(item, h5py.h5d.DatasetID):
-                _check_storage(item, name, where)
+                _refuse_external_storage(item, name, where)
                 datasets[name] = h5py.Dataset(item)
     return datasets | _resolve_soft_links(links, datasets, groups, where)
 
@@ -130,7 +130,7 @@ def _check_link(group: Any, raw: bytes, name: str, where: str) -> None:
         raise DataError(f"{name} is {word}; herd does not read linked data", where=where, hint=CONVERT)
 
 
-def _check_storage(dataset: Any, name: str, where: str) -> None:
+def _refuse_external_storage(dataset: Any, name: str, where: str) -> None:
     properties = dataset.get_create_plist()
     if properties.get_external_count():
         raise DataError(f"{name} keeps its data in another file, which herd does not open", where=where, hint=CONVERT)
@@ -147,7 +147,7 @@ def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
         total += _declared_bytes(dataset)
         if total > limit:
             memory_budget.require_memory(total, limit, where=f"{where}: {name}")
-        _check_written(dataset, name, where)
+        _check_fully_written(dataset, name, where)
         _check_texts(dataset, limit, f"{where}: {name}")
 
 
@@ -175,16 +175,16 @@ def _check_filters(dataset: Any, name: str, where: str) -> None:
         _check_chunks(dataset, least, name, where)
 
 
-def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
+def _check_chunks(dataset: Any, least_bytes: int, name: str, where: str) -> None:
     """Raise DataError for chunks shorter than their decoder assumes: libhdf5 would read and write beyond their ends."""
 
     def short(chunk: Any) -> int | None:
-        return int(chunk.size) if chunk.size < least else None
+        return int(chunk.size) if chunk.size < least_bytes else None
 
     found = dataset.id.chunk_iter(short)
     if found is not None:
         raise DataError(
-            f"{name} has a chunk of {found} bytes, but its filters need at least {least} bytes",
+            f"{name} has a chunk of {found} bytes, but its filters need at least {least_bytes} bytes",
             where=where,
             hint="fetch or make the file again",
         )
@@ -196,7 +196,7 @@ def _declared_bytes(dataset: Any) -> int:
     return item * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
 
 
-def _check_written(dataset: Any, name: str, where: str) -> None:
+def _check_fully_written(dataset: Any, name: str, where: str) -> None:
     if dataset.shape is None:
         raise DataError(f"{name} is empty (a null dataspace)", where=where, hint="write the data again")
     if not dataset.size:

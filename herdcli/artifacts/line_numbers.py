@@ -23,7 +23,7 @@ _ROWS = re.compile(r"\brow (\d+(?:, \d+)*)\b|\brows (\d+) to (\d+)\b")
 def with_line_numbers(message: str, path: str) -> str:
     """Return a message with rows counted from 0 replaced by the lines of the text table at `path`; unchanged for other files."""
     wanted = sorted({int(number) for found in _ROWS.finditer(message) for number in re.findall(r"\d+", found[0])})
-    lines = lines_of_rows(path, wanted) if wanted else {}
+    lines = line_numbers_by_row(path, wanted) if wanted else {}
     if not lines or not set(wanted) <= set(lines):
         return message
 
@@ -35,12 +35,12 @@ def with_line_numbers(message: str, path: str) -> str:
     return _ROWS.sub(written, message)
 
 
-def shift_rows(message: str, first: int) -> str:
+def shift_row_numbers(message: str, first: int) -> str:
     """Return a message about rows of a range, counted from its first row, with their numbers among all rows."""
     return _ROWS.sub(lambda found: re.sub(r"\d+", lambda number: str(int(number[0]) + first), found[0]), message)
 
 
-def lines_of_rows(path: str, rows: list[int]) -> dict[int, int]:
+def line_numbers_by_row(path: str, rows: list[int]) -> dict[int, int]:
     """Return a dict from row (from 0) to the line (from 1) where it begins, for those rows that a text table has; empty for other files."""
     if not os.path.isfile(path) or not rows:
         return {}
@@ -51,12 +51,12 @@ def lines_of_rows(path: str, rows: list[int]) -> dict[int, int]:
             head = csv_header.parse_header(source.head)
             with source.reader() as stream:
                 text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
-                return _count_lines(text, head, rows)
+                return _locate_rows(text, head, rows)
     except (HerdError, OSError, csv.Error):  # the error being reported concerns the contents of the file
         return {}
 
 
-def _count_lines(text: io.TextIOWrapper, head: csv_header.CsvHeader, rows: list[int]) -> dict[int, int]:
+def _locate_rows(text: io.TextIOWrapper, head: csv_header.CsvHeader, rows: list[int]) -> dict[int, int]:
     above = head.above + (head.height if head.named else 0)
     for _ in itertools.islice(text, above):
         pass

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from herdcli.artifacts import hdf5_guard, process_limits
 from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
-from herdcli.artifacts.byte_sources import LimitedText, Source, decode_text_source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, MemoryLimitedText, decode_text_source, open_source
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.formats import format_detection
 from herdcli.artifacts.load_options import LoadOptions
@@ -56,7 +56,7 @@ class SavedArtifact:
     size: int
 
 
-Prepare = Callable[[Dataset, list[str], str, Recoding], tuple[Dataset, Recoding]]
+PrepareColumns = Callable[[Dataset, list[str], str, Recoding], tuple[Dataset, Recoding]]
 
 
 def load(
@@ -76,7 +76,7 @@ def load(
     layer: str | None = None,
     labels: bool = True,
     roles: ColumnRoles = BY_NAME_ROLES,
-    prepare: Prepare | None = None,
+    prepare: PrepareColumns | None = None,
     account: Callable[[str, bool], None] | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
@@ -139,10 +139,10 @@ def _load_path(path: str, input_format: str | None, options: LoadOptions) -> Art
         try:
             return _read_source(source, input_format, options)
         except MemoryError as error:
-            raise process_limits.memory_error(where=source.name) from error
+            raise process_limits.out_of_memory_error(where=source.name) from error
 
 
-def _prepare_columns(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:
+def _prepare_columns(artifact: Artifact, prepare: PrepareColumns, keep: Collection[str]) -> Artifact:
     """Convert columns of text and missing values to numbers.
 
     A sealed data set has no such text, but may have the recoding of its numbers.
@@ -165,7 +165,7 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
             raise BadUsage(f"has no extra column '{name}'", where=where, hint=hint)
 
 
-def _read_source(source: Source, input_format: str | None, options: LoadOptions) -> Artifact:
+def _read_source(source: ByteSource, input_format: str | None, options: LoadOptions) -> Artifact:
     if source.encoding is not None:
         options.note(f"{source.name}: read as {source.encoding}, since it is not UTF-8 (--encoding declares another)")
     form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
@@ -181,7 +181,7 @@ def _read_source(source: Source, input_format: str | None, options: LoadOptions)
         return _select_columns(found, options) if found.sealed else found
     if form == "idx":
         return _select_columns(_read_idx(source, options), options)
-    value = _read_export(source, form, options)
+    value = _read_unsealed_format(source, form, options)
     found = Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
     return found if form in TABLES else _select_columns(found, options)
 
@@ -193,12 +193,12 @@ def _select_columns(artifact: Artifact, options: LoadOptions) -> Artifact:
     return replace(artifact, value=select_columns(artifact.value, options.roles, artifact.name))
 
 
-def _read_archive(source: Source, input_format: str | None, options: LoadOptions) -> Artifact | None:
+def _read_archive(source: ByteSource, input_format: str | None, options: LoadOptions) -> Artifact | None:
     """Read the one file in a zip archive; return None for archives that are formats of their own: NumPy arrays and workbooks."""
     from herdcli.artifacts.formats import zip_archives
 
     with source.file() as path:
-        if _is_workbook(path) or not zip_archives.is_archive(path):
+        if _is_workbook(path) or not zip_archives.has_no_numpy_arrays(path):
             return None
         with zip_archives.open_member(path, source.member, where=source.name, limit=options.limit) as inner:
             text = decode_text_source(inner, options.limit)
@@ -206,13 +206,13 @@ def _read_archive(source: Source, input_format: str | None, options: LoadOptions
     return replace(found, sha256=source.sha256, size=source.size)
 
 
-def _read_hdf5(source: Source, options: LoadOptions) -> Artifact:
+def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
     name, stated = source.name, seal_header.parse_seal(source.head, where=source.name)
     with source.file() as path:
         if stated is None:
-            format_detection.refuse_lost_seal(source.head, name)
-            with hdf5_guard.open_guarded(path, where=name, soft=True) as file:
-                source.forget_file()
+            format_detection.refuse_damaged_seal(source.head, name)
+            with hdf5_guard.open_guarded(path, where=name, include_soft_links=True) as file:
+                source.unlink_temporary_copy()
                 group, options = _resolve_member(file, source.member, name, options)
                 value: Any = _choose_hdf5_reader(group, options).read(group, name, options)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
@@ -221,7 +221,7 @@ def _read_hdf5(source: Source, options: LoadOptions) -> Artifact:
             hint = "resume it with --checkpoint FILE --resume and the command that wrote it"
             raise DataError("is a checkpoint", where=name, hint=hint)
         with hdf5_guard.open_guarded(path, where=name) as file:
-            source.forget_file()
+            source.unlink_temporary_copy()
             value, history, recoding = sealed_hdf5.read_sealed(file, stated.kind, limit=options.limit, where=name)
     known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
     return _without_unwanted_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
@@ -264,7 +264,7 @@ def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifa
     return artifact
 
 
-def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
+def verify_hdf5(source: ByteSource, stated: seal_header.Seal, *, limit: int) -> str:
     """Return the kind of a sealed HDF5 file, after verifying its bytes against the seal and its contents against the kind.
 
     The state of a checkpoint is not verified, since only the command that resumes it can read it.  Raises DataError.
@@ -273,7 +273,7 @@ def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
         with source.file() as path:
             seal_header.verify_seal(stated, source.size, source.sha256, where=source.name)
             with hdf5_guard.open_guarded(path, where=source.name) as file:
-                sealed_hdf5.root_attributes(file, CHECKPOINT, where=source.name)
+                sealed_hdf5.read_root_attributes(file, CHECKPOINT, where=source.name)
                 hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=source.name), limit=limit, where=source.name)
         return CHECKPOINT
     found = _read_hdf5(source, LoadOptions(limit, missing=True))
@@ -282,7 +282,7 @@ def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
     return found.kind
 
 
-def _read_parquet(source: Source, options: LoadOptions) -> Artifact:
+def _read_parquet(source: ByteSource, options: LoadOptions) -> Artifact:
     from herdcli.artifacts.formats import parquet_files
 
     with source.file() as path:
@@ -310,14 +310,14 @@ def _read_folder(path: str, options: LoadOptions) -> Artifact | None:
     if parts := parquet_folder.list_parquet_files(path):
         value, digest, size = parquet_folder.read_folder(path, parts, options)
         return Artifact("dataset", value, [], digest, path, size, False)
-    paths = image_folder.image_files(path)
+    paths = image_folder.list_image_files(path)
     if not paths:
         return None
     value, digest, size = image_folder.read_folder(path, paths, options)
     return Artifact("dataset", value, [], digest, path, size, False)
 
 
-def _read_idx(source: Source, options: LoadOptions) -> Artifact:
+def _read_idx(source: ByteSource, options: LoadOptions) -> Artifact:
     from herdcli.artifacts.formats import idx
 
     with source.reader() as stream:
@@ -332,7 +332,7 @@ def _is_workbook(path: str) -> bool:
     return is_workbook(path)
 
 
-def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
+def _read_unsealed_format(source: ByteSource, form: str, options: LoadOptions) -> Dataset:
     """Read a data set in a format without seals."""
     if form in BY_NAME:
         with source.file() as path:
@@ -346,7 +346,7 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
             return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(opened, where=source.name, options=options)  # type: ignore[no-any-return]
     with source.reader() as whole:
         marks = b":\n" if form == "svmlight" else b",;\t \n"
-        stream: BinaryIO = io.BufferedReader(LimitedText(whole, marks, limit=options.limit, where=source.name), 1 << 18)
+        stream: BinaryIO = io.BufferedReader(MemoryLimitedText(whole, marks, limit=options.limit, where=source.name), 1 << 18)
         if form == "svmlight":
             from herdcli.artifacts.text import svmlight
 
@@ -412,14 +412,14 @@ def save(
         validate(value, missing=missing)
     packed = format_detection.compression_from_suffix(path) if form == "csv" else None
     with atomic_file(path, clobber=clobber, binary=form not in TEXT) as temporary:
-        _write(temporary, form, kind, value, history, recoding or Recoding(), leading)
+        _write_format(temporary, form, kind, value, history, recoding or Recoding(), leading)
         if packed:
             compress_file(temporary, packed)
         size = os.stat(temporary).st_size
     return SavedArtifact(kind.name, size)
 
 
-def _write(
+def _write_format(
     path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], recoding: Recoding, leading: Sequence[str]
 ) -> None:
     more: dict[str, Any] = {"recoding": recoding.to_json()} if recoding else {}

@@ -13,22 +13,22 @@ from herdcli.errors import DataError
 FALLBACK = 1 << 30
 
 
-def default_limit() -> int:
+def default_memory_limit() -> int:
     """Return half of the memory that this process can still use, in bytes."""
-    return available_bytes() // 2
+    return available_memory() // 2
 
 
-def available_bytes() -> int:
+def available_memory() -> int:
     """Return the smallest of: the machine's free memory, the rest of the control group's limit, the address-space limit."""
     return min(_memory_bounds(), default=FALLBACK)
 
 
 def _memory_bounds() -> Iterator[int]:
-    for line in _file_lines("/proc/meminfo"):
+    for line in _read_lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
     for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
-        bounds = [line.strip() for name in (limit, used) for line in _file_lines(f"/sys/fs/cgroup/{name}")]
+        bounds = [line.strip() for name in (limit, used) for line in _read_lines(f"/sys/fs/cgroup/{name}")]
         if len(bounds) == 2 and all(bound.isdigit() for bound in bounds):
             yield max(0, int(bounds[0]) - int(bounds[1]))
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -38,7 +38,7 @@ def _memory_bounds() -> Iterator[int]:
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-def _file_lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         return Path(path).read_text().splitlines()
     except OSError:

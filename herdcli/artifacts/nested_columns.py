@@ -56,7 +56,7 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
             columns.append(column)
             titles.append(name)
             continue
-        length = list_length(column, name, where)
+        length = common_list_length(column, name, where)
         if length > MOST_PARTS:
             raise DataError(
                 f"column '{name}' has lists of {length} numbers, too many to become columns next to the others",
@@ -64,7 +64,7 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
                 hint=f"rename it to x, or leave it out: --drop {name}",
             )
         parts[name] = [f"{name}_{place}" for place in range(length)]
-        columns += [_list_place(column, place) for place in range(length)]
+        columns += [_list_entries_at(column, place) for place in range(length)]
         titles += parts[name]
     twice = next((name for name in titles if any(name in new for new in parts.values()) and titles.count(name) > 1), None)
     if twice is not None:
@@ -72,14 +72,14 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
     return pa.Table.from_arrays(columns, names=titles, metadata=table.schema.metadata), parts
 
 
-def _list_place(column: Any, place: int) -> Any:
+def _list_entries_at(column: Any, index: int) -> Any:
     """Return the entries of lists at one index, which all of them have."""
     import pyarrow.compute as pc
 
-    return pc.list_element(column, place)
+    return pc.list_element(column, index)
 
 
-def list_length(column: Any, name: str, where: str) -> int:
+def common_list_length(column: Any, name: str, where: str) -> int:
     """Return the common length of a column's lists.  Raises DataError for lists of different lengths, and for a missing list."""
     import numpy as np
     import pyarrow.compute as pc

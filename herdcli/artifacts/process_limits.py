@@ -48,7 +48,7 @@ def limit_memory(limit: int | None, threads: int = 1) -> Iterator[None]:
     limit    None: no limit.  Not used in a thread of another program, since the limit applies to the whole process.
     threads  the number of simultaneous threads; each has its own stack and buffers, of which little is resident.
     """
-    if limit is None or not _limits_supported():
+    if limit is None or not _are_limits_supported():
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_DATA)
@@ -69,7 +69,7 @@ def limit_memory(limit: int | None, threads: int = 1) -> Iterator[None]:
             os.environ.pop("ARROW_DEFAULT_MEMORY_POOL", None)
 
 
-def _limits_supported() -> bool:
+def _are_limits_supported() -> bool:
     return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and os.path.exists("/proc/self/status")
 
 
@@ -79,7 +79,7 @@ def _process_memory(name: str) -> int:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
-def available_bytes() -> int:
+def allocatable_bytes() -> int:
     """Return the bytes that may still be allocated under the limits of run and address space; the largest number without a limit."""
     found = sys.maxsize
     for limit, name, holds in ((resource.RLIMIT_DATA, "VmData", bool(_allowed)), (resource.RLIMIT_AS, "VmSize", sys.platform == "linux")):
@@ -89,9 +89,9 @@ def available_bytes() -> int:
     return found
 
 
-def read_block_bytes() -> int:
+def bytes_per_block_read() -> int:
     """Return the bytes of rows to read at one time from a file: few enough for COPIES of them to fit."""
-    return available_bytes() // COPIES
+    return allocatable_bytes() // COPIES
 
 
 def _preload_libraries() -> None:
@@ -151,10 +151,10 @@ def memory_error_for(error: BaseException, inputs: Sequence[str] = ()) -> DataEr
     """
     if not _allowed or not is_memory_error(error) or (isinstance(error, DataError) and (error.hint or "").endswith(HINT)):
         return None
-    return memory_error(where=getattr(error, "where", None) or (inputs[-1] if inputs else None))
+    return out_of_memory_error(where=getattr(error, "where", None) or (inputs[-1] if inputs else None))
 
 
-def memory_error(*, where: str | None = None) -> DataError:
+def out_of_memory_error(*, where: str | None = None) -> DataError:
     """Return the error for work that ran out of memory."""
     if not _allowed:
         return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more memory")

@@ -22,13 +22,13 @@ from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.text.number_formats import MARKS, parse_plain_number
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, find_truth
+from herdcli.schema import Array, boolean_level_index
 
 MOST_LEVELS = 50  # in a text column: with more levels they are probably names of rows
 MOST_SYMBOLS = 10_000  # in a column of symbols in sequences
 MISSING = ("drop", "mean")
 
-Tell = Callable[[str], None]
+MessageFunction = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def fit_encoding(
     *,
     missing: str | None,
     where: str,
-    note: Tell,
+    note: MessageFunction,
     codes: bool = False,
-    most: int = MOST_LEVELS,
+    max_levels: int = MOST_LEVELS,
 ) -> Recoding:
     """Learn the encoding of text columns and, with --missing mean, of columns with empty cells from the training rows (n,) bool.
 
@@ -107,7 +107,7 @@ def fit_encoding(
     marks = MARKS - {"None"} if codes else MARKS  # None is a common name of a state: no damage, no accident
     for name in texts:
         known = sorted(set((data.columns or {})[name][training].tolist()) - marks)
-        if 2 <= len(known) <= most and 2 * len(known) <= int(training.sum()):
+        if 2 <= len(known) <= max_levels and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:
             note(f"{where}: ignored column {name} (text with {len(known)} different {'value' if len(known) == 1 else 'values'})")
@@ -131,7 +131,7 @@ def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float
 
 
 def apply_encoding(
-    data: Dataset, recoding: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell
+    data: Dataset, recoding: Recoding, texts: list[str], *, missing: str | None, where: str, note: MessageFunction, warn: MessageFunction
 ) -> Dataset:
     """Return the data set as numbers without missing values: means filled in or rows dropped, one-hot columns last, other text left out.
 
@@ -150,13 +150,13 @@ def apply_encoding(
         gaps = {"kept": MARKS, "states": MARKS | {"-1"}}.get(str(missing), frozenset())
         parts = [_encode_levels(found[name], name, recoding.levels[name], where, gaps) for name in recoding.levels if name in found]
     else:
-        parts = [_one_hot(found[name], name, recoding, where, note, warn) for name in recoding.levels if name in found]
+        parts = [_one_hot_columns(found[name], name, recoding, where, note, warn) for name in recoding.levels if name in found]
     if not parts:
         _require_numbers(data, where)
         return replace(data, columns=columns or None)
     names = [
         *(column_names(data) if data.X.shape[1] else []),
-        *(text for name in recoding.levels if name in found for text in one_hot_titles(name, recoding)),
+        *(text for name in recoding.levels if name in found for text in one_hot_column_names(name, recoding)),
     ]
     whole = _append_columns(data.X, np.column_stack(parts))
     return replace(data, X=whole, feature_names=names, columns=columns or None, image_shape=None, units="real")
@@ -168,14 +168,14 @@ def _require_numbers(data: Dataset, where: str) -> None:
         raise DataError("has no column of numbers", where=where, hint=hint)
 
 
-def one_hot_titles(name: str, recoding: Recoding) -> list[str]:
+def one_hot_column_names(name: str, recoding: Recoding) -> list[str]:
     """Return the names of the one-hot columns of a text column, without its base level; its own name if it stays one column."""
     if recoding.codes:
         return [name]
     return [f"{name}={level}" for level in recoding.levels[name] if level != recoding.bases.get(name)]
 
 
-def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
+def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: MessageFunction) -> tuple[Dataset, Recoding]:
     """Return the data set without the column of each text column's first level, if all levels are present, and the updated recoding.
 
     The columns of all levels add up to 1, which is also the intercept: the coefficients are determined only if one column is removed.
@@ -184,7 +184,7 @@ def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Te
     whole = {
         name: levels[0]
         for name, levels in recoding.levels.items()
-        if name not in recoding.bases and set(one_hot_titles(name, recoding)) <= set(names)
+        if name not in recoding.bases and set(one_hot_column_names(name, recoding)) <= set(names)
     }
     if not whole:
         return data, recoding
@@ -207,7 +207,7 @@ def _append_columns(X: Any, hot: Array) -> Any:
     return np.column_stack([X.astype(kind, copy=False), hot.astype(kind)])
 
 
-def _one_hot(values: Array, name: str, recoding: Recoding, where: str, note: Tell, warn: Tell) -> Array:
+def _one_hot_columns(values: Array, name: str, recoding: Recoding, where: str, note: MessageFunction, warn: MessageFunction) -> Array:
     """Return the one-hot columns (n, columns) of a text column.
 
     They are 0 for the base level, for an empty cell, and for a value that is not in the training rows, which is reported.
@@ -280,7 +280,7 @@ def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]
     exact = {level: float(index) for index, level in enumerate(levels)}
     values = {value: index for level, index in exact.items() if (value := parse_plain_number(level)) is not None and value == value}
     alike = {text: values.get(value) for text in texts if (value := parse_plain_number(text)) is not None}
-    alike |= {text: place for text in texts if (place := find_truth(text, levels)) is not None}
+    alike |= {text: place for text in texts if (place := boolean_level_index(text, levels)) is not None}
     found = {text: exact.get(text, alike.get(text)) for text in texts}
     return {text: place for text, place in found.items() if place is not None}
 
@@ -294,7 +294,7 @@ def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> t
             shown = np.array([cell_text(cell) for cell in column.tolist()], dtype=str)
             if _are_numeric(levels) or _level_positions(set(shown.tolist()), levels):
                 moved[name] = shown
-    data, texts = _move_columns_to_extras(data, moved), [*texts, *moved]
+    data, texts = _move_to_further_columns(data, moved), [*texts, *moved]
     there = {
         name: levels
         for name, levels in recoding.levels.items()
@@ -317,10 +317,10 @@ def decode_state_columns(data: Dataset, own: Recoding, recoding: Recoding, texts
             if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
                 raise DataError(f"column '{name}' has values that are not indices of its {len(own.levels[name])} states")
             moved[name] = np.array([*own.levels[name], ""])[place.astype(np.int64)]
-    return _move_columns_to_extras(data, moved), [*texts, *moved]
+    return _move_to_further_columns(data, moved), [*texts, *moved]
 
 
-def _move_columns_to_extras(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
+def _move_to_further_columns(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
     """Return the data set with these columns of X moved to its further columns, as text."""
     if not moved:
         return data
@@ -329,7 +329,7 @@ def _move_columns_to_extras(data: Dataset, moved: Mapping[str, Array]) -> Datase
     return replace(data, X=data.X[:, kept], feature_names=names, columns={**(data.columns or {}), **moved}, image_shape=None, units="real")
 
 
-def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:
+def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: MessageFunction) -> Dataset:
     """Fill empty cells with the means of their columns, and drop rows without a label."""
     data = _drop_unlabelled(data, where, note)
     if data.is_sparse or data.X.dtype.kind != "f" or not np.isnan(data.X).any():
@@ -346,7 +346,7 @@ def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: T
     return replace(data, X=X)
 
 
-def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
+def _drop_unlabelled(data: Dataset, where: str, note: MessageFunction) -> Dataset:
     """Return the rows that have a label.
 
     A label −1 means none, unless the labels have no names and are only −1 and 1, or include values below −1.
@@ -361,7 +361,7 @@ def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
 
 
 def drop_incomplete_rows(
-    data: Dataset, texts: list[str], *, where: str, note: Tell, levels: Mapping[str, tuple[str, ...]] | None = None
+    data: Dataset, texts: list[str], *, where: str, note: MessageFunction, levels: Mapping[str, tuple[str, ...]] | None = None
 ) -> Dataset:
     """Return the rows without missing values, and report how many were dropped; levels of a text column are no missing values."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
@@ -371,11 +371,11 @@ def drop_incomplete_rows(
         gaps |= np.isnan(data.X).any(axis=1)
     for name in texts:
         gaps |= np.isin((data.columns or {})[name], sorted(MARKS - set((levels or {}).get(name, ()))))
-    data = replace(data) if not gaps.any() else take_rows(_report_dropped(data, gaps, where, note), np.flatnonzero(~gaps))
+    data = replace(data) if not gaps.any() else take_rows(_drop_and_report_rows(data, gaps, where, note), np.flatnonzero(~gaps))
     return _drop_unlabelled(data, where, note)
 
 
-def _report_dropped(data: Dataset, gaps: Array, where: str, note: Tell) -> Dataset:
+def _drop_and_report_rows(data: Dataset, gaps: Array, where: str, note: MessageFunction) -> Dataset:
     if gaps.all():
         raise DataError("every row has a missing value", where=where, hint="--missing mean fills them with the means of their columns")
     note(f"{where}: dropped {group_digits(int(gaps.sum()))} of {group_digits(len(gaps))} rows, because of missing values")

@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(COMMANDS[cmd_name][0]).command
-        return found if not ctx.resilient_parsing else _completed(found)
+        return found if not ctx.resilient_parsing else _with_shell_completion(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _unknown_option(error: click.NoSuchOption) -> str:
+def _unknown_option_message(error: click.NoSuchOption) -> str:
     """The message for an option that a command lacks, the same under every version of click, with the names it may go by here."""
     ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
     names = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours] or sorted(error.possibilities or ())
@@ -91,7 +91,7 @@ def _unknown_option(error: click.NoSuchOption) -> str:
     return f"No such option '{error.option_name}'.{question}"
 
 
-def _needed(error: click.MissingParameter) -> str | None:
+def _missing_option_hint(error: click.MissingParameter) -> str | None:
     """How the option that is missing is given, and what it is for."""
     param = error.param
     if not isinstance(param, click.Option) or not param.help:
@@ -100,7 +100,7 @@ def _needed(error: click.MissingParameter) -> str | None:
     return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
-def _completed(command: click.Command) -> click.Command:
+def _with_shell_completion(command: click.Command) -> click.Command:
     """The command as a shell's completion sees it."""
     from herdcli.cli.frame.options.completion import with_completion
 
@@ -112,7 +112,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         from herdcli import fast
 
         instructions = fast.instruction_set() if ctx.params.get("more") else ""
-        click.echo(f"herd {__version__} ({fast.kernels()} kernels{', ' if instructions else ''}{instructions})")
+        click.echo(f"herd {__version__} ({fast.loops_in_use()} kernels{', ' if instructions else ''}{instructions})")
         ctx.exit()
 
 
@@ -150,7 +150,7 @@ def cli(ctx: click.Context, more: bool, less: bool) -> None:
         click.echo(START, nl=False)
 
 
-def _fail(label: str, message: str, hint: str | None, code: int) -> int:
+def _print_error(label: str, message: str, hint: str | None, code: int) -> int:
     with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
         told = escape_text(f"{label}: {message}\n", keep="\n")
         sys.stderr.write(told + (f"hint: {escape_text(hint)}\n" if hint else ""))  # which may list names of columns
@@ -158,7 +158,7 @@ def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     return code
 
 
-def _tell_arithmetic(label: str) -> Callable[..., None]:
+def _show_arithmetic_warnings(label: str) -> Callable[..., None]:
     """What shows Python's warnings: an overflow that no check foresaw is told once, in a line like every other."""
     shown, told = warnings.showwarning, list[Warning | str]()
 
@@ -171,7 +171,7 @@ def _tell_arithmetic(label: str) -> Callable[..., None]:
             told.append(message)
             place = f"{os.path.basename(filename)}:{lineno}"
             hint = "some values are too large, too small or not finite: results that depend on them may be nan or inf"
-            _fail(label, f"warning: {message} ({place})", hint, 0)
+            _print_error(label, f"warning: {message} ({place})", hint, 0)
 
     return show
 
@@ -179,41 +179,41 @@ def _tell_arithmetic(label: str) -> Callable[..., None]:
 def _report_bug(label: str, error: BaseException) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="herd-traceback-", suffix=".txt", delete=False) as log:
         traceback.print_exception(error, file=log)
-    return _fail(label, f"internal error: {type(error).__name__}: {error}", f"the traceback is in {log.name}; please report it", 70)
+    return _print_error(label, f"internal error: {type(error).__name__}: {error}", f"the traceback is in {log.name}; please report it", 70)
 
 
 def _exit_code(label: str, error: BaseException) -> int:
     """Print the one line for an exception and return its exit code."""
     if isinstance(error, HerdError):
-        return _fail(label, str(error), error.hint, error.exit_code)
+        return _print_error(label, str(error), error.hint, error.exit_code)
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):  # click's way out: 0 after completion, 1 when the reader of a pipe is gone
         return 128 + signal.SIGPIPE if error.code else 0
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
-        message = _unknown_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        message = _unknown_option_message(error) if isinstance(error, click.NoSuchOption) else error.format_message()
         if not isinstance(error, click.MissingParameter):  # whose message lists choices in lines of their own
             message = escape_text(message)
-        hint = _needed(error) if isinstance(error, click.MissingParameter) else None
-        return _fail(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
+        hint = _missing_option_hint(error) if isinstance(error, click.MissingParameter) else None
+        return _print_error(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
     if isinstance(error, click.ClickException):
-        return _fail(label, error.format_message(), None, 2)
+        return _print_error(label, error.format_message(), None, 2)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return _fail(label, "interrupted", None, 128 + signal.SIGINT)
+        return _print_error(label, "interrupted", None, 128 + signal.SIGINT)
     if isinstance(error, BrokenPipeError):
         return 128 + signal.SIGPIPE
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         sys.stdout = None  # what is still buffered cannot be written either
-        return _fail(label, f"stdout: cannot write: {error.strerror}", None, WriteFailed.exit_code)
+        return _print_error(label, f"stdout: cannot write: {error.strerror}", None, WriteFailed.exit_code)
     if isinstance(error, OSError) and error.errno is not None:  # a call of the system that seldom fails: closing, locking, listing a folder
-        return _fail(label, ": ".join(map(str, filter(None, (error.filename, error.strerror)))), None, WriteFailed.exit_code)
+        return _print_error(label, ": ".join(map(str, filter(None, (error.filename, error.strerror)))), None, WriteFailed.exit_code)
     if isinstance(error, MemoryError):
-        return _fail(label, "not enough memory", "see --max-memory, or use fewer rows", 65)
+        return _print_error(label, "not enough memory", "see --max-memory, or use fewer rows", 65)
     return _report_bug(label, error)
 
 
-def _limit_blas() -> None:
+def _limit_blas_threads() -> None:
     """One BLAS thread, so that sums do not depend on the machine's cores; `--threads` runs our own workers."""
     if "numpy" not in sys.modules:
         os.environ.update(dict.fromkeys(BLAS_VARIABLES, "1"))
@@ -223,7 +223,7 @@ def _limit_blas() -> None:
     threadpool_limits(1, user_api="blas")
 
 
-def _behind_command(args: Sequence[str]) -> list[str]:
+def _move_verbosity_behind_command(args: Sequence[str]) -> list[str]:
     """The arguments with -q and -v from before a command behind its name, where they mean the same."""
     first = next((place for place, arg in enumerate(args) if arg not in BEFORE), len(args))
     if not first or first == len(args) or args[first] not in COMMANDS:
@@ -231,8 +231,8 @@ def _behind_command(args: Sequence[str]) -> list[str]:
     return [args[first], *args[:first], *args[first + 1 :]]
 
 
-def _invoke(args: Sequence[str]) -> int:
-    result: object = cli.main(args=_behind_command(args), prog_name="herd", standalone_mode=False)
+def _run_command_line(args: Sequence[str]) -> int:
+    result: object = cli.main(args=_move_verbosity_behind_command(args), prog_name="herd", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
@@ -250,15 +250,15 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     Console.startup = time.process_time() if argv is None else 0.0
     if sys.stderr is None:  # closed by the caller; libraries write to it unasked
         sys.stderr = io.StringIO()
-    _limit_blas()
+    _limit_blas_threads()
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"
-    shown, warnings.showwarning = warnings.showwarning, _tell_arithmetic(label)
+    shown, warnings.showwarning = warnings.showwarning, _show_arithmetic_warnings(label)
     often, stopped = gc.get_threshold(), False
     gc.set_threshold(CYCLES)
     try:
-        with iterate.interruptible():
-            code = _invoke(args)
+        with iterate.allow_interrupts():
+            code = _run_command_line(args)
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):
             traceback.print_exc()

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.cluster import serialization, worker_tasks
-from herdcli.cluster.worker_pool import WorkerPool, refuse_differences
+from herdcli.cluster.worker_pool import WorkerPool, require_same_environment
 from herdcli.errors import HerdError, Unavailable
-from herdcli.numerics.block_statistics import BlockSource, RemoteSource, Statistics, Sums
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RemoteSource, Sums
 from herdcli.records import dataclass
 
 CHUNK = 64  # most blocks in a chunk
@@ -52,7 +52,7 @@ class RemoteBlocks(RemoteSource):
         """Return the blocks first … last − 1 in this process."""
         return self.source.take(first, last)
 
-    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+    def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return the entries of the tree for the rest of the chunk that contains block `first`."""
         asked = serialization.serialize(statistics)
         digest = hashlib.sha256(asked).hexdigest()
@@ -77,9 +77,11 @@ class RemoteBlocks(RemoteSource):
         self.shared = None
 
     def _submit(self, chunk: int, skipped: int) -> None:
-        rows = self._with_a_worker(chunk)
+        rows = self._place_on_worker(chunk)
         asked, own = self._statistics_request(chunk), [self.owner[chunk]]
-        future = self.farm.submit(worker_tasks.block_sums, rows, asked, skipped, self.farm.wanted, workers=own, allow_other_workers=True)
+        future = self.farm.submit(
+            worker_tasks.run_block_sums, rows, asked, skipped, self.farm.wanted, workers=own, allow_other_workers=True
+        )
         self.out[future] = chunk, self.round
 
     def _statistics_request(self, chunk: int) -> Any:
@@ -94,7 +96,7 @@ class RemoteBlocks(RemoteSource):
             self.shared = self.farm.kept(self.asked, self.owner[chunk])
         return self.asked if self.shared is None else self.shared
 
-    def _with_a_worker(self, chunk: int) -> Any:
+    def _place_on_worker(self, chunk: int) -> Any:
         """Return the rows of a chunk on a worker; if no worker has them, send them to the worker with the fewest chunks."""
         held = self.kept.get(chunk)
         if held is not None and held.status == "finished":
@@ -132,11 +134,11 @@ class RemoteBlocks(RemoteSource):
     def _raise_failure(self, chunk: int, reply: dict[str, Any]) -> None:
         """Raise the error of a task, unless the task may be retried."""
         if "differs" in reply:
-            refuse_differences("that came last", reply["differs"])
+            require_same_environment("that came last", reply["differs"])
         if "singular" in reply:
             raise np.linalg.LinAlgError(reply["singular"])
         if "error" in reply:
-            raise error_from_reply(reply)
+            raise make_reported_error(reply)
         self.failures[chunk] += 1
         if self.failures[chunk] > self.retries:
             raise Unavailable(f"block {chunk * self.size} failed too often: {reply['failed']}", hint="--retries N tries more often")
@@ -146,14 +148,14 @@ class RemoteBlocks(RemoteSource):
 class TransientBlocks(RemoteBlocks):
     """Blocks that exist for one round only: each is sent with its request, and no worker keeps them."""
 
-    def _with_a_worker(self, chunk: int) -> Any:
+    def _place_on_worker(self, chunk: int) -> Any:
         """Return the rows of a block as bytes; blocks go to the workers in turn."""
         here = sorted(self.farm.some())
         self.owner[chunk] = here[chunk % len(here)]
         return serialization.serialize(list(self.source.take(chunk, chunk + 1)))
 
 
-def error_from_reply(reply: dict[str, Any]) -> HerdError:
+def make_reported_error(reply: dict[str, Any]) -> HerdError:
     """Return the error that a worker reported, as if it had been raised here."""
     from herdcli import errors
 
@@ -161,20 +163,21 @@ def error_from_reply(reply: dict[str, Any]) -> HerdError:
     return made
 
 
-def chunk_size(blocks: int, workers: int, bytes: int) -> int:
-    """Return the number of blocks in a chunk, for blocks of `bytes` bytes: a power of two that leaves some chunks for every worker."""
+def choose_chunk_size(blocks: int, workers: int, block_bytes: int) -> int:
+    """Return the number of blocks in a chunk, for blocks of `block_bytes` bytes: a power of two that leaves some chunks for every
+    worker."""
     size = CHUNK
-    while size > 1 and (blocks < size * workers * EACH or size * bytes > ROOM):
+    while size > 1 and (blocks < size * workers * EACH or size * block_bytes > ROOM):
         size //= 2
     return size
 
 
-def distribute_blocks(source: BlockSource, pool: WorkerPool, retries: int, *, passing: bool = False) -> RemoteBlocks:
+def distribute_blocks(source: BlockSource, pool: WorkerPool, retries: int, *, transient: bool = False) -> RemoteBlocks:
     """Return the blocks of a source for use on workers, which keep them after the first request.
 
-    passing  the blocks are different in each round.
+    transient  the blocks are different in each round.
     """
-    if passing:
+    if transient:
         return TransientBlocks(source, pool, 1, retries)
     block = len(serialization.serialize(list(source.take(0, 1))))
-    return RemoteBlocks(source, pool, chunk_size(source.count, len(pool.workers()), block), retries)
+    return RemoteBlocks(source, pool, choose_chunk_size(source.count, len(pool.workers()), block), retries)

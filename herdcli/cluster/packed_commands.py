@@ -52,7 +52,7 @@ class PackedCommand:
         """Check whether all workers see the files; if not, send the files."""
         blind = {
             address: seen
-            for address, seen in pool.ask_all_workers(worker_tasks.visible_files, self.files).items()
+            for address, seen in pool.ask_all_workers(worker_tasks.file_visibility, self.files).items()
             if isinstance(seen, list) and not all(seen)
         }
         if not blind:

@@ -13,9 +13,9 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.cluster import worker_tasks
-from herdcli.cluster.distributed_rounds import error_from_reply
+from herdcli.cluster.distributed_rounds import make_reported_error
 from herdcli.cluster.packed_commands import PackedCommand
-from herdcli.cluster.worker_pool import WorkerPool, refuse_differences
+from herdcli.cluster.worker_pool import WorkerPool, require_same_environment
 from herdcli.errors import Unavailable
 from herdcli.iterate import stop_requested
 from herdcli.records import dataclass
@@ -104,12 +104,12 @@ class ShardScheduling:
             self.warned.extend(reply["warned"])
             return np.frombuffer(reply["made"], dtype=np.uint8)
         if "differs" in reply:
-            refuse_differences("that came last", reply["differs"])
+            require_same_environment("that came last", reply["differs"])
         if "unseen" in reply:
             self.words.send(self.farm)
             return None
         if "error" in reply:
-            raise error_from_reply(reply)
+            raise make_reported_error(reply)
         self._again(number, reply.get("failed", "its worker was stopped"))
         return None
 
@@ -131,6 +131,6 @@ class ShardScheduling:
         return [state.made[place].tobytes() for place in order]
 
 
-def shard_count(units: int, workers: int) -> int:
+def choose_shard_count(units: int, workers: int) -> int:
     """Return the number of shards of a run: one per unit, or fewer if there are many units, because each shard repeats the preparation."""
     return min(units, max(LEAST, EACH * workers))

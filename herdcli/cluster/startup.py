@@ -60,20 +60,20 @@ class Cluster:
 @contextlib.contextmanager
 def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
     """Start or find the requested cluster; the parts that this process started are stopped at the end of the body."""
-    with _require_dask(), plain_start_errors(options.where):
+    with _require_dask(), wrap_start_errors(options.where):
         import distributed  # noqa: F401
     _silence_logs()
-    start = {"local": _start_local, "running": _connect_running, "kubernetes": _start_kubernetes}.get(options.where.kind, _start_queue)
+    start = {"local": _start_local, "running": _connect_to_scheduler, "kubernetes": _start_kubernetes}.get(options.where.kind, _start_queue)
     security = _tls_settings(options)
-    worker_timeout(options)
+    worker_timeout_seconds(options)
     with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
-        held.enter_context(_temporary_directory(folder))
-        with _require_dask(), plain_start_errors(options.where):
+        held.enter_context(_use_temporary_directory(folder))
+        with _require_dask(), wrap_start_errors(options.where):
             made = held.enter_context(start(options, size, security, folder))
         yield made
 
 
-def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
+def _use_temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
     """Put Dask's temporary files in a folder that is removed at the end of the run; turn off self-monitoring of scheduler and client."""
     import dask
 
@@ -82,14 +82,14 @@ def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
     return made
 
 
-def last_option(options: ClusterOptions, name: str) -> str | None:
+def last_setting_value(options: ClusterOptions, name: str) -> str | None:
     """Return the last value of a setting."""
     return next((value for key, value in reversed(options.options) if key == name), None)
 
 
-def worker_timeout(options: ClusterOptions) -> float:
+def worker_timeout_seconds(options: ClusterOptions) -> float:
     """Return the seconds to wait for workers."""
-    text = last_option(options, "wait")
+    text = last_setting_value(options, "wait")
     try:
         return float(text) if text is not None else WAIT.get(options.where.kind, QUEUED)
     except ValueError:
@@ -107,19 +107,21 @@ def _require_dask() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def plain_start_errors(where: ClusterAddress) -> Iterator[None]:
+def wrap_start_errors(where: ClusterAddress) -> Iterator[None]:
     """Replace any error of a cluster that does not start by a one-line error."""
     try:
         yield
     except (HerdError, ImportError, KeyboardInterrupt, GeneratorExit):
         raise
     except TypeError as error:
-        raise BadUsage(f"--cluster {where} does not take these settings ({_error_line(error)})", hint="check --cluster-option") from error
+        raise BadUsage(
+            f"--cluster {where} does not take these settings ({_first_error_line(error)})", hint="check --cluster-option"
+        ) from error
     except Exception as error:
-        raise Unavailable(f"--cluster {where} does not start ({_error_line(error)})") from error
+        raise Unavailable(f"--cluster {where} does not start ({_first_error_line(error)})") from error
 
 
-def _error_line(error: BaseException) -> str:
+def _first_error_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -134,7 +136,7 @@ def _silence_logs() -> None:
 
 def _tls_settings(options: ClusterOptions) -> Any:
     """Return the TLS settings of clients, schedulers and workers, if any of the TLS files is given."""
-    given = {name: last_option(options, name) for name in SECURITY}
+    given = {name: last_setting_value(options, name) for name in SECURITY}
     if not any(given.values()):
         if (options.where.address or "").startswith("tls://"):
             needed = "--cluster-option tls-ca-file=CA.pem --cluster-option tls-cert=CERT.pem --cluster-option tls-key=KEY.pem"
@@ -154,18 +156,18 @@ def _tls_settings(options: ClusterOptions) -> Any:
     return Security(tls_ca_file=given["tls_ca_file"], require_encryption=True, **roles)
 
 
-def keyword_options(options: ClusterOptions) -> dict[str, Any]:
+def settings_as_keywords(options: ClusterOptions) -> dict[str, Any]:
     """Return KEY=VALUE settings as keywords: numbers, true, false and none are converted; a key given twice becomes a list."""
     found: dict[str, Any] = {}
     for key, text in options.options:
         if key in OWN:
             continue
-        value = _option_value(text)
+        value = _convert_option_value(text)
         found[key] = value if key not in found else [*(found[key] if isinstance(found[key], list) else [found[key]]), value]
     return found
 
 
-def _option_value(text: str) -> Any:
+def _convert_option_value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -176,9 +178,9 @@ def _option_value(text: str) -> Any:
 
 
 @contextlib.contextmanager
-def _connect_running(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
-    if keyword_options(options):
-        raise BadUsage(f"--cluster-option {min(keyword_options(options))} has no effect on a scheduler that runs already")
+def _connect_to_scheduler(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    if settings_as_keywords(options):
+        raise BadUsage(f"--cluster-option {min(settings_as_keywords(options))} has no effect on a scheduler that runs already")
     yield Cluster(options.where.address, security)
 
 
@@ -187,13 +189,13 @@ def _start_local(options: ClusterOptions, size: WorkerSize, security: Any, folde
     """Start a scheduler in a thread of this process; scheduler and workers listen only on this machine's own address."""
     from distributed import LocalCluster
 
-    unknown = sorted(set(keyword_options(options)) - {"host", "dashboard_address", "scheduler_port"})
+    unknown = sorted(set(settings_as_keywords(options)) - {"host", "dashboard_address", "scheduler_port"})
     if unknown:
         raise BadUsage(
             f"--cluster-option {unknown[0]} is not a setting of workers on this machine",
             hint="host, dashboard-address, scheduler-port, wait, tls-…",
         )
-    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **keyword_options(options)}
+    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **settings_as_keywords(options)}
     if security is not None:
         wanted |= {"security": security, "protocol": "tls://"}
     with LocalCluster(**wanted) as cluster:
@@ -238,8 +240,8 @@ def _start_worker_process(
     words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
     words += ["--dashboard-address", f"{host}:0"]  # the HTTP server runs even without a dashboard, and would listen everywhere
     words += ["--local-directory", folder]
-    for name in SECURITY if last_option(options, "tls_ca_file") else ():
-        words += [f"--{name.replace('_', '-')}", str(last_option(options, name))]
+    for name in SECURITY if last_setting_value(options, "tls_ca_file") else ():
+        words += [f"--{name.replace('_', '-')}", str(last_setting_value(options, name))]
     with open(os.path.join(folder, f"worker-{number}.log"), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "herdcli.cluster.worker_process", str(size.memory or 0), *words],
@@ -274,7 +276,7 @@ def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folde
     """Start jobs of a queue.  The scheduler is in this process, and other machines must reach it at an address that the user gives."""
     import dask_jobqueue
 
-    kind, wanted = options.where.kind, keyword_options(options)
+    kind, wanted = options.where.kind, settings_as_keywords(options)
     if not {"interface", "host"} & set(wanted):
         hint = "name the network: --cluster-option interface=eth0, or host=ADDRESS; use certificates if others share it"
         raise BadUsage(
@@ -293,7 +295,7 @@ def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folde
         if key.endswith(("directives", "prologue", "extra_args")) and not isinstance(value, list)
     }
     refused: list[str] = []
-    kept = _reporting_cluster(getattr(dask_jobqueue, made), refused)
+    kept = _rejection_recording_class(getattr(dask_jobqueue, made), refused)
 
     def keep() -> int:
         if refused:
@@ -309,7 +311,7 @@ def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folde
             cluster.close()
 
 
-def _reporting_cluster(cluster: Any, refused: list[str]) -> Any:
+def _rejection_recording_class(cluster: Any, refused: list[str]) -> Any:
     """Return a class of clusters that records why a job was rejected; Dask only logs the reason and tries again."""
 
     class Job(cluster.job_cls):  # type: ignore[misc]
@@ -317,7 +319,7 @@ def _reporting_cluster(cluster: Any, refused: list[str]) -> Any:
             try:
                 return await super()._submit_job(script)
             except Exception as error:
-                refused.append(_error_line(RuntimeError(str(error).rpartition("stderr:")[2] or str(error))))
+                refused.append(_first_error_line(RuntimeError(str(error).rpartition("stderr:")[2] or str(error))))
                 raise
 
     return type(cluster.__name__, (cluster,), {"job_cls": Job})
@@ -335,7 +337,7 @@ def _start_kubernetes(options: ClusterOptions, size: WorkerSize, security: Any, 
         "n_workers": options.where.count,
         "resources": resources,
         "worker_command": command,
-        **keyword_options(options),
+        **settings_as_keywords(options),
     }
     with KubeCluster(**wanted) as cluster:
         yield Cluster(cluster, security, dashboard=cluster.dashboard_link)

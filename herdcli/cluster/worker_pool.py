@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cluster import worker_tasks
-from herdcli.cluster.startup import Cluster, WorkerSize, plain_start_errors, start_cluster, worker_timeout
+from herdcli.cluster.startup import Cluster, WorkerSize, start_cluster, worker_timeout_seconds, wrap_start_errors
 from herdcli.errors import BadUsage, Unavailable
 from herdcli.records import dataclass
 
@@ -46,14 +46,14 @@ class WorkerPool:
     @property
     def wanted(self) -> dict[str, str]:
         """The parts of the environment that a worker must share with this process."""
-        own = worker_tasks.environment()
+        own = worker_tasks.result_environment()
         same = self.asked.mixed or self.exact
         return {name: value for name, value in own.items() if name in EXACT or not same}
 
     def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
         """Submit a task; it is put into `done` when it has ended."""
         self.tries += 1
-        future = self.client.submit(function, *values, key=worker_tasks.task_key(self.run, self.tries), pure=False, **how)
+        future = self.client.submit(function, *values, key=worker_tasks.make_task_name(self.run, self.tries), pure=False, **how)
         future.add_done_callback(self.done.put)
         return future
 
@@ -65,7 +65,7 @@ class WorkerPool:
         try:
             return self.done.get(timeout=LOOK)
         except queue.Empty:
-            self.look()
+            self.check_cluster()
             return None
 
     def answer(self, future: Any) -> Any:
@@ -73,7 +73,7 @@ class WorkerPool:
         with contextlib.suppress(*LOST):
             if future.status == "finished":
                 return future.result()
-        self.look()
+        self.check_cluster()
         return None
 
     def kept(self, value: bytes, address: str) -> Any:
@@ -81,10 +81,10 @@ class WorkerPool:
         with contextlib.suppress(*LOST):
             return self.client.scatter(value, workers=[address], hash=False, direct=True)
         time.sleep(LOOK)  # the scheduler has not noticed the loss yet
-        self.look()
+        self.check_cluster()
         return None
 
-    def look(self) -> None:
+    def check_cluster(self) -> None:
         """Restart workers that ended, report lost ones, and check that the scheduler is running."""
         self.made.keep()
         if self.there:
@@ -96,9 +96,9 @@ class WorkerPool:
             return
         self.gone_since = self.gone_since or time.monotonic()
         if time.monotonic() - self.gone_since > GONE or self.client.status == "closed":
-            raise self._gone()
+            raise self._unavailable_error()
 
-    def _gone(self) -> Unavailable:
+    def _unavailable_error(self) -> Unavailable:
         hint = "start the run again; --checkpoint FILE saves the progress"
         return Unavailable(f"the scheduler of --cluster {self.asked.where} is gone", hint=hint)
 
@@ -112,7 +112,7 @@ class WorkerPool:
         try:
             found: dict[str, Any] = self.client.run(function, *values, on_error="return")
         except LOST as error:
-            raise self._gone() from error
+            raise self._unavailable_error() from error
         return {name: None if isinstance(answer, LOST) else answer for name, answer in found.items()}
 
     def workers(self) -> list[str]:
@@ -124,18 +124,18 @@ class WorkerPool:
 
     def some(self) -> list[str]:
         """Return the addresses of workers as soon as there are any.  Raises Unavailable if none has connected for too long."""
-        end = time.monotonic() + worker_timeout(self.asked)
+        end = time.monotonic() + worker_timeout_seconds(self.asked)
         while not (here := self.workers()):
             if time.monotonic() > end:
                 raise Unavailable(f"--cluster {self.asked.where} has no workers left")
             time.sleep(LOOK)
-            self.look()
+            self.check_cluster()
         return here
 
     def await_workers(self) -> None:
         """Wait for all requested workers, or until there are some and no more connect.  Raises Unavailable if none connects."""
         wanted = self.asked.where.count or 1
-        end, ended = time.monotonic() + worker_timeout(self.asked), 0
+        end, ended = time.monotonic() + worker_timeout_seconds(self.asked), 0
         while (here := len(self.workers())) < wanted:
             if time.monotonic() > end:
                 break
@@ -152,21 +152,23 @@ class WorkerPool:
 
     def check(self) -> None:
         """Raise BadUsage if the environment of a worker differs from that of this process."""
-        for address, answer in self.ask_all_workers(worker_tasks.environment).items():
+        for address, answer in self.ask_all_workers(worker_tasks.result_environment).items():
             if isinstance(answer, BaseException):
                 hint = "install this version of herd on that machine"
                 raise BadUsage(f"the worker {address} cannot run herd ({' '.join(str(answer).split())[:150]})", hint=hint)
             if answer is not None:
-                refuse_differences(address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value})
+                require_same_environment(
+                    address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value}
+                )
 
     def end(self) -> None:
         """Stop the workers' tasks for this run, and close the connection."""
         with contextlib.suppress(Exception):
             if self.there and self.asked.where.kind == "running":
-                self.client.run(worker_tasks.stop_units, self.run)
+                self.client.run(worker_tasks.stop_run_units, self.run)
 
 
-def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
+def require_same_environment(address: str, differing: dict[str, list[str]]) -> None:
     """Raise BadUsage if anything differs."""
     if not differing:
         return
@@ -177,27 +179,27 @@ def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
 
 
 @contextlib.contextmanager
-def hire_workers(options: ClusterOptions, size: WorkerSize, *, note: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
+def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
     """Return the requested workers, after checking that they agree.
 
-    note, warn  receive messages for the user;  exact  as in `WorkerPool`.
+    report, warn  receive messages for the user;  exact  as in `WorkerPool`.
     """
     with start_cluster(options, size) as made:
         from distributed import Client
 
         try:
-            with plain_start_errors(options.where):
+            with wrap_start_errors(options.where):
                 client = Client(made.address, security=made.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
         except Unavailable as error:
             if options.where.address is None:
                 raise
             raise Unavailable(f"no scheduler answers at {options.where}", hint="start one: dask scheduler") from error
-        farm = WorkerPool(options, made, client, note, warn, exact)
+        farm = WorkerPool(options, made, client, report, warn, exact)
         try:
             farm.await_workers()
             farm.check()
             if made.dashboard:
-                note(f"the workers' dashboard is at {made.dashboard}")
+                report(f"the workers' dashboard is at {made.dashboard}")
             yield farm
         finally:
             farm.end()

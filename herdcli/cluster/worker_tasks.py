@@ -29,7 +29,7 @@ _guard = threading.Lock()
 
 
 @cache
-def environment() -> dict[str, str]:
+def result_environment() -> dict[str, str]:
     """Return the parts of the environment that affect the results of this process: versions, and the BLAS kernels."""
     import numpy as np
     import scipy.linalg  # loads its BLAS, which is reported too
@@ -44,12 +44,12 @@ def environment() -> dict[str, str]:
     return {"herd": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__, "BLAS": ", ".join(sorted(libraries))}
 
 
-def visible_files(files: list[File]) -> list[bool]:
+def file_visibility(files: list[File]) -> list[bool]:
     """Return for each file whether this process sees it with the same bytes."""
-    return [_sees(each) for each in files]
+    return [_has_same_bytes(each) for each in files]
 
 
-def _sees(file: File) -> bool:
+def _has_same_bytes(file: File) -> bool:
     try:
         status = os.stat(file["path"])
     except OSError:
@@ -60,7 +60,7 @@ def _sees(file: File) -> bool:
 
 
 @cache
-def file_digest(path: str, changed: int, inode: int) -> str | None:
+def file_digest(path: str, modification_time: int, inode: int) -> str | None:
     """Return the SHA-256 of a file's bytes in hex, or None if it cannot be read.  changed, inode: part of the cache key."""
     try:
         with open(path, "rb") as stream:
@@ -69,29 +69,29 @@ def file_digest(path: str, changed: int, inode: int) -> str | None:
         return None
 
 
-def stop_units(run: str) -> None:
+def stop_run_units(run: str) -> None:
     """Stop the units of a run after their current step, and start no more of them."""
     with _guard:
         _stopped.add(run)
         iterate.asked.update(dict.fromkeys(_running.get(run, ()), int(signal.SIGTERM)))
 
 
-def run_shard(run: str, program: str, words: list[Any], place: str, wanted: dict[str, str], sent: dict[str, bytes]) -> Reply:
+def run_shard(run: str, program: str, words: list[Any], shard: str, required_environment: dict[str, str], sent: dict[str, bytes]) -> Reply:
     """Run one shard of a command.
 
     program the location of the group of commands, as module:name.
     words   the command and its arguments; files are dictionaries.    place  I/N.
-    wanted  the environment that this process must have.   sent   bytes of files by their digest.
+    required_environment  the environment that this process must have.   sent   bytes of files by their digest.
     """
-    differing = environment_differences(wanted)
+    differing = environment_differences(required_environment)
     if differing:
         return {"differs": differing}
-    with _count_thread(run), scratch_folder("herd-unit-", _scratch_folder()) as folder:
+    with _count_run_thread(run), scratch_folder("herd-unit-", _scratch_folder()) as folder:
         try:
-            command, *placed = [word if isinstance(word, str) else _place_file(word, sent, Path(folder)) for word in words]
+            command, *placed = [word if isinstance(word, str) else _resolve_file_argument(word, sent, Path(folder)) for word in words]
         except FileNotFoundError:
             return {"unseen": True}
-        return _run_command(program, [command, "--shard", place, *placed], words, Path(folder))
+        return _run_command(program, [command, "--shard", shard, *placed], words, Path(folder))
 
 
 def _scratch_folder() -> str | None:
@@ -104,7 +104,7 @@ def _scratch_folder() -> str | None:
         return None
 
 
-def block_sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -> Reply:
+def run_block_sums(rows: bytes, statistics: bytes, skipped: int, required_environment: dict[str, str]) -> Reply:
     """Return the statistics of a chunk's blocks, all but the first `skipped`, as entries of the summation tree.
 
     Arguments and results are encoded by `serialization`.
@@ -112,16 +112,16 @@ def block_sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, s
     import numpy as np
 
     from herdcli.cluster import serialization
-    from herdcli.cluster.block_chunks import chunk_sums
+    from herdcli.cluster.block_chunks import compute_chunk_sums
     from herdcli.errors import HerdError
 
-    differing = environment_differences(wanted)
+    differing = environment_differences(required_environment)
     if differing:
         return {"differs": differing}
     try:
         return {
             "sums": serialization.serialize(
-                chunk_sums(serialization.deserialize(rows, own=False), serialization.deserialize(statistics), skipped)
+                compute_chunk_sums(serialization.deserialize(rows, copy=False), serialization.deserialize(statistics), skipped)
             )
         }
     except HerdError as error:
@@ -132,17 +132,17 @@ def block_sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, s
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 
-def environment_differences(wanted: dict[str, str]) -> dict[str, list[str]]:
+def environment_differences(required: dict[str, str]) -> dict[str, list[str]]:
     """Return the differences between the environment of this process and the required one, as [own, required]."""
-    ours = environment()
-    return {name: [ours[name], value] for name, value in wanted.items() if ours[name] != value}
+    ours = result_environment()
+    return {name: [ours[name], value] for name, value in required.items() if ours[name] != value}
 
 
-def _place_file(file: File, sent: dict[str, bytes], folder: Path) -> str:
+def _resolve_file_argument(file: File, sent: dict[str, bytes], folder: Path) -> str:
     """Return the path of a file argument in this process.  Raises FileNotFoundError if the file cannot be found."""
     content = sent.get(str(file["sha256"]))
     if content is None:
-        if not _sees(file):
+        if not _has_same_bytes(file):
             raise FileNotFoundError(file["path"])
         return f"{file['before']}{file['path']}"
     target = folder / file["sha256"][:16] / os.path.basename(file["path"])
@@ -190,7 +190,7 @@ def _original_name(where: str | None, words: list[Any], folder: Path) -> str | N
 
 
 @contextlib.contextmanager
-def _count_thread(run: str) -> Iterator[None]:
+def _count_run_thread(run: str) -> Iterator[None]:
     """Count this thread among those that work for a run, while the body runs."""
     own = threading.get_ident()
     with _guard:
@@ -210,6 +210,6 @@ def describe_differences(differing: dict[str, list[str]]) -> str:
     return "; ".join(f"{name} {theirs}, here {ours}" for name, (theirs, ours) in differing.items())
 
 
-def task_key(*parts: object) -> str:
+def make_task_name(*parts: object) -> str:
     """Return the name of a task."""
     return "herd-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]

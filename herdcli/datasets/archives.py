@@ -20,14 +20,14 @@ def read_members(path: Path, folder: str, suffix: str = "") -> Iterator[tuple[st
         yield f"/{name}".partition(marker)[2], content
 
 
-def _wanted(name: str, marker: str, suffix: str) -> bool:
+def _is_wanted_member(name: str, marker: str, suffix: str) -> bool:
     return marker in f"/{name}" and name.lower().endswith(suffix)
 
 
 def _read_zip(path: Path, marker: str, suffix: str) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
         for item in archive.infolist():
-            if not item.is_dir() and _wanted(item.filename, marker, suffix):
+            if not item.is_dir() and _is_wanted_member(item.filename, marker, suffix):
                 yield item.filename, archive.read(item)
 
 
@@ -35,7 +35,7 @@ def _read_tar(path: Path, marker: str, suffix: str) -> Iterator[tuple[str, bytes
     try:
         with tarfile.open(path) as archive:
             for item in archive:
-                if item.isfile() and _wanted(item.name, marker, suffix):
+                if item.isfile() and _is_wanted_member(item.name, marker, suffix):
                     stream = archive.extractfile(item)
                     yield item.name, stream.read() if stream is not None else b""
     except tarfile.TarError as error:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from herdcli.datasets.download import USUAL, Patience, fetch
-from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.datasets.download import USUAL, DownloadLimits, fetch_file
+from herdcli.datasets.registry import Arrays, DatasetEntry, PublishedFile
 from herdcli.errors import BadUsage, CannotCreate, DataError, HerdError, Unreachable
 from herdcli.records import dataclass
 
@@ -48,7 +48,7 @@ class Cache:
 
     folder: Path
     mirrors: tuple[str, ...] = ()
-    patience: Patience = USUAL
+    patience: DownloadLimits = USUAL
 
     def path(self, entry: DatasetEntry) -> Path:
         """Return the path of the finished set, whether it exists or not."""
@@ -59,19 +59,19 @@ class Cache:
         path = self.path(entry)
         return [path / source.file for source in entry.sources] if entry.is_folder else [path]
 
-    def has(self, entry: DatasetEntry) -> bool:
+    def is_finished(self, entry: DatasetEntry) -> bool:
         """Return whether the finished set exists."""
         return all(path.exists() for path in self.files(entry))
 
-    def obtain(self, entry: DatasetEntry, reporter: Reporter, *, accept_licence: bool = False) -> Path:
+    def find_or_download(self, entry: DatasetEntry, reporter: Reporter, *, accept_licence: bool = False) -> Path:
         """Return the path of the finished set: an existing one, or a download that is converted and checked.
 
         Raises BadUsage if the licence has to be accepted or a package is missing, Unreachable, and DataError if files or arrays
         differ from the registry.
         """
         path = self.path(entry)
-        if self.has(entry):
-            _check_set(entry, path, reporter)
+        if self.is_finished(entry):
+            _check_finished_dataset(entry, path, reporter)
             return path
         if entry.restricted and not accept_licence:
             raise BadUsage(
@@ -82,10 +82,10 @@ class Cache:
         reporter.note(f"{entry.name}: {describe_download(entry)}; licence: {entry.licence}")
         if entry.convert is None:
             self._fetch_files(entry, reporter)
-            _check_set(entry, path, reporter)
+            _check_finished_dataset(entry, path, reporter)
         elif not self._fetch_finished(entry, reporter):
             _require_packages(entry)
-            write_set(entry, path, self._fetch_sources(entry, self.folder / SOURCES, reporter), reporter)
+            convert_and_write_dataset(entry, path, self._fetch_sources(entry, self.folder / SOURCES, reporter), reporter)
         return path
 
     def _make_folder(self) -> None:
@@ -95,14 +95,14 @@ class Cache:
             hint = f"set {FOLDER} to a folder that you can write to"
             raise CannotCreate(f"cannot be made: {error.strerror}", where=str(self.folder / SOURCES), hint=hint) from error
 
-    def _addresses(self, source: Source, folder: str = "") -> list[str]:
+    def _download_addresses(self, source: PublishedFile, folder: str = "") -> list[str]:
         own = [f"{mirror}/{folder}{urllib.parse.quote(source.file)}" for mirror in self.mirrors]
         return [*own, *source.urls]
 
     def _fetch_sources(self, entry: DatasetEntry, folder: Path, reporter: Reporter) -> dict[str, Path]:
         inner = f"{entry.file}/" if entry.is_folder else ""
         return {
-            source.file: fetch(source, folder, self._addresses(source, inner), reporter.progress(source.file), self.patience)
+            source.file: fetch_file(source, folder, self._download_addresses(source, inner), reporter.progress(source.file), self.patience)
             for source in entry.sources
         }
 
@@ -114,10 +114,10 @@ class Cache:
         """Download the finished set from a mirror; return whether a mirror has it."""
         if not self.mirrors:
             return False
-        finished = Source(file=entry.file, urls=())
+        finished = PublishedFile(file=entry.file, urls=())
         arrived = self.folder / SOURCES
         try:
-            found = fetch(finished, arrived, self._addresses(finished), reporter.progress(entry.file), self.patience)
+            found = fetch_file(finished, arrived, self._download_addresses(finished), reporter.progress(entry.file), self.patience)
         except Unreachable:
             return False
         try:
@@ -161,7 +161,7 @@ def format_megabytes(size: int) -> str:
     return f"{size / 1e6:.0f} MB" if size >= 9.5e6 else f"{size / 1e6:.1f} MB" if size >= 95_000 else f"{size / 1e3:.0f} kB"
 
 
-def write_set(entry: DatasetEntry, path: Path, files: dict[str, Path], reporter: Reporter) -> None:
+def convert_and_write_dataset(entry: DatasetEntry, path: Path, files: dict[str, Path], reporter: Reporter) -> None:
     """Convert published files, check the arrays and write the finished set.  Raises DataError if the arrays differ from the registry."""
     from herdcli.artifacts.atomic_output import atomic_file
     from herdcli.datasets.hdf5_layout import write_arrays
@@ -207,20 +207,20 @@ def check_arrays(entry: DatasetEntry, arrays: Arrays, where: str, reporter: Repo
 
     reporter  gets a warning if the values differ in a set whose conversion was not checked; without a reporter that is an error too.
     """
-    from herdcli.datasets.digests import digest_of_arrays
+    from herdcli.datasets.digests import arrays_digest
 
     rows = len(arrays["X/indptr"]) - 1 if "X/indptr" in arrays else len(arrays["X"])
     columns = len(arrays["vocab"]) if "vocab" in arrays else arrays["X"].shape[1] if "X" in arrays else entry.columns
     if (rows, columns) != (entry.rows, entry.columns):
         raise DataError(f"{rows} × {columns}, expected {entry.rows} × {entry.columns}", where=where, hint=AGAIN)
-    if digest_of_arrays(arrays) == entry.digest:
+    if arrays_digest(arrays) == entry.digest:
         return
     if entry.checked or reporter is None:
         raise DataError(OTHER_VALUES, where=where, hint=AGAIN)
     reporter.warn(f"{entry.name}: {OTHER_VALUES}")
 
 
-def _check_set(entry: DatasetEntry, path: Path, reporter: Reporter) -> None:
+def _check_finished_dataset(entry: DatasetEntry, path: Path, reporter: Reporter) -> None:
     """Compare a finished set with the registry."""
     if entry.digest is None:  # files whose own digests were checked after the download
         return

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.datasets.registry import Arrays
 
 
-def digest_of_arrays(arrays: Arrays) -> str:
+def arrays_digest(arrays: Arrays) -> str:
     """Return the SHA-256 over names, types, shapes and values, in the order of the names; texts are encoded as UTF-8.
 
     arrays  NumPy arrays of any shape, or lists of texts, by name.

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from herdcli.datasets.registry import Source
+from herdcli.datasets.registry import PublishedFile
 from herdcli.errors import BadUsage, DataError, Unreachable
 from herdcli.records import dataclass
 
 BLOCK = 1 << 16
 GONE = (401, 403, 404, 410)  # status codes of an address that does not have the file, now or later
-Report = Callable[[int, int | None], None]  # called with the bytes downloaded so far and the total, or None
+DownloadProgress = Callable[[int, int | None], None]  # called with the bytes downloaded so far and the total, or None
 
 
 @dataclass(frozen=True)
-class Patience:
+class DownloadLimits:
     """The limits of a download.
 
     attempts  the number of attempts at each address; two if no server answers.
@@ -33,15 +33,17 @@ class Patience:
     silence: float = 60.0
 
 
-USUAL = Patience()
+USUAL = DownloadLimits()
 UNCONNECTED = "no connection"
 
 
-class _NotThere(Exception):
+class _FileNotAtAddress(Exception):
     """The address answers, but does not have the file."""
 
 
-def fetch(source: Source, folder: Path, addresses: Sequence[str], report: Report, patience: Patience = USUAL) -> Path:
+def fetch_file(
+    source: PublishedFile, folder: Path, addresses: Sequence[str], report: DownloadProgress, patience: DownloadLimits = USUAL
+) -> Path:
     """Return the published file in `folder`: the file that is already there, or a download from the first address that has it.
 
     A file that was put there by hand is checked and used.  Raises Unreachable, DataError if the file there is a different one, and
@@ -60,11 +62,11 @@ def fetch(source: Source, folder: Path, addresses: Sequence[str], report: Report
             try:
                 _retrieve(pooch, source, target, address, report, patience)
                 return target
-            except _NotThere as error:
+            except _FileNotAtAddress as error:
                 failures.append(f"{address}: {error}")
                 break
             except (OSError, ValueError) as error:  # requests raises subclasses of OSError; pooch ValueError for a wrong digest
-                reason = _reason(error)
+                reason = _error_reason(error)
                 if attempt + 1 == patience.attempts or (reason == UNCONNECTED and attempt):
                     failures.append(f"{address}: {reason}")
                     break
@@ -83,7 +85,7 @@ def _import_pooch() -> Any:
     return pooch
 
 
-def _check_digest(path: Path, source: Source) -> None:
+def _check_digest(path: Path, source: PublishedFile) -> None:
     if source.sha256 is None:
         return
     with path.open("rb") as file:
@@ -94,13 +96,13 @@ def _check_digest(path: Path, source: Source) -> None:
         )
 
 
-def _retrieve(pooch: Any, source: Source, target: Path, address: str, report: Report, patience: Patience) -> None:
+def _retrieve(pooch: Any, source: PublishedFile, target: Path, address: str, report: DownloadProgress, patience: DownloadLimits) -> None:
     """Make one attempt.  Partial data stays in a file next to the target; it is removed if the digest is wrong."""
     part = target.with_name(f".{target.name}.part")
     known = None if source.sha256 is None else f"sha256:{source.sha256}"
 
     def download(url: str, output_file: str, pooch_object: object) -> None:
-        _continue(url, part, source, report, patience)
+        _resume_download(url, part, source, report, patience)
         os.replace(part, output_file)
         _origin_file(part).unlink(missing_ok=True)
 
@@ -119,7 +121,7 @@ def _origin_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.origin")
 
 
-def _continue(url: str, part: Path, source: Source, report: Report, patience: Patience) -> None:
+def _resume_download(url: str, part: Path, source: PublishedFile, report: DownloadProgress, patience: DownloadLimits) -> None:
     """Append the missing bytes, or start again if the server sends the whole file.  Raises OSError if fewer bytes arrive than announced."""
     import requests
 
@@ -137,29 +139,29 @@ def _continue(url: str, part: Path, source: Source, report: Report, patience: Pa
             part.unlink()
             raise OSError("the partial download does not match the file, so the download starts again")
         if answer.status_code in GONE:
-            raise _NotThere(f"{answer.status_code} {answer.reason}")
+            raise _FileNotAtAddress(f"{answer.status_code} {answer.reason}")
         answer.raise_for_status()
         resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {there}-")
         if answer.status_code == 206 and not resumed:
             raise OSError("the server sent a different part from the one requested")
         origin.write_text(f"{url}\n{answer.headers.get('ETag') or answer.headers.get('Last-Modified') or ''}", encoding="utf-8")
-        _append(answer, part, there if resumed else 0, report)
+        _append_response(answer, part, there if resumed else 0, report)
 
 
-def _append(answer: Any, part: Path, there: int, report: Report) -> None:
+def _append_response(answer: Any, part: Path, offset: int, report: DownloadProgress) -> None:
     length = "" if "Content-Encoding" in answer.headers else answer.headers.get("Content-Length", "")
-    total = there + int(length) if length.isdecimal() else None
+    total = offset + int(length) if length.isdecimal() else None
     answer.raw.enforce_content_length = False  # it would drop the last block of an incomplete response
-    with part.open("ab" if there else "wb") as file:
+    with part.open("ab" if offset else "wb") as file:
         for block in answer.iter_content(BLOCK):
             file.write(block)
-            there += len(block)
-            report(there, total)
-    if total is not None and there != total:
-        raise OSError(f"cut short after {there} of {total} bytes")
+            offset += len(block)
+            report(offset, total)
+    if total is not None and offset != total:
+        raise OSError(f"cut short after {offset} of {total} bytes")
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     """Return the reason of an error, in a few words."""
     import requests
 

@@ -41,7 +41,7 @@ MODULES: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class PublishedFile:
     """One published file.
 
     file     its name in the folder of sources.
@@ -70,7 +70,7 @@ class DatasetEntry:
     restricted       no licence is stated, or it allows research or non-commercial use only: --accept-licence is required.
     origin           the place of publication, for readers.
     sources          the published files.
-    digest           SHA-256 of the arrays (`digests.digest_of_arrays`), None for a set of files that have their own.
+    digest           SHA-256 of the arrays (`digests.arrays_digest`), None for a set of files that have their own.
     attributes       of the HDF5 file.
     packages         optional packages that the conversion imports.
     feature_names    the name of the array with the column names, if there is one.
@@ -88,7 +88,7 @@ class DatasetEntry:
     licence: str
     restricted: bool
     origin: str
-    sources: tuple[Source, ...]
+    sources: tuple[PublishedFile, ...]
     digest: str | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
@@ -107,12 +107,12 @@ class DatasetEntry:
         return sum(source.size or 0 for source in self.sources)
 
 
-def names() -> tuple[str, ...]:
+def dataset_names() -> tuple[str, ...]:
     """Return the names of all sets."""
     return tuple(MODULES)
 
 
-def entry(name: str) -> DatasetEntry:
+def find_dataset(name: str) -> DatasetEntry:
     """Return the set with this name.  Raises BadUsage if there is none."""
     if name not in MODULES:
         raise BadUsage(f"no data set '{name}'", hint="herd data --list shows them")
@@ -120,11 +120,11 @@ def entry(name: str) -> DatasetEntry:
     return found
 
 
-def entries() -> Iterator[DatasetEntry]:
+def all_datasets() -> Iterator[DatasetEntry]:
     """Yield all sets, in the order of the list."""
-    return map(entry, MODULES)
+    return map(find_dataset, MODULES)
 
 
-def needed_for_results() -> Iterator[DatasetEntry]:
+def datasets_for_results() -> Iterator[DatasetEntry]:
     """Yield the sets that the figures and tables of the papers need."""
-    return (each for each in entries() if each.figures)
+    return (each for each in all_datasets() if each.figures)

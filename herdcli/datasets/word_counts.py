@@ -14,22 +14,23 @@ from herdcli.datasets.registry import Arrays
 WORD = re.compile("[a-z]{2,}")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the runs of two or more letters a to z, in lower case."""
     return WORD.findall(text.lower())
 
 
-def words_and_pairs(text: str) -> list[str]:
+def split_words_and_pairs(text: str) -> list[str]:
     """Return the words of a text, and its pairs of adjacent words, joined by an underscore."""
-    single = words(text)
+    single = split_words(text)
     return single + [f"{first}_{second}" for first, second in pairwise(single)]
 
 
-def count_words(documents: Iterable[Sequence[str]], least: int) -> Arrays:
-    """Return CSR counts (n, words) of the words in at least `least` documents, in alphabetical order, and these words as `vocab`."""
+def count_words(documents: Iterable[Sequence[str]], min_documents: int) -> Arrays:
+    """Return CSR counts (n, words) of the words in at least `min_documents` documents, in alphabetical order, and these words as
+    `vocab`."""
     counts = [Counter(document) for document in documents]
     documents_with = Counter(word for each in counts for word in each)
-    vocabulary = sorted(word for word, count in documents_with.items() if count >= least)
+    vocabulary = sorted(word for word, count in documents_with.items() if count >= min_documents)
     position = {word: index for index, word in enumerate(vocabulary)}
     rows = [sorted((position[word], count) for word, count in each.items() if word in position) for each in counts]
     return {

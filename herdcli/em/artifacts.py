@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.driver import EMFit, Ledger, Parameters
+from herdcli.em.driver import EMFit, ObjectiveHistory, Parameters
 from herdcli.em.factor.factor_analysis import MODELS, factor_posterior
 from herdcli.em.factor.factor_analysis import parameter_count as factor_parameters
 from herdcli.em.factor.factor_rotation import promax, varimax
 from herdcli.em.mixture.gmm import COVARIANCES, mixture_posteriors, parameter_count
-from herdcli.em.mixture.kmeans import nearest_centres
-from herdcli.em.mixture.mixture_e_step import complete_rows
-from herdcli.em.mixture.variational_mixture import HELD, predictive_densities
+from herdcli.em.mixture.kmeans import nearest_centres_with_bounds
+from herdcli.em.mixture.mixture_e_step import impute_rows
+from herdcli.em.mixture.variational_mixture import HELD, predictive_posteriors
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -24,7 +24,7 @@ FLAT = 1e-30  # share of a mean square: a variance below it is the rounding erro
 
 
 @dataclass(frozen=True)
-class Restarts:
+class RestartOutcomes:
     """The objective, the iterations and the convergence of each restart of a fit."""
 
     objective: Array = array("R", "log-likelihood and penalty, nats a row (kmeans and pca: −squared error a row)", kind="f")
@@ -38,9 +38,9 @@ class Restarts:
             raise DataError(f"restart {self.best} was kept of {len(self.objective)}")
 
 
-def restart_outcomes(fit: EMFit) -> Restarts:
+def restart_outcomes(fit: EMFit) -> RestartOutcomes:
     """Return the outcomes of all restarts of a fit."""
-    return Restarts(fit.objectives, fit.iterations, fit.converged, fit.best)
+    return RestartOutcomes(fit.objectives, fit.iterations, fit.converged, fit.best)
 
 
 def _require_finite(value: object, *names: str) -> None:
@@ -56,7 +56,7 @@ def _require_mass(mass: float) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class FitFacts:
     """Facts about a fit besides its parameters: training and held-out rows, baseline moments, and the other sizes that were tried.
 
     base_mean, base_variance and base_covariance belong to the simplest model of the same rows: one Gaussian of the family, one centre, or
@@ -108,8 +108,8 @@ class Mixture:
     mean: Array = array("K D", "means", kind="f")
     covariance: Array = array("K D D", "covariances", kind="f")
     floor: float  # least variance: by default of a column with mean variance, others in proportion; --floor: in any direction
-    ledger: Ledger
-    restarts: Restarts
+    ledger: ObjectiveHistory
+    restarts: RestartOutcomes
     mass: float  # Σ of the weights of the training rows
     seed: int
     concentration: Array | None = array("K", "α of the Dirichlet posterior, by variational Bayes", kind="f", optional=True)
@@ -117,7 +117,7 @@ class Mixture:
     freedom: Array | None = array("K", "ν of the Wishart posterior", kind="f", optional=True)
     shrinkage: float = 0.0  # rows that the common covariance counted for in that of each component
     holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
-    known: Known | None = None
+    known: FitFacts | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the weights are probabilities and the covariances positive definite."""
@@ -156,7 +156,7 @@ class Mixture:
         return int(np.count_nonzero(count >= HELD))
 
     @property
-    def floors_of_a_column(self) -> int:
+    def floors_per_constant_column(self) -> int:
         """The number of variances that the last M step raises for a constant column: one per component, or one in all if tied."""
         return 0 if self.concentration is not None else {"spherical": 0, "tied": 1}.get(self.family, len(self.weight))
 
@@ -168,7 +168,7 @@ class Mixture:
     def responsibilities(self, X: Array) -> tuple[Array, Array]:
         """Return posteriors of the components (n, K) and log densities (n,) of rows (n, D); NaN is a missing value."""
         if self.concentration is not None:
-            return predictive_densities(self.parameters, np.asarray(X, dtype=np.float64))
+            return predictive_posteriors(self.parameters, np.asarray(X, dtype=np.float64))
         return mixture_posteriors(self.parameters, X, self.family)
 
     def densities(self, X: Array) -> Array:
@@ -190,9 +190,7 @@ class Mixture:
         for number, pattern in enumerate(patterns):
             rows = np.flatnonzero(which.ravel() == number)
             if pattern.any():
-                each = [
-                    complete_rows(X[rows].astype(np.float64), pattern, m, S)[1] for m, S in zip(self.mean, self.covariance, strict=True)
-                ]
+                each = [impute_rows(X[rows].astype(np.float64), pattern, m, S)[1] for m, S in zip(self.mean, self.covariance, strict=True)]
                 found[np.ix_(rows, pattern)] = np.einsum("nk,knd->nd", r[rows], np.array(each)[:, :, pattern])
         return found
 
@@ -202,12 +200,12 @@ class Clusters:
     """K cluster centres; each row belongs to the nearest.  The ledger holds −squared distance per row instead of log-likelihoods."""
 
     centre: Array = array("K D", "centres", kind="f")
-    ledger: Ledger
-    restarts: Restarts
+    ledger: ObjectiveHistory
+    restarts: RestartOutcomes
     mass: float  # Σ of the weights of the training rows
     seed: int
     holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
-    known: Known | None = None
+    known: FitFacts | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the centres are finite."""
@@ -219,7 +217,7 @@ class Clusters:
     def clusters(self, X: Array) -> Array:
         """Return the index (n,) of the centre nearest to each row (n, D)."""
         middle = self.centre.mean(axis=0)
-        return nearest_centres(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
+        return nearest_centres_with_bounds(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
 
     def densities(self, X: Array) -> Array:
         """Return the −squared distances (n,) of rows (n, D) from their nearest centres."""
@@ -239,14 +237,14 @@ class FactorModel:
     mean: Array = array("D", "mean of the rows", kind="f")
     noise: Array = array("D", "variances of the noise", kind="f")
     floor: float  # least noise variance: by default for fa of a column with mean variance, others in proportion
-    ledger: Ledger
-    restarts: Restarts
+    ledger: ObjectiveHistory
+    restarts: RestartOutcomes
     mass: float  # Σ of the weights of the training rows
     seed: int
     rotation: Array | None = array("K K", "the loadings are those of the fit times this", kind="f", optional=True)
     correlation: Array | None = array("K K", "of the factors, after promax", kind="f", optional=True)
     holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
-    known: Known | None = None
+    known: FitFacts | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the noise fits the model."""
@@ -266,7 +264,7 @@ class FactorModel:
         return {"loading": loading, "mean": self.mean, "noise": self.noise}
 
     @property
-    def floors_of_a_column(self) -> int:
+    def floors_per_constant_column(self) -> int:
         """The number of variances that the last M step raises for a constant column."""
         return int(self.model == "fa")
 
@@ -287,16 +285,16 @@ class FactorModel:
         """Return the log densities (n,) of rows (n, D); for pca, −squared reconstruction errors."""
         if self.model != "pca":
             return factor_posterior(self.parameters, X)[1]
-        found: Array = -np.nansum(np.square(X - self.reconstructed(X)), axis=1)
+        found: Array = -np.nansum(np.square(X - self.reconstruct(X)), axis=1)
         return found
 
-    def reconstructed(self, X: Array) -> Array:
+    def reconstruct(self, X: Array) -> Array:
         """Return the reconstruction of rows (n, D) from their factor scores."""
         return np.asarray(self.scores(X) @ self.loading.T + self.mean)
 
     def completed(self, X: Array) -> Array:
         """Return rows (n, D) with missing values replaced by their reconstruction."""
-        return np.where(np.isnan(X), self.reconstructed(X), X)
+        return np.where(np.isnan(X), self.reconstruct(X), X)
 
     def rotated(self, name: str) -> FactorModel:
         """Return the model with loadings rotated by `varimax` or `promax`, or this model for `none`.  The likelihood does not change."""

@@ -25,7 +25,7 @@ from herdcli.numerics.block_statistics import BlockSource, Map, Sums, SumTree, a
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-__all__ = ["EM", "EMFit", "Ledger", "EMModel", "Parameters", "EMSettings", "EMState", "run_em"]
+__all__ = ["EM", "EMFit", "ObjectiveHistory", "EMModel", "Parameters", "EMSettings", "EMState", "run_em"]
 
 
 class EMModel(Protocol):
@@ -42,7 +42,7 @@ class EMModel(Protocol):
         """Return the E step: a function from a block to its expected sufficient statistics."""
         ...
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics of a whole pass, with anything else that the M step needs from the parameters of the E step."""
         ...
 
@@ -67,7 +67,7 @@ class EMModel(Protocol):
 
 
 @dataclass(frozen=True)
-class Ledger:
+class ObjectiveHistory:
     """The objective at each half-step of the best restart, in nats per row: even entries follow an E step, odd ones the M step after it.
 
     `log_likelihood` belongs to the parameters of the entry, so the value after an M step is repeated in the next entry.
@@ -91,7 +91,7 @@ class EMFit:
     """The result of a run: parameters and ledger of the best restart, and the outcomes of all restarts."""
 
     parameters: Parameters
-    ledger: Ledger
+    ledger: ObjectiveHistory
     objectives: Array  # (R,) −free energy of each restart, in nats per row
     iterations: Array  # (R,) number of M steps of each restart
     converged: Array  # (R,) whether each restart reached its tolerance
@@ -175,7 +175,7 @@ class EM(HasStateShapes[EMState]):
     def _begin(self, restart: int) -> RestartState:
         return RestartState(self.model.start(restart), np.empty((0, 4)))
 
-    def like(self) -> EMState:
+    def state_template(self) -> EMState:
         """Return a state without initial parameters, as a template for checkpoints; shapes of parameters are not checked."""
         course = RestartState({}, np.empty((0, 4)))
         return EMState(0, course, replace(course))
@@ -185,7 +185,7 @@ class EM(HasStateShapes[EMState]):
         course = self._begin(0)
         return EMState(0, course, replace(course))
 
-    def resumed(self, state: EMState) -> EMState:
+    def resume_best_restart(self, state: EMState) -> EMState:
         """Return a state that continues the best restart of an ended run of the same model, which had a larger tolerance."""
         at, course = state.best_restart, state.best
         # The entry of the last E step is dropped because the next pass, over the same parameters, adds it again.
@@ -207,7 +207,7 @@ class EM(HasStateShapes[EMState]):
             ended, found = True, None  # the quasi-Newton step was too long
         else:
             ended = tree.blocks == self.source.count
-            found = model.settle(state.now.parameters, tree.total()) if ended else None
+            found = model.complete_statistics(state.now.parameters, tree.total()) if ended else None
         state.step += 1
         if ended:
             state.sizes, state.sums = [], []
@@ -230,7 +230,7 @@ class EM(HasStateShapes[EMState]):
         if course.converged or course.passes >= self.settings.iterations:
             self._end(state)
         else:
-            self._advance(course, sums, value, state.mass)
+            self._take_m_step(course, sums, value, state.mass)
 
     def _enter(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
         """Add the result of an E step to the ledger; a quasi-Newton step before it gets an entry of its own first."""
@@ -248,7 +248,7 @@ class EM(HasStateShapes[EMState]):
         course.values = np.vstack([course.values, [reached, energy, 0.0, 0.0]])
         course.converged = course.quiet >= self.settings.patience
 
-    def _advance(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
+    def _take_m_step(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
         """Take the M step, or set up a quasi-Newton step to try before it."""
         # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
         before = self.model.expected(course.parameters, sums)
@@ -256,14 +256,14 @@ class EM(HasStateShapes[EMState]):
         gain = self.model.expected(after, sums) - before
         energy = -(float(sums["log_likelihood"][0]) + gain + self.model.penalty(after)) / mass
         if not self.settings.accelerate or not isinstance(self.model, HasCoordinates) or course.iterations < quasi_newton.LEAD:
-            self._maximise_step(course, after, energy, floors)
+            self._record_m_step(course, after, energy, floors)
             return
-        leap = course.leap or quasi_newton.begin_steps(self.model, course.parameters, sums)
+        leap = course.leap or quasi_newton.begin_quasi_newton(self.model, course.parameters, sums)
         leap.objective, leap.kept, leap.after, leap.energy, leap.floors = value, course.parameters, after, energy, floors
         course.leap, course.parameters = leap, quasi_newton.next_trial(self.model, leap, mass)
 
-    def _maximise_step(self, course: RestartState, after: Parameters, energy: float, floors: int) -> None:
-        course.parameters, course.leap = after, None
+    def _record_m_step(self, course: RestartState, parameters: Parameters, energy: float, floors: int) -> None:
+        course.parameters, course.leap = parameters, None
         course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
 
     def _refuse(self, state: EMState, course: RestartState, leap: QuasiNewtonState, value: float) -> None:
@@ -277,7 +277,7 @@ class EM(HasStateShapes[EMState]):
         elif shorter is not None:
             course.parameters = shorter
         else:
-            self._maximise_step(course, leap.after, leap.energy, leap.floors)
+            self._record_m_step(course, leap.after, leap.energy, leap.floors)
 
     def _end(self, state: EMState) -> None:
         """Keep this restart if it is the best so far, and begin the next one."""
@@ -298,7 +298,7 @@ class EM(HasStateShapes[EMState]):
     def memory(self) -> int:
         """Return the bytes needed besides the rows: statistics in the tree and the blocks being processed."""
         at_once = blocks_per_step(self.source) if self.map is not map else 1
-        starting: int = getattr(self.model, "starting", int)()  # the memory of an expensive start
+        starting: int = getattr(self.model, "initialisation_memory", int)()  # the memory of an expensive start
         return max(starting, self.model.memory() * (min(at_once, self.source.count) + self.source.count.bit_length()))
 
     def progress(self, state: EMState) -> RunProgress:
@@ -311,7 +311,7 @@ class EM(HasStateShapes[EMState]):
     def result(self, state: EMState) -> EMFit:
         """Return the fit of the best restart."""
         values = state.best.values
-        ledger = Ledger(values[:, 0].copy(), values[:, 1].copy(), values[:, 2].copy(), values[:, 3].astype(np.int64))
+        ledger = ObjectiveHistory(values[:, 0].copy(), values[:, 1].copy(), values[:, 2].copy(), values[:, 3].astype(np.int64))
         return EMFit(
             state.best.parameters,
             ledger,

@@ -24,15 +24,15 @@ from herdcli.numerics.block_statistics import (
     RowBlocks,
     RowMoments,
     Sums,
-    total_statistics,
+    sum_statistics,
 )
-from herdcli.parts import resolve
+from herdcli.parts import instantiate_class
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
 MOST_COLUMNS = 500  # columns up to which the covariance is kept for the baseline
-Made = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
+FittedArtifact = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class PreparedFit:
         assert isinstance(model, kmeans.KMeans)
         return kmeans.MiniBatch(self.rows.training, model, self.asked.batches, map)
 
-    def finished(self, search: SearchResult, map: Map = map) -> Made:
+    def finished(self, search: SearchResult, map: Map = map) -> FittedArtifact:
         """Return the artifact of the result of a search."""
         value = replace(row_model(self.asked.model).assemble(self, search.fit), known=None)
         if isinstance(value, artifacts.FactorModel):
@@ -104,15 +104,17 @@ class PreparedFit:
         if isinstance(value, artifacts.Mixture):
             known = replace(known, entropy=mean_responsibility_entropy(value, self.rows.training, map))
         if self.rows.valid is not None:
-            base = baseline_density(value)
+            base = baseline_log_density(value)
             known = replace(
-                known, valid=mean_density(value.densities, self.rows.valid, map), base_valid=mean_density(base, self.rows.valid, map)
+                known,
+                valid=mean_log_density(value.densities, self.rows.valid, map),
+                base_valid=mean_log_density(base, self.rows.valid, map),
             )
         return replace(value, known=known)
 
-    def _known(self, search: SearchResult) -> artifacts.Known:
+    def _known(self, search: SearchResult) -> artifacts.FitFacts:
         rows, several = self.rows, len(self.search.sizes) > 1
-        return artifacts.Known(
+        return artifacts.FitFacts(
             rows=self.found.rows,
             base_mean=self.found.mean,
             base_variance=self.found.variance,
@@ -151,7 +153,7 @@ class RowModel(ABC):
         """
 
     @abstractmethod
-    def assemble(self, prepared: PreparedFit, fit: EMFit) -> Made:
+    def assemble(self, prepared: PreparedFit, fit: EMFit) -> FittedArtifact:
         """Return the artifact of one fit, with parameters only and no further facts about the rows."""
 
 
@@ -159,7 +161,7 @@ def row_model(name: str) -> RowModel:
     """Return the row model of this name.  Raises BadUsage for other names."""
     if name not in TABLE or TABLE[name].sequences:
         raise BadUsage(f"unknown model '{name}', expected {', '.join(each for each, entry in TABLE.items() if not entry.sequences)}")
-    found: RowModel = resolve(TABLE[name].path, RowModel, name)
+    found: RowModel = instantiate_class(TABLE[name].path, RowModel, name)
     return found
 
 
@@ -178,7 +180,7 @@ def require_enough_rows(moments: RowMoments, sizes: tuple[int, ...], what: str) 
         raise DataError(f"{moments.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {moments.rows} or fewer")
 
 
-def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
+def add_size_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     """Return the fit with a criterion added if there are several sizes to choose from.
 
     Raises DataError if the criterion needs validation rows and there are none.
@@ -194,7 +196,7 @@ def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
         value = replace(row_model(prepared.asked.model).assemble(prepared, fit), known=prepared._known(SearchResult(fit, size, ())))
         if prepared.asked.criterion == "valid":
             assert prepared.rows.valid is not None
-            return -mean_density(value.densities, prepared.rows.valid, map)
+            return -mean_log_density(value.densities, prepared.rows.valid, map)
         spread = (
             mean_responsibility_entropy(value, prepared.rows.training, map)
             if prepared.asked.criterion == "icl" and isinstance(value, artifacts.Mixture)
@@ -205,19 +207,20 @@ def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     return replace(prepared, search=replace(prepared.search, score=score, patience=prepared.asked.patience))
 
 
-def information_criteria(value: Made, spread: float) -> dict[str, float]:
+def information_criteria(value: FittedArtifact, classification_entropy: float) -> dict[str, float]:
     """Return AIC, BIC and, for mixtures, ICL; an empty dictionary for models without a density.
 
-    ICL = BIC + 2 Σ_n H(r_n), where Σ_n H(r_n), the classification entropy, is `spread`.  Source: Biernacki, Celeux & Govaert (2000).
+    ICL = BIC + 2 Σ_n H(r_n), where Σ_n H(r_n), the classification entropy, is `classification_entropy`.  Source: Biernacki, Celeux &
+    Govaert (2000).
     """
     parameters = None if isinstance(value, artifacts.Clusters) else value.free_parameters
     if parameters is None or (isinstance(value, artifacts.Mixture) and value.concentration is not None):
         return {}
     found = gmm.information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, parameters)
-    return found | ({"icl": found["bic"] + 2 * spread} if isinstance(value, artifacts.Mixture) else {})
+    return found | ({"icl": found["bic"] + 2 * classification_entropy} if isinstance(value, artifacts.Mixture) else {})
 
 
-def baseline_density(value: Made) -> Callable[[Array], Array]:
+def baseline_log_density(value: FittedArtifact) -> Callable[[Array], Array]:
     """Return the density of the simplest model: one Gaussian of the family, one centre, or independent columns."""
     known = value.known
     assert known is not None
@@ -229,14 +232,14 @@ def baseline_density(value: Made) -> Callable[[Array], Array]:
     return lambda X: gmm.mixture_posteriors(one, X)[1]
 
 
-def mean_density(densities: Callable[[Array], Array], rows: block_statistics.RowReader, map: Map = map) -> float:
+def mean_log_density(densities: Callable[[Array], Array], rows: block_statistics.RowReader, map: Map = map) -> float:
     """Return the weighted mean of the densities of rows."""
 
     def statistics(block: RowBlock) -> Sums:
         w = np.ones(len(block.X)) if block.weight is None else block.weight
         return {"sum": np.array([w @ densities(block.X), w.sum()])}
 
-    found = total_statistics(RowBlocks(rows), statistics, map)["sum"]
+    found = sum_statistics(RowBlocks(rows), statistics, map)["sum"]
     return float(found[0] / found[1])
 
 
@@ -259,4 +262,4 @@ def mean_responsibility_entropy(value: artifacts.Mixture, rows: block_statistics
             H[block.labels >= 0] = 0.0
         return {"sum": np.array([H.sum() if block.weight is None else block.weight @ H])}
 
-    return float(total_statistics(RowBlocks(rows), statistics, map)["sum"][0])
+    return float(sum_statistics(RowBlocks(rows), statistics, map)["sum"][0])

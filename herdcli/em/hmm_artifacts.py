@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.artifacts import Restarts
-from herdcli.em.driver import Ledger, Parameters
+from herdcli.em.artifacts import RestartOutcomes
+from herdcli.em.driver import ObjectiveHistory, Parameters
 from herdcli.em.mixture.gmm import COVARIANCES
 from herdcli.em.sequence import forward_backward
 from herdcli.em.sequence.emissions import Categorical, EmissionFamily, MeanEmission, PreparedEmission
@@ -18,7 +18,7 @@ from herdcli.em.sequence.gaussian_emissions import GaussianEmission
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import Map, RowBlocks, RowMoments, RowTable, Sums, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, Map, RowBlocks, RowMoments, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
@@ -58,7 +58,7 @@ class Emissions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldoutSequences:
     """The held-out sequences (split 2), with their rows one after another."""
 
     X: Array = array("h D", "rows, NaN where a value is missing", kind="f", dtype="f8")
@@ -80,7 +80,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownChain:
+class ChainFitFacts:
     """Facts about a fit besides its parameters: training rows, baseline, and the other sizes that were tried.
 
     Log-likelihoods are in nats per row.  `base` has the emissions of a model with one state for all rows (one Gaussian for gmm).
@@ -104,7 +104,7 @@ class KnownChain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarkovChain:
+class HiddenMarkovModel:
     """A hidden Markov model: initial probabilities, transitions A_ij = p(next = j | now = i) with rows that sum to 1, and emissions."""
 
     emission: str  # gaussian, categorical, poisson, bernoulli or gmm
@@ -115,12 +115,12 @@ class MarkovChain:
     first: Array = array("K", "first states that were let be", kind="b")
     emissions: Emissions
     floor: float  # least variance, probability or rate
-    ledger: Ledger
-    restarts: Restarts
+    ledger: ObjectiveHistory
+    restarts: RestartOutcomes
     mass: float  # Σ of the weights of the training rows
     seed: int
-    held: Held | None = None
-    known: KnownChain | None = None
+    held: HeldoutSequences | None = None
+    known: ChainFitFacts | None = None
 
     def validate(self) -> None:
         """Raise DataError unless probabilities are valid and the emissions are those of the family."""
@@ -146,7 +146,7 @@ class MarkovChain:
         if self.known is not None:
             self._require_known(self.known)
 
-    def _require_known(self, known: KnownChain) -> None:
+    def _require_known(self, known: ChainFitFacts) -> None:
         """Raise DataError unless the facts about the training rows have the states and columns of the model."""
         if len(known.occupancy) != self.states or not (np.isfinite(known.occupancy).all() and (known.occupancy >= 0).all()):
             raise DataError("/known/occupancy are not the mean probabilities of the states")
@@ -178,7 +178,7 @@ class MarkovChain:
         return HiddenChain(self.initial, self.transition)
 
     @property
-    def emitter(self) -> EmissionFamily:
+    def emission_family(self) -> EmissionFamily:
         """The family of the emissions."""
         return emission_from_artifact(self.emission, self.family, self.emissions, self.floor)
 
@@ -186,10 +186,10 @@ class MarkovChain:
     def free_parameters(self) -> int:
         """The number of fitted parameters."""
         states = int(self.allowed.sum()) - self.states + int(self.first.sum()) - 1
-        return states + self.emitter.numbers(self.states)
+        return states + self.emission_family.numbers(self.states)
 
     @property
-    def at_floor(self) -> bool:
+    def has_floored_variances(self) -> bool:
         """Whether the last M step raised variances of varying columns; constant columns are at their floor in every state."""
         mean, base = self.emissions.mean, None if self.known is None else self.known.base.covariance
         if mean is None:
@@ -202,7 +202,7 @@ class MarkovChain:
 
     def ready(self) -> PreparedEmission:
         """Return the emissions, prepared for computing densities of rows."""
-        return self.emitter.ready(self.emissions.parameters)
+        return self.emission_family.ready(self.emissions.parameters)
 
     def log_likelihood(self, sequences: Sequences, map: Map = map, occupancy: Array | None = None) -> float:
         """Return the weighted mean log-likelihood of sequences, in nats per row.  Raises DataError for an impossible row.
@@ -240,7 +240,7 @@ class MarkovChain:
         states = self.states_of(sequences)
 
         def drawn(block: SequenceBlock, logs: Array) -> Array:
-            alpha = _filter(states, logs, block.offsets)
+            alpha = _filtered_probabilities(states, logs, block.offsets)
             found = [
                 np.concatenate([generator(seed, Stream.PATHS, unit=block.first + s, step=n).random(T) for s, T in enumerate(block.lengths)])
                 for n in range(count)
@@ -274,7 +274,7 @@ class MarkovChain:
                 edges = first if t == 0 else ends[path[t - 1]]
                 path[t] = min(int(np.searchsorted(edges, u[t] * edges[-1], side="right")), self.states - 1)
             paths.append(path)
-            rows.append(self.emitter.drawn(self.emissions.parameters, path, random))
+            rows.append(self.emission_family.drawn(self.emissions.parameters, path, random))
         return np.concatenate(rows), np.concatenate(paths)
 
 
@@ -283,11 +283,11 @@ def _state_outputs(states: HiddenChain, logs: Array, offsets: Array, want: str) 
         return forward_backward.viterbi_paths(states, logs, offsets)[0]
     if want == "smoothed":
         return forward_backward.smooth_states(states, forward_backward.scale_likelihoods(logs), offsets).smoothed[:, : states.states]
-    alpha = _filter(states, logs, offsets)
+    alpha = _filtered_probabilities(states, logs, offsets)
     return alpha[:, : states.states] if want == "filtered" else forward_backward.predict_states(states, alpha, offsets)
 
 
-def _filter(states: HiddenChain, logs: Array, offsets: Array) -> Array:
+def _filtered_probabilities(states: HiddenChain, logs: Array, offsets: Array) -> Array:
     """Return filtered probabilities (m, width).  Raises ImpossibleRow, which names the row."""
     alpha, found = forward_backward.filter_states(states, forward_backward.scale_likelihoods(logs), offsets)
     if np.isneginf(found).any():
@@ -309,7 +309,7 @@ def emission_from_artifact(name: str, family: str | None, emissions: Emissions, 
     centre = mean.mean(axis=0)
     spread = covariance.mean(axis=0) + (mean - centre).T @ (mean - centre) / len(mean)
     found = RowMoments(0, 0.0, centre, spread, 0)
-    return GaussianEmission(family or "full", M, floor, np.ones(D), found, RowBlocks(RowTable(mean)))
+    return GaussianEmission(family or "full", M, floor, np.ones(D), found, RowBlocks(ArrayRows(mean)))
 
 
 def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock, sequences: Sequences) -> DataError:
@@ -332,5 +332,5 @@ def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences:
                 raise impossible_row_error(error, block, sequences) from None
         return {"sum": np.array([block.weights @ found, block.mass])}
 
-    value = total_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
+    value = sum_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
     return float(value[0] / value[1])

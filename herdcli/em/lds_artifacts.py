@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from herdcli.em.artifacts import Restarts, _require_finite
-from herdcli.em.driver import Ledger, Parameters
+from herdcli.em.artifacts import RestartOutcomes, _require_finite
+from herdcli.em.driver import ObjectiveHistory, Parameters
 from herdcli.em.sequence.kalman import FilteredStates, filter_sequences, missing_patterns, smooth_sequences
-from herdcli.em.sequence.lds import complete_rows, parameter_count
+from herdcli.em.sequence.lds import impute_rows, parameter_count
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
@@ -20,7 +20,7 @@ WANTS = ("smoothed", "filtered", "predicted", "completed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownDynamics:
+class DynamicsFitFacts:
     """Facts about a fit besides its parameters.  Log-likelihoods are in nats per row.
 
     holdout_start_mean and holdout_start_covariance describe the first state of each held-out sequence given the rows before it.
@@ -64,8 +64,8 @@ class LinearDynamics:
     start_covariance: Array = array("K K", "its covariance; next to nothing where there was one sequence", kind="f", dtype="f8")
     diagonal: bool  # whether `noise` is diagonal
     floor: float  # least noise, as a share of a column's variance unless --floor was given
-    ledger: Ledger
-    restarts: Restarts
+    ledger: ObjectiveHistory
+    restarts: RestartOutcomes
     mass: float  # Σ of the weights of the training rows
     seed: int
     control: Array | None = array("K m", "B", kind="f", dtype="f8", optional=True)
@@ -75,7 +75,7 @@ class LinearDynamics:
     holdout_offsets: Array | None = array(
         "o", "where each held-out sequence begins, and the number of rows", kind="i", dtype="i8", optional=True
     )
-    known: KnownDynamics | None = None
+    known: DynamicsFitFacts | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the covariances are positive definite."""
@@ -173,7 +173,7 @@ class LinearDynamics:
         """Return rows with missing values replaced by their expectations given all observed values of their sequence."""
         p, missing = self.parameters, missing_patterns(Y)
         after = smooth_sequences(p, filter_sequences(p, Y, offsets, U, missing), offsets)
-        return complete_rows(p, Y, missing, after, None)[0]
+        return impute_rows(p, Y, missing, after, None)[0]
 
     def forecast(self, Y: Array, offsets: Array, U: Array | None, steps: int) -> tuple[Array, Array]:
         """Return means (s · steps, D) and standard deviations of the rows that follow each sequence.

@@ -6,7 +6,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ModelEntry:
     """One line of the table.
 
     kind       kind of the artifact.
@@ -29,17 +29,17 @@ class Entry:
 
 
 FACTORS = "herdcli.em.models.factors.FactorModels"
-TABLE: dict[str, Entry] = {  # in the order of --help
-    "gmm": Entry(kind="mixture", part="component", path="herdcli.em.models.mixtures.MixtureModels"),
-    "kmeans": Entry(kind="kmeans", part="cluster", path="herdcli.em.models.clusters.ClusterModels", density=False),
-    "fa": Entry(kind="factors", part="factor", path=FACTORS, starts=("newton", "pca", "random")),
-    "ppca": Entry(kind="factors", part="factor", path=FACTORS, starts=("pca", "random")),
-    "pca": Entry(kind="factors", part="factor", path=FACTORS, starts=("pca", "random"), density=False),
-    "hmm": Entry(kind="hmm", part="state"),
-    "lds": Entry(kind="lds", part="state", starts=("pca", "random")),
+TABLE: dict[str, ModelEntry] = {  # in the order of --help
+    "gmm": ModelEntry(kind="mixture", part="component", path="herdcli.em.models.mixtures.MixtureModels"),
+    "kmeans": ModelEntry(kind="kmeans", part="cluster", path="herdcli.em.models.clusters.ClusterModels", density=False),
+    "fa": ModelEntry(kind="factors", part="factor", path=FACTORS, starts=("newton", "pca", "random")),
+    "ppca": ModelEntry(kind="factors", part="factor", path=FACTORS, starts=("pca", "random")),
+    "pca": ModelEntry(kind="factors", part="factor", path=FACTORS, starts=("pca", "random"), density=False),
+    "hmm": ModelEntry(kind="hmm", part="state"),
+    "lds": ModelEntry(kind="lds", part="state", starts=("pca", "random")),
 }
 
 
-def named(what: str, value: object) -> tuple[str, ...]:
-    """Return the names of the models whose entry has this value in the field `what`."""
-    return tuple(name for name, entry in TABLE.items() if getattr(entry, what) == value)
+def models_with_value(field: str, value: object) -> tuple[str, ...]:
+    """Return the names of the models whose entry has this value in the field `field`."""
+    return tuple(name for name, entry in TABLE.items() if getattr(entry, field) == value)

@@ -1,7 +1,8 @@
 """Quasi-Newton steps between EM steps, for models whose likelihood EM climbs slowly: L-BFGS on the exact score.
 
 By Fisher's identity the gradient of log p(y; θ) equals that of E_q[log p(x, y; θ)] at the parameters of the E step.  So the statistics of
-an E step give a gradient at the cost of an M step.  The gradient is taken in the coordinates of the model's `chart`, in which the
+an E step give a gradient at the cost of an M step.  The gradient is taken in the coordinates of the model's `make_coordinates`, in which
+the
 complete-data information is the identity.  There an M step is, to first order, a step along the gradient, and L-BFGS has to learn only
 the missing information.  A step is accepted only if the likelihood does not fall; after TRIES rejected trials an M step takes its place.
 Source: Jamshidian & Jennrich (1997), Acceleration of the EM algorithm by using quasi-Newton methods, for the idea; Nocedal (1980).
@@ -48,7 +49,7 @@ class HasCoordinates(ABC):
     """A model that has coordinates for quasi-Newton steps."""
 
     @abstractmethod
-    def chart(self, parameters: Parameters, sums: Sums) -> ParameterCoordinates:
+    def make_coordinates(self, parameters: Parameters, sums: Sums) -> ParameterCoordinates:
         """Return coordinates around these parameters, whose statistics are `sums`."""
 
 
@@ -81,9 +82,9 @@ class QuasiNewtonState:
         return self.x + self.length * self.direction
 
 
-def begin_steps(model: HasCoordinates, parameters: Parameters, sums: Sums) -> QuasiNewtonState:
+def begin_quasi_newton(model: HasCoordinates, parameters: Parameters, sums: Sums) -> QuasiNewtonState:
     """Return a chart around these parameters, without any information about the curvature."""
-    chart = model.chart(parameters, sums)
+    chart = model.make_coordinates(parameters, sums)
     none, x = np.empty((0, chart.size)), np.zeros(chart.size)
     return QuasiNewtonState(
         dict(parameters), dict(sums), x, chart.slope(x, sums), none, none.copy(), 0.0, {}, {}, 0.0, 0, np.zeros(chart.size)
@@ -92,7 +93,7 @@ def begin_steps(model: HasCoordinates, parameters: Parameters, sums: Sums) -> Qu
 
 def accept_trial(model: HasCoordinates, leap: QuasiNewtonState, sums: Sums) -> None:
     """Accept the trial as the current point, and update the curvature with the gradient there."""
-    chart, trial = model.chart(leap.origin, leap.basis), leap.trial
+    chart, trial = model.make_coordinates(leap.origin, leap.basis), leap.trial
     slope = chart.slope(trial, sums)
     step, turn = trial - leap.x, leap.slope - slope
     if step @ turn > CURVED * np.linalg.norm(step) * np.linalg.norm(turn):
@@ -112,7 +113,7 @@ def next_trial(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Pa
     longest = float(np.linalg.norm(direction))
     leap.direction = direction * min(1.0, np.sqrt(mass) / longest) if longest > 0 else direction
     leap.length, leap.tries = 1.0, 0
-    return model.chart(leap.origin, leap.basis).parameters(leap.trial)
+    return model.make_coordinates(leap.origin, leap.basis).parameters(leap.trial)
 
 
 def retry_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -> Parameters | None:
@@ -127,15 +128,15 @@ def retry_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -
     rise = float(leap.direction @ leap.slope) * leap.length
     share = rise / (2.0 * (rise + leap.objective - reached)) if np.isfinite(reached) else 0.0
     leap.length *= float(np.clip(share, *SHORTER))
-    return model.chart(leap.origin, leap.basis).parameters(leap.trial)
+    return model.make_coordinates(leap.origin, leap.basis).parameters(leap.trial)
 
 
-def ascent_direction(steps: Array, turns: Array, slope: Array) -> Array:
+def ascent_direction(steps: Array, gradient_changes: Array, slope: Array) -> Array:
     """Return H g, where H is the L-BFGS inverse of the negated Hessian, started from the identity (Nocedal, 1980, two loops)."""
     found, shares = slope.copy(), np.empty(len(steps))
     for k in reversed(range(len(steps))):
-        shares[k] = (steps[k] @ found) / (steps[k] @ turns[k])
-        found -= shares[k] * turns[k]
+        shares[k] = (steps[k] @ found) / (steps[k] @ gradient_changes[k])
+        found -= shares[k] * gradient_changes[k]
     for k, share in enumerate(shares):
-        found += (share - (turns[k] @ found) / (steps[k] @ turns[k])) * steps[k]
+        found += (share - (gradient_changes[k] @ found) / (steps[k] @ gradient_changes[k])) * steps[k]
     return found

@@ -14,7 +14,7 @@ def sample_mixture(model: Mixture, count: int, seed: int, *, means: bool = False
 
     means  return the component means instead of sampled rows.
     After variational Bayes the samples come from the predictive mixture of Student distributions.  A Gaussian row is scaled by
-    √(f/χ²_f), with f = ν + 1 − D and the shape matrix of `variational_mixture.predictive_densities`.
+    √(f/χ²_f), with f = ν + 1 − D and the shape matrix of `variational_mixture.predictive_posteriors`.
     """
     random, D = generator(seed, Stream.ROWS), model.mean.shape[1]
     which = random.choice(len(model.weight), size=count, p=model.weight / model.weight.sum())

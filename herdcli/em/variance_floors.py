@@ -18,7 +18,7 @@ MOST = 1e-2  # largest share of the column's own variance
 LEAST = 1e-12  # floor if no column varies
 
 
-def column_floors(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
+def floor_and_column_scales(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
     """Return the floor, and scale (D,): no variance of column d is below floor · scale_d².
 
     By default that is FLOOR times the mean variance of all varying columns.  It is at least FLOOR and at most MOST times the column's own
@@ -34,27 +34,27 @@ def column_floors(variance: Array, mean: Array, floor: float | None) -> tuple[fl
 
 
 def floor_scale(variance: Array, mean: Array, floor: float) -> Array:
-    """Return the scale (D,) for the floor of a fitted model: that of `column_floors` if the floor is the default, else 1."""
-    own, scale = column_floors(variance, mean, None)
+    """Return the scale (D,) for the floor of a fitted model: that of `floor_and_column_scales` if the floor is the default, else 1."""
+    own, scale = floor_and_column_scales(variance, mean, None)
     return scale if np.isclose(own, floor, rtol=1e-6, atol=0.0) else np.ones(len(variance))
 
 
-def apply_floor(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
-    """Return the maximum-likelihood covariance for S with variances of at least `least` · scale² in all directions.
+def apply_variance_floor(S: Array, floor: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
+    """Return the maximum-likelihood covariance for S with variances of at least `floor` · scale² in all directions.
 
     The second result is the number of variances that were below.
     The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so eigenvalues below the bound are raised to it.
     """
     if diagonal:
         values = np.diag(S)
-        bound = least * scale**2
+        bound = floor * scale**2
         return np.diag(np.maximum(values, bound)), int((values < bound).sum())
     both = np.outer(scale, scale)
     values, vectors = np.linalg.eigh(S / both)
-    low = int((values < least).sum())
+    low = int((values < floor).sum())
     if not low:
         return S, 0
-    found = (vectors * np.maximum(values, least)) @ vectors.T * both
+    found = (vectors * np.maximum(values, floor)) @ vectors.T * both
     return 0.5 * (found + found.T), low
 
 

@@ -38,7 +38,7 @@ def mean_and_error(rows: Sequence[Row]) -> tuple[Row, Row]:
 def main_figures(rows: Sequence[Row], mean: Row) -> list[str]:
     """Return the averaged figures that vary between folds, or are baselines, in order of interest."""
     varied = [name for name in mean if any(row[name] != rows[0][name] for row in rows)]
-    return [name for name in relations.main_first(varied) if name in varied]
+    return [name for name in relations.sort_by_interest(varied) if name in varied]
 
 
 def _is_number(value: object) -> bool:

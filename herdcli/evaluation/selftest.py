@@ -43,7 +43,7 @@ def check_compiled_loops() -> Iterator[KnownAnswer]:
     from herdcli.herding import dynamics
     from herdcli.herding.binary_features import pack_rows
 
-    used = fast.kernels()
+    used = fast.loops_in_use()
     if used == "python":
         return
     on = _generator(0).random((60, 40)) < 0.4
@@ -53,11 +53,11 @@ def check_compiled_loops() -> Iterator[KnownAnswer]:
     weights = {}
     try:
         for kernels in ("cython", "python"):
-            fast.use(kernels)
+            fast.use_loops(kernels)
             state = run_algorithm(dynamics.HiddenHerding(problem))
             weights[kernels] = np.concatenate([part.ravel() for part in (state.runs[0].M, state.runs[0].b, state.runs[0].c)])
     finally:
-        fast.use(used)
+        fast.use_loops(used)
     differing = float((weights["cython"] != weights["python"]).sum())
     yield KnownAnswer("weights after 300 iterations of herding that differ between compiled and NumPy loops", "-", differing, 0, 0)
 
@@ -71,7 +71,7 @@ def check_boltzmann_machines() -> Iterator[KnownAnswer]:
     random = _generator(1)
     W, b, c = random.standard_normal((12, 8)), 0.5 * random.standard_normal(12), 0.5 * random.standard_normal(8)
     model = Harmonium(W, b, c, unit_family("binary"), unit_family("binary"))
-    exact = enumeration.log_partition_exact(model)
+    exact = enumeration.exact_log_partition(model)
     states = (np.arange(1 << 12)[:, np.newaxis] >> np.arange(12)) & 1
     free = -model.free_energy(states)
     summed = float(free.max() + np.log(np.exp(free - free.max()).sum()))
@@ -79,9 +79,9 @@ def check_boltzmann_machines() -> Iterator[KnownAnswer]:
     # v = (1 + s)/2 and h = (1 + t)/2: v'Wh = ¼ (s'Wt + s·W1 + t·W'1 + 1'W1), b·v = ½ (b·s + b·1), and the states are as many.
     spins = Harmonium(W / 4, b / 2 + W.sum(1) / 4, c / 2 + W.sum(0) / 4, unit_family("spin"), unit_family("spin"))
     shift = W.sum() / 4 + b.sum() / 2 + c.sum() / 2
-    yield KnownAnswer("log Z of the same machine in spins", "gauge map", enumeration.log_partition_exact(spins) + shift, exact, 1e-9)
+    yield KnownAnswer("log Z of the same machine in spins", "gauge map", enumeration.exact_log_partition(spins) + shift, exact, 1e-9)
     problem = annealed_importance.AnnealingProblem((model,), (np.zeros(12),), chains=200, temperatures=1000, seed=SEED)
-    (annealed,) = run_algorithm(annealed_importance.Annealing(problem))
+    (annealed,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
     yield KnownAnswer("log Z by annealed importance sampling, 200 chains", "Neal (2001)", annealed.log_partition, exact, 0.15)
 
 
@@ -99,7 +99,7 @@ def check_herding() -> Iterator[KnownAnswer]:
     yield KnownAnswer(
         "w_T − w_0 against T (moments of the data − of the pseudo-samples), in integers", "Welling (2009), prop. 1", off, 0, 0
     )
-    bit = visible_herding.from_moments(np.array([0.2]), 1, "x", "binary")
+    bit = visible_herding.source_from_moments(np.array([0.2]), 1, "x", "binary")
     one = visible_herding.VisibleHerdingProblem(
         (bit,), visible_herding.VisibleHerdingSettings(iterations=200, burn_in=0, representation="binary")
     )
@@ -110,12 +110,12 @@ def check_herding() -> Iterator[KnownAnswer]:
 def check_quadrature() -> Iterator[KnownAnswer]:
     """Yield checks of kernel herding under Bernoulli kernels, whose answers are known."""
     from herdcli.quadrature import selection, selection_problem
-    from herdcli.quadrature.input_preparation import uniform_box
+    from herdcli.quadrature.input_preparation import make_uniform_box
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.rules import sequential_rules
 
     kernel, grid = parse_kernel("bernoulli:1"), np.arange(16)[:, np.newaxis] / 16
-    target = uniform_box(0.0, 1.0, 1)
+    target = make_uniform_box(0.0, 1.0, 1)
     chosen = selection.AtomSelection(
         selection_problem.SelectionProblem(
             kernel,
@@ -140,11 +140,11 @@ def check_networks() -> Iterator[KnownAnswer]:
 
     def log_z(network: Network, algorithm: str, **more: object) -> float:
         settings = replace(InferenceSettings(algorithm=algorithm, tolerance=1e-12, iterations=5000), **more)  # type: ignore[arg-type]
-        method = algorithms.make_method(network, settings)
+        method = algorithms.make_inference_method(network, settings)
         return float(run_algorithm(method).attributes["log_z"])
 
-    grid = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, seed=SEED)
-    tree = random_networks.generate("tree", nodes=14, sigma_w=2.0, seed=SEED)
+    grid = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=2.0, seed=SEED)
+    tree = random_networks.generate_random_network("tree", nodes=14, sigma_w=2.0, seed=SEED)
     enumerated = log_z(grid, "enumerate")
     yield KnownAnswer(
         "log Z of a 4×4 lattice, junction tree against enumeration", "Teh (2003), 2.2", log_z(grid, "junction-tree"), enumerated, 1e-9
@@ -173,8 +173,8 @@ def check_components() -> Iterator[KnownAnswer]:
     random = _generator(3)
     energy = make_energy(random.standard_normal((6, 4)), np.ones(6), "student")
     z, momentum = random.standard_normal((5, 4)), random.standard_normal((5, 4))
-    there, last = energy.trajectory(z, momentum, 0.05, 30)
-    back, _ = energy.trajectory(there, -last, 0.05, 30)
+    there, last = energy.leapfrog_trajectory(z, momentum, 0.05, 30)
+    back, _ = energy.leapfrog_trajectory(there, -last, 0.05, 30)
     yield KnownAnswer("30 leapfrog steps there and back", "Teh (2003), alg. 4.2", float(np.abs(back - z).max()), 0, 1e-10)
     permuted = np.diag(random.standard_normal(5))[random.permutation(5)]
     yield KnownAnswer("Amari distance of a permuted and scaled unmixing", "Teh (2003), 4.6", amari_distance(permuted), 0, 1e-12)

@@ -41,7 +41,7 @@ def find_metrics(kind: str) -> Metrics:
     return found
 
 
-def artifact_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
+def compute_metric_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
     """Return the rows of one artifact: one for most kinds, several if its kind has several."""
     found = find_metrics(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):
@@ -168,10 +168,10 @@ def parse_requirement(text: str) -> Requirement:
         bound = math.nan
     if match is None or math.isnan(bound):
         raise BadUsage(f"--require '{text}' is not of the form COLUMN<NUMBER", hint="comparisons: < <= > >= ==, as in 'error<0.05'")
-    return Requirement(figure_name(match[1]), match[2], bound)
+    return Requirement(metric_column_name(match[1]), match[2], bound)
 
 
-def figure_name(text: str) -> str:
+def metric_column_name(text: str) -> str:
     """Return the column name of a metric from its display name: log_likelihood for `log-likelihood`."""
     return re.sub(r"[ -]+", "_", text.strip())
 
@@ -183,7 +183,7 @@ DIGITS = 4  # significant digits in a table on a terminal
 SHOWN_DIGITS = 5  # of a metric that stands on a line of its own
 
 
-def display_value(value: Value, digits: int = 6) -> str:
+def display_text(value: Value, digits: int = 6) -> str:
     """Return a value for display, with `digits` significant digits; '' for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -195,13 +195,13 @@ def display_value(value: Value, digits: int = 6) -> str:
 def value_with_error(value: Value, error: Value = None) -> str:
     """Return a metric with its standard error to two digits and matching decimals; without an error, to SHOWN_DIGITS digits."""
     if not isinstance(value, (int, float)) or not isinstance(error, (int, float)) or not error or not math.isfinite(error):
-        return display_value(value, SHOWN_DIGITS)
+        return display_text(value, SHOWN_DIGITS)
     decimals = max(0, 1 - math.floor(math.log10(abs(error))))
     most = max(0, SHOWN_DIGITS - 1 - (math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0))
     return f"{value:.{min(decimals, most)}f} ± {error:.2g}" if abs(error) < 100 else f"{value:.0f} ± {error:.0f}"
 
 
-def exact_value(value: Value) -> str:
+def exact_text(value: Value) -> str:
     """Return a value for programs: a number that reads back as the same float64, '' for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -211,7 +211,7 @@ def exact_value(value: Value) -> str:
 def to_tsv(rows: Sequence[Row]) -> str:
     """Return tab-separated text with a header line; tabs and line ends inside text become blanks."""
     columns = all_columns(rows)
-    lines = [columns] + [[exact_value(row.get(column)) for column in columns] for row in rows]
+    lines = [columns] + [[exact_text(row.get(column)) for column in columns] for row in rows]
     return "".join("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in line) + "\n" for line in lines)
 
 
@@ -221,7 +221,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([exact_value(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([exact_text(row.get(column)) for column in columns] for row in rows)
     return target.getvalue()
 
 
@@ -259,7 +259,7 @@ def _table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[
     """Return header, display cells, and the columns with numbers (which are right-aligned)."""
     columns = all_columns(rows)
     numeric = [not any(isinstance(row.get(column), str) for row in rows) for column in columns]
-    return columns, [[display_value(row.get(column)) for column in columns] for row in rows], numeric
+    return columns, [[display_text(row.get(column)) for column in columns] for row in rows], numeric
 
 
 def split_by_kind(rows: Sequence[Row]) -> list[list[Row]]:
@@ -272,11 +272,11 @@ def split_by_kind(rows: Sequence[Row]) -> list[list[Row]]:
 
 def drop_empty_columns(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without the columns that are empty in all of them."""
-    kept = [column for column in all_columns(rows) if any(exact_value(row.get(column)) for row in rows)]
+    kept = [column for column in all_columns(rows) if any(exact_text(row.get(column)) for row in rows)]
     return [{column: row.get(column) for column in kept} for row in rows]
 
 
-def kinds_of(rows: Sequence[Row]) -> int:
+def count_kinds(rows: Sequence[Row]) -> int:
     """Return the number of kinds of artifacts among the rows."""
     return len({row.get("kind") for row in rows})
 
@@ -290,13 +290,13 @@ def to_long_rows(rows: Sequence[Row]) -> list[Row]:
         dict(zip(LONG, (row.get("file"), row.get("kind"), name, value), strict=True))
         for row in rows
         for name, value in row.items()
-        if name not in ("file", "kind") and exact_value(value)
+        if name not in ("file", "kind") and exact_text(value)
     ]
 
 
-def program_rows(rows: Sequence[Row]) -> list[Row]:
+def machine_readable_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows for programs: without empty columns; for several kinds, one row for each metric."""
-    return drop_empty_columns(rows) if kinds_of(rows) < 2 else to_long_rows(rows)
+    return drop_empty_columns(rows) if count_kinds(rows) < 2 else to_long_rows(rows)
 
 
 def to_aligned_text(rows: Sequence[Row]) -> str:
@@ -306,7 +306,7 @@ def to_aligned_text(rows: Sequence[Row]) -> str:
 
 def _align_table(rows: Sequence[Row]) -> str:
     columns, _, numeric = _table_cells(rows)
-    cells = [[display_value(row.get(column), DIGITS) for column in columns] for row in rows]
+    cells = [[display_text(row.get(column), DIGITS) for column in columns] for row in rows]
     lines = [[escape_text(cell) or "–" for cell in line] for line in [columns, *cells]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
 

@@ -78,7 +78,13 @@ FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstru
 
 
 def loss_finding(
-    own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None, spread: float | None = None
+    log_likelihood: float | None,
+    baseline: float | None,
+    *,
+    worse: str,
+    error: float = 0.0,
+    scale: float | None = None,
+    spread: float | None = None,
 ) -> str | None:
     """Compare two mean log-likelihoods: return `worse`, `learned nothing`, or None if the first is better by more than errors and LITTLE.
 
@@ -86,10 +92,10 @@ def loss_finding(
     spread  standard error of the gain over rows, if known: then a gain beyond ERRORS of it and ALIKE counts, however small its
             share of the baseline is.
     """
-    if own is None or baseline is None:
+    if log_likelihood is None or baseline is None:
         return None
     unit = abs(scale if scale is not None else baseline)
-    gain = own - baseline
+    gain = log_likelihood - baseline
     if gain + ERRORS * (error if scale is None else math.hypot(error, spread or 0.0)) < -ALIKE * unit:
         return worse
     if spread is not None:
@@ -97,15 +103,15 @@ def loss_finding(
     return "learned nothing" if gain < max(ERRORS * error, LITTLE * unit) else None
 
 
-def is_overfitted(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
+def is_overfitted(heldout: float | None, training: float | None, baseline: float | None, scale: float | None = None) -> bool:
     """Return whether other rows gain less than SHARE of the gain on training rows.  All three arguments are mean log-likelihoods.
 
     scale  as in `loss_finding`.
     """
-    if own is None or trained is None or baseline is None:
+    if heldout is None or training is None or baseline is None:
         return False
     unit = abs(baseline if scale is None else scale)
-    return own - baseline < SHARE * (trained - baseline) and trained - own > LITTLE * unit
+    return heldout - baseline < SHARE * (training - baseline) and training - heldout > LITTLE * unit
 
 
 def rbm_findings(row: Row, value: Any) -> list[str]:
@@ -122,7 +128,7 @@ def rbm_findings(row: Row, value: Any) -> list[str]:
         findings.append("overfits")
     share = dead_unit_share(value)
     findings += ["dead units" if share is not None and share > STILL else None, _majority_finding(row), _naive_bayes_finding(row)]
-    return _all_findings(findings, judged=own is not None or classes)
+    return _all_findings(findings, is_evaluated=own is not None or classes)
 
 
 def _naive_bayes_finding(row: Row) -> str | None:
@@ -150,10 +156,10 @@ def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:
     return None if found == "learned nothing" and classes else found
 
 
-def _all_findings(findings: Iterable[str | None], *, judged: bool) -> list[str]:
+def _all_findings(findings: Iterable[str | None], *, is_evaluated: bool) -> list[str]:
     """Return the findings; `no test rows` if there are none and nothing was evaluated."""
     found = [finding for finding in findings if finding]
-    return found or ([] if judged else [NO_ROWS])
+    return found or ([] if is_evaluated else [NO_ROWS])
 
 
 def dead_unit_share(value: Any) -> float | None:
@@ -176,7 +182,7 @@ def dbn_findings(row: Row, value: Any) -> list[str]:
         return [NO_ROWS]
     share = dead_unit_share(value.layers[0])
     loss = loss_finding(max(known), row.get("independent"), worse="worse than independent")
-    return _all_findings([loss, "dead units" if share is not None and share > STILL else None], judged=True)
+    return _all_findings([loss, "dead units" if share is not None and share > STILL else None], is_evaluated=True)
 
 
 def pair_findings(row: Row, value: Any) -> list[str]:
@@ -219,17 +225,17 @@ def classifier_findings(row: Row, value: Any) -> list[str]:
         findings.append("worse than majority")
     elif several and gain < ERRORS * spread and (auc is None or auc - 0.5 < max(LEAST_AREA, _auc_margin(shares, count))):
         findings.append("no better than chance")
-    findings += lost_to_baselines(found.discordant, count)
+    findings += baseline_loss_findings(found.discordant, count)
     findings.append("one class" if several and np.count_nonzero(found.confusion.any(axis=0)) == 1 else None)
     entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
     findings.append("misleading probabilities" if several and row["log_loss"] > entropy else None)
-    return _all_findings(findings, judged=True)
+    return _all_findings(findings, is_evaluated=True)
 
 
-def lost_to_baselines(discordant: Array, rows: float) -> list[str]:
+def baseline_loss_findings(discordant: Array, rows: float) -> list[str]:
     """Return findings for simple classifiers with fewer errors on the same rows, by McNemar's statistic with continuity correction.
 
-    discordant  (2, 3) as in `class_baselines.discordant`; NaN if there is no such baseline.
+    discordant  (2, 3) as in `class_baselines.count_discordant_rows`; NaN if there is no such baseline.
     """
     found = []
     for name, (_, theirs, ours) in zip(("worse than nearest centroid", "worse than a linear model"), discordant.tolist(), strict=True):
@@ -308,20 +314,20 @@ def em_findings(row: Row, value: Any) -> list[str]:
         findings += [loss, "overfits" if not one and is_overfitted(reached, inside, base, scale) else None]
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         findings.append("overfits")
-    findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_of_a_column", 0) else None)
-    return _all_findings([*findings, _convergence_finding(value)], judged=own is not None)
+    findings.append("variance at floor" if (row.get("floors") or 0) > flat * getattr(value, "floors_per_constant_column", 0) else None)
+    return _all_findings([*findings, _convergence_finding(value)], is_evaluated=own is not None)
 
 
-def _em_loss_finding(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
+def _em_loss_finding(model_score: float, baseline_score: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
     """Return the finding of a loss, and whether the model is its own baseline, except for the baseline's shrinkage.
 
     This is the case for one component that a criterion chose among several.
     """
-    found = loss_finding(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
+    found = loss_finding(model_score, baseline_score, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
     known = getattr(value, "known", None)
     if known is None or known.sizes is None or row.get("components") != 1:
         return found, False
-    if own > base - SHRINKAGE * len(known.base_mean):
+    if model_score > baseline_score - SHRINKAGE * len(known.base_mean):
         return None, True
     return found, False
 
@@ -336,7 +342,9 @@ def herding_findings(row: Row, value: Any) -> list[str]:
     growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
     apart = (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1)
     worse = gap is not None and random is not None and gap > random
-    return _all_findings([_majority_finding(row), "worse than random" if worse else None, "not converged" if apart else None], judged=True)
+    return _all_findings(
+        [_majority_finding(row), "worse than random" if worse else None, "not converged" if apart else None], is_evaluated=True
+    )
 
 
 def samples_findings(row: Row, value: Any) -> list[str]:
@@ -351,7 +359,7 @@ def samples_findings(row: Row, value: Any) -> list[str]:
     summary = getattr(atoms, "summary", None)
     if summary is None:
         return []
-    sizes = np.array([len(atoms.members(g)) for g in range(atoms.groups)], dtype=float)
+    sizes = np.array([len(atoms.group_positions(g)) for g in range(atoms.groups)], dtype=float)
     rows = np.where(summary.rows > 0, summary.rows, sizes).astype(float)
     spread = summary.floor**2 * rows  # E k(x,x) − ‖μ‖²
     known = np.isfinite(spread)
@@ -366,7 +374,7 @@ def samples_findings(row: Row, value: Any) -> list[str]:
     told = {"kernel too narrow": narrow, "kernel too wide": wide, "one point": one, "embedding too coarse": coarse}
     judged = not (narrow or wide or coarse)  # otherwise the MMD is no measure of the quality of the atoms
     worse = judged and bool((summary.mmd[known] > random).any())
-    return _all_findings(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
+    return _all_findings(["worse than random" if worse else None, *(what for what, true in told.items() if true)], is_evaluated=True)
 
 
 def network_findings(row: Row, value: Any) -> list[str]:
@@ -378,17 +386,17 @@ def network_findings(row: Row, value: Any) -> list[str]:
         if own is None:
             return []
         loss = loss_finding(own, row.get("independent"), worse=worse, spread=row.get("gain_se"))
-        return _all_findings(["impossible rows" if own == -math.inf else worse if loss == worse else None], judged=True)
+        return _all_findings(["impossible rows" if own == -math.inf else worse if loss == worse else None], is_evaluated=True)
     if not np.isfinite(network.table).all():
         return [DIVERGED]
     ended = None if fit.converged else "not converged"
     own, trained, base = (row.get(name) for name in ("log_likelihood", "train_log_likelihood", "independent"))
     if trained is not None and own is None:
-        return _all_findings([ended], judged=False)
+        return _all_findings([ended], is_evaluated=False)
     if own == -math.inf:
-        return _all_findings(["impossible rows", ended], judged=True)
+        return _all_findings(["impossible rows", ended], is_evaluated=True)
     loss = loss_finding(own, base, worse="worse than independent", spread=row.get("gain_se"))
-    return _all_findings([loss, "overfits" if is_overfitted(own, trained, base) else None, ended], judged=True)
+    return _all_findings([loss, "overfits" if is_overfitted(own, trained, base) else None, ended], is_evaluated=True)
 
 
 def beliefs_findings(row: Row, value: Any) -> list[str]:
@@ -417,7 +425,7 @@ def beliefs_findings(row: Row, value: Any) -> list[str]:
         findings.append("not reliable")
     if error is None and getattr(found, "estimated_by", None) == UNCHECKED and not any(findings):
         findings.append("marginals not checked")
-    return _all_findings(findings, judged=True)
+    return _all_findings(findings, is_evaluated=True)
 
 
 def _is_rotation_only(value: Any) -> bool:
@@ -447,21 +455,22 @@ def ica_findings(row: Row, value: Any) -> list[str]:
     findings.append("too few rows" if value.rows < LEAST_ROWS * value.J.shape[1] else None)
     ended = value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard")
     findings += ["not converged" if ended else None, "gaussian outputs" if not ended and _is_rotation_only(value) else None]
-    return _all_findings(findings, judged=True)
+    return _all_findings(findings, is_evaluated=True)
 
 
-def of_regression(row: Row, value: Any) -> list[str]:
+def regression_findings(row: Row, value: Any) -> list[str]:
     """Return no further findings: the metrics of a regression include its verdict."""
     return []
 
 
-def training_remark(kind: str, judged: tuple[str | None, Row], told: Iterable[str] = ()) -> str | None:
+def training_message(kind: str, verdict_and_metrics: tuple[str | None, Row], printed_warnings: Iterable[str] = ()) -> str | None:
     """Return the message at the end of training: the verdict and advice; None if it is ok or unknown.
 
-    judged  as from `quick_verdict`.  told  warnings that the command has printed already; findings that they report are left out.
+    verdict_and_metrics  as from `quick_verdict`.  printed_warnings  warnings that the command has printed already; findings that they
+    report are left out.
     """
-    wrong, row = judged
-    before = list(told)
+    wrong, row = verdict_and_metrics
+    before = list(printed_warnings)
     new = [each for each in split_findings(wrong) if each != NO_ROWS and not any(TOLD.get(each, each) in text for text in before)]
     return verdict_sentence(join_findings(new), row, kind) if new else None
 

@@ -63,9 +63,9 @@ class GraphBuilder:
         rows = self.op("Shape", "X", start=0, end=1)
         return str(self.op("Expand", value, self.op("Concat", rows, np.array([1]), axis=0)))
 
-    def result(self, name: str, made: str, columns: int | None, *, text: bool = False) -> None:
+    def result(self, name: str, source: str, columns: int | None, *, text: bool = False) -> None:
         """Declare an output."""
-        self.nodes.append(self.onnx.helper.make_node("Identity", [made], [name]))
+        self.nodes.append(self.onnx.helper.make_node("Identity", [source], [name]))
         kind = self.onnx.TensorProto.STRING if text else self.onnx.TensorProto.FLOAT
         shape = ["rows"] if columns is None else ["rows", columns]
         self.outputs.append(self.onnx.helper.make_tensor_value_info(name, kind, shape))
@@ -158,14 +158,14 @@ def _probabilities(graph: GraphBuilder, margins: str, model: Classifier) -> None
     _class_outputs(graph, graph.op("Div", phi, graph.op("ReduceSum", phi, np.array([1]), keepdims=1)), margins, model.classes)
 
 
-def _class_outputs(graph: GraphBuilder, probabilities: str, by: str, names: list[str]) -> None:
+def _class_outputs(graph: GraphBuilder, probabilities: str, values: str, names: list[str]) -> None:
     """Add the outputs of a classifier; by: the values whose largest one gives the most probable class."""
-    likeliest = graph.op("ArgMax", by, axis=1, keepdims=0)
+    likeliest = graph.op("ArgMax", values, axis=1, keepdims=0)
     graph.result("label", graph.op("Gather", np.array(names, dtype=str), likeliest, axis=0), None, text=True)
     graph.result("probabilities", probabilities, len(names))
 
 
-def write_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
+def write_hidden_means(path: str | os.PathLike[str], model: RBM | DBN) -> None:
     """Write E[h | v] of an rbm, or of the layers of a dbn in sequence, as `herd apply --want features`."""
     layers = model_layers(model)
     if layers[0].labels is not None:
@@ -200,7 +200,7 @@ def _unit_values(graph: GraphBuilder, layer: RBM) -> str:
 
 def _unit_means(graph: GraphBuilder, natural: str, name: str) -> str:
     """Return the means of units with natural parameters (rows, K)."""
-    return str(unit_family(name).mean_in(graph, natural))
+    return str(unit_family(name).add_mean_to_graph(graph, natural))
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
@@ -209,7 +209,7 @@ def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
         raise BadUsage("sparse codes need an iteration, which ONNX cannot express", hint="use herd ica with another --algorithm")
     graph = GraphBuilder(int(model.whitening.mean.size))
     x = graph.op("Log", graph.op("Add", "X", 1.0)) if model.whitening.log else "X"
-    graph.result("features", graph.op("MatMul", graph.op("Sub", x, model.whitening.mean), model.unmixing.T), len(model.J))
+    graph.result("features", graph.op("MatMul", graph.op("Sub", x, model.whitening.mean), model.unmixing_matrix.T), len(model.J))
     graph.write(path, "ica")
 
 

@@ -56,7 +56,7 @@ def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
     """Write the unmixing and mixing matrices of centred rows."""
-    write_arrays(path, {"unmixing": model.unmixing, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
+    write_arrays(path, {"unmixing": model.unmixing_matrix, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
 
 
 def _weight_arrays(model: RBM) -> dict[str, Array]:

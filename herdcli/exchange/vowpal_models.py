@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.online.model import Classifier, Progress, Running, Settings
-from herdcli.online.text.quadratic_features import parse_pairs
+from herdcli.online.model import Classifier, Progress, RunningTotals, Settings
+from herdcli.online.text.quadratic_features import parse_namespace_pairs
 
 if TYPE_CHECKING:
     from herdcli.schema import Array
@@ -114,7 +114,7 @@ def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
                 raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
             bits = int(line[5:])
         if line.startswith("options:"):
-            found += [name for pair in _QUADRATIC.findall(line) for name in parse_pairs(pair)]
+            found += [name for pair in _QUADRATIC.findall(line) for name in parse_namespace_pairs(pair)]
             if strange := [word for word in _QUADRATIC.sub("", line[8:]).split() if word not in HARMLESS]:
                 hint = "one weight for each feature or pair of features is read: no --oaa or reductions"
                 raise DataError(f"was learned with {' '.join(strange)}", hint=hint)
@@ -134,7 +134,7 @@ def _build_classifier(weights: Array, bits: int) -> Classifier:
     return Classifier(
         classes=["-1", "1"],
         settings=Settings(bias=True),
-        running=Running(),
+        running=RunningTotals(),
         progress=nothing,
         mean=mean[None],
         variance=np.zeros((1, len(mean))),

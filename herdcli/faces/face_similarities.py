@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.principal_components import principal_components
+from herdcli.numerics.principal_components import fit_principal_components
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -21,10 +21,10 @@ Similarity = Callable[[Array, Array], Array]
 
 def correlation(probes: Array, gallery: Array) -> Array:
     """Return the cosine of the angle between two images as vectors of intensities; 0 for an image of zeros."""
-    return _unit(probes) @ _unit(gallery).T
+    return _normalise_rows(probes) @ _normalise_rows(gallery).T
 
 
-def _unit(X: Array) -> Array:
+def _normalise_rows(X: Array) -> Array:
     X = np.asarray(X, dtype=np.float64)
     length = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
     return X / np.where(length == 0, 1.0, length)
@@ -45,18 +45,18 @@ class Projection:
         return projected
 
 
-def eigenfaces(train: Array, *, components: int = 199, drop: int = 1) -> Projection:
+def fit_eigenfaces(train: Array, *, components: int = 199, drop: int = 1) -> Projection:
     """Return the similarity in the principal components drop + 1 … drop + components of the training images, or fewer if they span fewer.
 
     The first components may reflect lighting rather than persons.  Raises DataError if none is left.
     """
-    found = principal_components(train, drop + components)
+    found = fit_principal_components(train, drop + components)
     if len(found.components) <= drop:
         raise DataError(f"the training images span {found.rank} directions, none is left when the first {drop} are dropped")
     return Projection(found.mean, found.components[drop:])
 
 
-def fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Projection:
+def fit_fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Projection:
     """Return the similarity in the subspace that maximises variance between persons relative to variance within them.
 
     It has at most one dimension fewer than there are persons.
@@ -70,7 +70,7 @@ def fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Proje
     n, C = len(train), len(counts)
     if C < 2 or n == C:
         raise DataError(f"fisherfaces need two persons, one with two images; there are {n} images of {C}")
-    space = principal_components(train, n - C)
+    space = fit_principal_components(train, n - C)
     Z = space.project(train)
     means = np.zeros((C, Z.shape[1]))
     np.add.at(means, index, Z)
@@ -85,7 +85,7 @@ def fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Proje
 
 
 @dataclass(frozen=True)
-class Differences:
+class DifferenceDensity:
     """A probabilistic PCA model of differences of images: N(0, U diag(λ) U' + σ²(1 − UU')) in D dimensions."""
 
     components: Array  # (q, D)
@@ -119,15 +119,15 @@ class DifferenceRatio:
     """
 
     mean: Array
-    within: Differences
-    between: Differences
+    within: DifferenceDensity
+    between: DifferenceDensity
 
     def __call__(self, probes: Array, gallery: Array) -> Array:
         x, g = (np.asarray(part, dtype=np.float64) - self.mean for part in (probes, gallery))
         return self.within.log_density(x, g) - self.between.log_density(x, g)
 
 
-def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int = 30) -> DifferenceRatio:
+def fit_delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int = 30) -> DifferenceRatio:
     """Return the log ratio of two probabilistic PCA models, of differences within persons and of differences between persons.
 
     They have at most `within` and `between` dimensions.
@@ -138,7 +138,7 @@ def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int =
     n, C = len(train), len(counts)
     if C < 2 or n == C:
         raise DataError(f"δppca needs two persons, one with two images; there are {n} images of {C}")
-    space = principal_components(train)
+    space = fit_principal_components(train)
     Z = space.project(train)
     same = np.zeros((Z.shape[1], Z.shape[1]))
     for person, count in enumerate(counts):
@@ -150,13 +150,13 @@ def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int =
     pairs = float(np.sum(counts * (counts - 1)))
     dimension = int(np.count_nonzero(np.ptp(train, axis=0)))
     models = [
-        _probabilistic(scatter / count, space.components, wanted, dimension)
+        _fit_ppca(scatter / count, space.components, wanted, dimension)
         for scatter, count, wanted in ((same, pairs, within), (other, n * n - pairs - n, between))
     ]
     return DifferenceRatio(space.mean, *models)
 
 
-def _probabilistic(covariance: Array, basis: Array, count: int, dimension: int) -> Differences:
+def _fit_ppca(covariance: Array, basis: Array, count: int, dimension: int) -> DifferenceDensity:
     """Return the maximum-likelihood model for a covariance (R, R) in an orthonormal basis (R, D).
 
     Source: Tipping & Bishop (1997), eq. 7, 8.
@@ -168,4 +168,4 @@ def _probabilistic(covariance: Array, basis: Array, count: int, dimension: int) 
     if kept < 1:
         raise DataError("δppca needs differences that vary in two directions at least")
     noise = float(eigenvalues[kept:rank].sum() / (dimension - kept))
-    return Differences(vectors[:, :kept].T @ basis, eigenvalues[:kept].copy(), noise, dimension)
+    return DifferenceDensity(vectors[:, :kept].T @ basis, eigenvalues[:kept].copy(), noise, dimension)

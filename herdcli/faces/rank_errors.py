@@ -10,7 +10,7 @@ from herdcli.schema import Array
 RANKS = (1, 2, 4, 8, 16)
 
 
-def first_match(similarity: Array, probe_persons: Array, gallery_persons: Array) -> Array:
+def count_wrong_before_match(similarity: Array, probe_persons: Array, gallery_persons: Array) -> Array:
     """Return the number of wrong gallery images ranked above the first right one (P,), for similarities (P, G) and labels (P,), (G,).
 
     A wrong image that is as similar as the best right one ranks above it, so that a constant similarity recognises nobody.
@@ -25,15 +25,15 @@ def first_match(similarity: Array, probe_persons: Array, gallery_persons: Array)
     return ahead
 
 
-def rank_errors(ahead: Array, ranks: tuple[int, ...] = RANKS) -> dict[int, float]:
+def rank_errors(wrong_before_match: Array, ranks: tuple[int, ...] = RANKS) -> dict[int, float]:
     """Return rank-n error rates: the share of probes (P,) with n or more wrong images before the first right one.
 
     Source: Teh (2003), caption of fig. 3.9.
     """
-    return {rank: float(np.mean(ahead >= rank)) for rank in ranks}
+    return {rank: float(np.mean(wrong_before_match >= rank)) for rank in ranks}
 
 
-def nearest(similarity: Array, count: int) -> Array:
+def nearest_gallery_images(similarity: Array, count: int) -> Array:
     """Return the indices (P, count) of the most similar gallery images, best first; the earlier of equal ones first."""
     order: Array = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
     return order

@@ -63,7 +63,7 @@ _TOPIC = {function: topic for topic, functions in TWINS.items() for function in 
 _used = ""
 
 
-def kernels() -> str:
+def loops_in_use() -> str:
     """Return the name of the loops in use: "cython" or "python"."""
     return _used
 
@@ -72,10 +72,10 @@ def instruction_set() -> str:
     """Return the instruction set of the tile loops: avx512, avx2, sse2 or avx2+fma; "" for the NumPy loops.  HERD_SIMD selects it."""
     if _used != "cython":
         return ""
-    return str(_compiled("embedding").instruction_set())
+    return str(_load_compiled_loops("embedding").instruction_set())
 
 
-def _compiled(topic: str) -> Any:
+def _load_compiled_loops(topic: str) -> Any:
     """Return the compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
     module = import_module(f"herdcli.fast._{topic}")
     wanted = os.environ.get("HERD_SIMD")
@@ -90,7 +90,7 @@ def _compiled(topic: str) -> Any:
     return module
 
 
-def use(name: str) -> None:
+def use_loops(name: str) -> None:
     """Switch all loops to "cython" or "python".  Raises BadUsage if these loops are not available."""
     global _used
     if name not in ("cython", "python"):
@@ -109,23 +109,23 @@ def __getattr__(function: str) -> Any:
         raise AttributeError(f"module 'herdcli.fast' has no attribute '{function}'")
     topic = _TOPIC[function]
     try:
-        module = _compiled(topic) if _used == "cython" else import_module(f"herdcli.fast.numpy_{topic}")
+        module = _load_compiled_loops(topic) if _used == "cython" else import_module(f"herdcli.fast.numpy_{topic}")
         found = globals()[function] = getattr(module, function)
     except ImportError as error:
         raise BadUsage(f"the compiled loops cannot be loaded ({error})", where="HERD_KERNELS", hint="use python") from None
     return found
 
 
-def _choose() -> None:
+def _choose_loops() -> None:
     """Choose the loops that HERD_KERNELS asks for, else the compiled ones if they exist, else those of NumPy."""
     wanted = os.environ.get("HERD_KERNELS")
     if wanted:
-        use(wanted)
+        use_loops(wanted)
         return
     try:
-        use("cython")
+        use_loops("cython")
     except BadUsage:
-        use("python")
+        use_loops("python")
 
 
-_choose()
+_choose_loops()

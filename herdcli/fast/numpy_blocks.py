@@ -50,8 +50,8 @@ def draw_block(
     with np.errstate(over="ignore", under="ignore"):
         for k in range(count):
             step, after = steps[k], steps[k + 1]
-            _own(step, after, parts, held, inside, tables, x, own)
-            sums = _sums(step, _operands(step, after, children, place, messages, own))
+            _write_own_product(step, after, parts, held, inside, tables, x, own)
+            sums = _sum_out_variable(step, _operands(step, after, children, place, messages, own))
             top = sums.max(axis=0)
             out = (top > 0) & ((top < 1e-30) | (top > 1e30))
             if out.any():
@@ -116,7 +116,7 @@ def block_marginals(
             shares[step[SHARE] : step[SHARE] + states] = chance / chance.cumsum(axis=0)[-1]
 
 
-def _own(step: Array, after: Array, parts: Array, held: Array, inside: Array, tables: Array, x: Array, own: Array) -> None:
+def _write_own_product(step: Array, after: Array, parts: Array, held: Array, inside: Array, tables: Array, x: Array, own: Array) -> None:
     """Write the product of the own factors of a step, given the variables held, into `own`."""
     cells = int(step[OWN])
     for p in range(step[PARTS], after[PARTS]):
@@ -139,7 +139,7 @@ def _operands(step: Array, after: Array, children: Array, place: Array, messages
     return made
 
 
-def _sums(step: Array, operands: list[Operand]) -> Array:
+def _sum_out_variable(step: Array, operands: list[Operand]) -> Array:
     """Return the product of the operands summed over the states of the variable, (R, 8)."""
     states, rest = int(step[STATES]), int(step[REST])
     if not operands:

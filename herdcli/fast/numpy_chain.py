@@ -17,7 +17,7 @@ from herdcli.schema import Array
 TINY = 1e-290
 
 
-def _steps(offsets: Array, *, reverse: bool = False) -> Iterator[tuple[int, Array]]:
+def _active_chains_by_step(offsets: Array, *, reverse: bool = False) -> Iterator[tuple[int, Array]]:
     """Yield (t, chains that have a step t) for all t; the longest chains come first."""
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
@@ -26,7 +26,7 @@ def _steps(offsets: Array, *, reverse: bool = False) -> Iterator[tuple[int, Arra
         yield t, order[: np.searchsorted(-lengths[order], -t, side="left")]
 
 
-def _advance(row: Array, matrix: Array) -> Array:
+def _propagate_states(row: Array, matrix: Array) -> Array:
     """Return Σ_i row_i matrix_ij for rows (S, width)."""
     found = np.zeros((len(row), matrix.shape[1]))
     for i, line in enumerate(matrix):
@@ -34,7 +34,7 @@ def _advance(row: Array, matrix: Array) -> Array:
     return found
 
 
-def _weigh(before: Array, b: Array) -> tuple[Array, Array]:
+def _multiply_and_mask_underflow(before: Array, b: Array) -> tuple[Array, Array]:
     """Return the products, with those below TINY set to 0, and a mask of the rows in which a positive product became 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         product = before * b
@@ -43,14 +43,14 @@ def _weigh(before: Array, b: Array) -> tuple[Array, Array]:
     return np.where(large, product, 0.0), gone
 
 
-def _total(rows: Array, states: int) -> Array:
+def _sum_states(rows: Array, states: int) -> Array:
     found = np.zeros(len(rows))
     for j in range(states):
         found += rows[:, j]
     return found
 
 
-def _inverse(scale: Array) -> Array:
+def _inverse_or_zero(scale: Array) -> Array:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
@@ -65,14 +65,14 @@ def chain_forward(
     Source: Makin, eq. 2.37 and 2.38; Rabiner (1989), sec. V.A.
     """
     lost[...] = 0
-    for t, chains in _steps(offsets):
+    for t, chains in _active_chains_by_step(offsets):
         at = offsets[chains] + t
-        before = np.broadcast_to(initial, (len(at), len(initial))) if t == 0 else _advance(alpha[at - 1], transition)
+        before = np.broadcast_to(initial, (len(at), len(initial))) if t == 0 else _propagate_states(alpha[at - 1], transition)
         # Makin, 2.37 and 2.38: p(state | rows before) p(row | state), divided by its sum, p(row | rows before): log p(rows) = Σ log scale.
-        row, gone = _weigh(before, b[at])
+        row, gone = _multiply_and_mask_underflow(before, b[at])
         lost[chains] |= gone
-        scale[at] = _total(row, states)
-        alpha[at] = row * _inverse(scale[at])[:, None]
+        scale[at] = _sum_states(row, states)
+        alpha[at] = row * _inverse_or_zero(scale[at])[:, None]
 
 
 def chain_backward(
@@ -91,16 +91,16 @@ def chain_backward(
     own = np.zeros((len(weight), states, width))
     beta = np.zeros((len(weight), width))
     beta[:, :states] = 1.0
-    for t, chains in _steps(offsets, reverse=True):
+    for t, chains in _active_chains_by_step(offsets, reverse=True):
         at = offsets[chains] + t
         here = beta[chains]
         if t > 0:
             with np.errstate(over="ignore", invalid="ignore"):
                 # beta_t is p(rows after t | state) over p(rows after t | rows to t), so alpha_t beta_t is the
                 # posterior itself and needs no normalising; dividing by scale_t at each step keeps it so.
-                w, _ = _weigh(here * _inverse(scale[at])[:, None], b[at])
+                w, _ = _multiply_and_mask_underflow(here * _inverse_or_zero(scale[at])[:, None], b[at])
                 own[chains] += alpha[at - 1][:, :states, None] * w[:, None, :]
-                beta[chains] = _advance(w, backwards)
+                beta[chains] = _propagate_states(w, backwards)
             high[chains] = np.fmax(high[chains], np.fmax.reduce(beta[chains], axis=1))
         with np.errstate(over="ignore", invalid="ignore"):
             b[at] = alpha[at] * here
@@ -118,7 +118,7 @@ def chain_viterbi(logs: Array, offsets: Array, states: int, initial: Array, tran
     """
     now = np.full((len(offsets) - 1, logs.shape[1]), -np.inf)
     back = np.zeros(logs.shape, dtype=np.int32)
-    for t, chains in _steps(offsets):
+    for t, chains in _active_chains_by_step(offsets):
         at = offsets[chains] + t
         if t == 0:
             now[chains] = initial + logs[at]
@@ -132,7 +132,7 @@ def chain_viterbi(logs: Array, offsets: Array, states: int, initial: Array, tran
         now[chains] = best + logs[at]
     state = now[:, :states].argmax(axis=1)
     value[...] = now[np.arange(len(state)), state]
-    for t, chains in _steps(offsets, reverse=True):
+    for t, chains in _active_chains_by_step(offsets, reverse=True):
         at = offsets[chains] + t
         out[at] = state[chains]
         if t > 0:
@@ -146,12 +146,12 @@ def chain_paths(alpha: Array, offsets: Array, states: int, backwards: Array, uni
     Source: Makin, sec. 2.2 (the whole-sequence posterior); Chib (1996).
     """
     lengths = np.diff(offsets)
-    for t, chains in _steps(offsets, reverse=True):
+    for t, chains in _active_chains_by_step(offsets, reverse=True):
         at = offsets[chains] + t
         row = alpha[at].copy()
         inner = np.flatnonzero(lengths[chains] - 1 > t)
         row[inner] *= backwards[out[at[inner] + 1]]
-        wanted = uniform[at] * _total(row, states)
+        wanted = uniform[at] * _sum_states(row, states)
         running, found, going = np.zeros(len(at)), np.zeros(len(at), dtype=np.int64), np.ones(len(at), dtype=bool)
         for j in range(states):
             running += row[:, j]

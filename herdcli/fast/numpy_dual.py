@@ -84,7 +84,7 @@ def learn_dual(
             if classes > 1 and rivals:
                 if z == y:
                     continue
-                following = _step(float(alpha[z]), own[y] - own[z], 2.0 * xx, slack)
+                following = _dual_coordinate_step(float(alpha[z]), own[y] - own[z], 2.0 * xx, slack)
                 delta = following - float(alpha[z])
                 move[y] += delta
                 move[z] -= delta
@@ -92,7 +92,7 @@ def learn_dual(
                 own[z] -= delta * xx
             else:
                 sign = 1.0 if (y > 0 if classes == 1 else z == y) else -1.0
-                following = _step(float(alpha[z]), sign * own[z], xx, slack)
+                following = _dual_coordinate_step(float(alpha[z]), sign * own[z], xx, slack)
                 delta = following - float(alpha[z])
                 move[z] = sign * delta
             changed |= delta != 0.0
@@ -103,6 +103,6 @@ def learn_dual(
     return updates
 
 
-def _step(alpha: float, m: float, squares: float, slack: float) -> float:
+def _dual_coordinate_step(alpha: float, m: float, squares: float, slack: float) -> float:
     following = alpha + (1.0 - m - alpha * slack) / (squares + slack)
     return following if following > 0.0 else 0.0

@@ -1,6 +1,7 @@
 """Sums of radial kernels over tiles of rows, in NumPy.
 
-The twin of `_embedding.pyx`, bit for bit: it computes 2^u by the same range reduction and polynomial (relative error 8.2e-16 in float64,
+The twin of `_step_embedding.pyx`, bit for bit: it computes 2^u by the same range reduction and polynomial (relative error 8.2e-16 in
+float64,
 1.7e-7 in float32) and sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
 """
 
@@ -41,13 +42,14 @@ BERNOULLI = {  # 1 + (−1)^(ν−1) B_2ν(u)/(2ν)!, highest power first
 def exp2_each(x: Array) -> None:
     """Compute x ← 2^x in place, x (n,) float64 or float32, n a multiple of 16.  Below 2^−1021 (2^−125) the result is 0."""
     with np.errstate(over="ignore", invalid="ignore"):
-        _exponential(x, clip=True)
+        _exp2_in_place(x, clip=True)
 
 
 def gaussian_tile(a: Array, wa: Array, b: Array, wb: Array, differences: bool, rows: Array, columns: Array | None) -> None:
     """Compute the sums of `kernel_tile` for the Gaussian kernel 2^(−|a_i − b_j|²/2).
 
-    Without `differences` it uses the cheaper 2^(a_i·b_j), which weights 2^(−|a|²/2) complete if no |a|² exceeds the exponent's range.
+    Without `sums_by_differences` it uses the cheaper 2^(a_i·b_j), which weights 2^(−|a|²/2) complete if no |a|² exceeds the exponent's
+    range.
     """
     kernel_tile(1 if differences else 0, a, wa, b, wb, rows, columns)
 
@@ -62,11 +64,11 @@ def kernel_tile(kind: int, a: Array, wa: Array, b: Array, wb: Array, rows: Array
     lanes = np.zeros((len(rows), 64 // b.itemsize), b.dtype)
     for start in range(0, b.shape[1], COLUMNS):
         part = slice(start, start + COLUMNS)
-        values = _values(KINDS[kind], a, b[:, part])
-        lanes = _add_lanes(lanes, values, wb[part])
+        values = _kernel_matrix(KINDS[kind], a, b[:, part])
+        lanes = _sum_by_lane(lanes, values, wb[part])
         if columns is not None:
-            _add_columns(values, wa, columns[part])
-    rows[:] = _total(lanes)
+            _add_weighted_rows(values, wa, columns[part])
+    rows[:] = _sum_lanes(lanes)
 
 
 def gaussian_finish(products: Array, wa: Array, wb: Array, rows: Array, columns: Array) -> None:
@@ -75,10 +77,10 @@ def gaussian_finish(products: Array, wa: Array, wb: Array, rows: Array, columns:
     for start in range(0, products.shape[1], COLUMNS):
         part = slice(start, start + COLUMNS)
         values = products[:, part].copy()
-        _exponential(values, clip=False)
-        lanes = _add_lanes(lanes, values, wb[part])
-        _add_columns(values, wa, columns[part])
-    rows[:] = _total(lanes)
+        _exp2_in_place(values, clip=False)
+        lanes = _sum_by_lane(lanes, values, wb[part])
+        _add_weighted_rows(values, wa, columns[part])
+    rows[:] = _sum_lanes(lanes)
 
 
 def gaussian_values(a: Array, b: Array, out: Array) -> None:
@@ -88,7 +90,7 @@ def gaussian_values(a: Array, b: Array, out: Array) -> None:
 
 def kernel_values(kind: int, a: Array, b: Array, out: Array) -> None:
     """Compute out_j = k(a, b_j).  kind  a number of KINDS above 0, a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
-    out[:] = _values(KINDS[kind], a[:, None], b)[0]
+    out[:] = _kernel_matrix(KINDS[kind], a[:, None], b)[0]
 
 
 def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, out: Array) -> None:
@@ -102,13 +104,13 @@ def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, o
     for start in range(0, b.shape[1], COLUMNS):
         part = b[:, start : start + COLUMNS]
         points, scores, theirs = part[:d], part[d : 2 * d], part[2 * d :]
-        q = _positive(theirs[0] + own[0] - 2.0 * _in_order((a[0],), (points,)))
-        c = theirs[1] + own[1] - _in_order((a[1], a[3]), (points, scores))
-        s = _in_order((a[2],), (scores,))
-        v = _positive(theirs[2] + own[2] - 2.0 * _in_order((a[4],), (points,))) if metric else q * own[2]
+        q = _positive_part(theirs[0] + own[0] - 2.0 * _sequential_dot((a[0],), (points,)))
+        c = theirs[1] + own[1] - _sequential_dot((a[1], a[3]), (points, scores))
+        s = _sequential_dot((a[2],), (scores,))
+        v = _positive_part(theirs[2] + own[2] - 2.0 * _sequential_dot((a[4],), (points,))) if metric else q * own[2]
         if gaussian:
             u = q * -0.7213475204444817  # log2(e)/2
-            _exponential(u, clip=True)
+            _exp2_in_place(u, clip=True)
             found = u * (c + own[3] - v + s)
         else:  # (1 + q)^(−5/2) and the rest by one root h = (1 + q)^(−½): −3v h⁵ + (τ + c) h³ + (s·s') h
             h = 1.0 / np.sqrt(q + 1.0)
@@ -117,7 +119,7 @@ def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, o
         out[start : start + COLUMNS] = found
 
 
-def _in_order(rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
+def _sequential_dot(rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
     """Return Σ rows·columns, (n,), added one after the other."""
     total = np.zeros(columns[0].shape[1])
     for row, block in zip(rows, columns, strict=True):
@@ -126,11 +128,11 @@ def _in_order(rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
     return total
 
 
-def _positive(x: Array) -> Array:
+def _positive_part(x: Array) -> Array:
     return np.where(x > 0.0, x, 0.0)
 
 
-def _exponential(u: Array, *, clip: bool) -> None:
+def _exp2_in_place(u: Array, *, clip: bool) -> None:
     """Compute u ← 2^u = 2^n 2^f in place, n = round(u), |f| ≤ ½, 2^f = 1 + s E(s) + f O(s), s = f²."""
     size, kind = u.itemsize, u.dtype.type
     word, mantissa = WORD[size]
@@ -161,18 +163,18 @@ def _horner(u: Array, coefficients: tuple[float, ...]) -> Array:
     return np.asarray(found)
 
 
-def _values(kind: str, a: Array, b: Array) -> Array:
+def _kernel_matrix(kind: str, a: Array, b: Array) -> Array:
     """Return the kernel values (na, nb) of points as columns."""
-    u = _term(kind, b[0], a[0, :, None])
+    u = _column_term(kind, b[0], a[0, :, None])
     for x, y in zip(a[1:], b[1:], strict=True):
         if kind in BERNOULLI:
-            u *= _term(kind, y, x[:, None])
+            u *= _column_term(kind, y, x[:, None])
         else:
-            u += _term(kind, y, x[:, None])
-    return _finished(kind, u)
+            u += _column_term(kind, y, x[:, None])
+    return _kernel_from_terms(kind, u)
 
 
-def _term(kind: str, y: Array, x: Array) -> Array:
+def _column_term(kind: str, y: Array, x: Array) -> Array:
     """Return the term (na, nb) of one column."""
     if kind == "product":
         return np.asarray(y * x)
@@ -187,7 +189,7 @@ def _term(kind: str, y: Array, x: Array) -> Array:
     return np.asarray(gap)
 
 
-def _finished(kind: str, u: Array) -> Array:
+def _kernel_from_terms(kind: str, u: Array) -> Array:
     """Return the kernel (na, nb) from the sum or product of the terms."""
     factor = None
     if kind in BERNOULLI:
@@ -206,11 +208,11 @@ def _finished(kind: str, u: Array) -> Array:
         u += 1.0
         return np.asarray(1.0 / (np.sqrt(u, out=u) if kind == "inverse-multiquadric" else u))
     if kind not in ("distance", "unequal"):
-        _exponential(u, clip=kind != "product")
+        _exp2_in_place(u, clip=kind != "product")
     return u if factor is None else np.asarray(u * factor)
 
 
-def _add_lanes(lanes: Array, values: Array, weights: Array) -> Array:
+def _sum_by_lane(lanes: Array, values: Array, weights: Array) -> Array:
     """Return the sums (na, V) of values·weights over the columns of each lane, added one after the other."""
     weighted = (values * weights).reshape(len(values), -1, lanes.shape[1])
     for block in range(weighted.shape[1]):
@@ -218,13 +220,13 @@ def _add_lanes(lanes: Array, values: Array, weights: Array) -> Array:
     return lanes
 
 
-def _add_columns(values: Array, weights: Array, columns: Array) -> None:
+def _add_weighted_rows(values: Array, weights: Array, columns: Array) -> None:
     """Compute columns += Σ_i weights_i values_i, one row after the other."""
     for weight, row in zip(weights, values, strict=True):
         columns += row * weight
 
 
-def _total(lanes: Array) -> Array:
+def _sum_lanes(lanes: Array) -> Array:
     """Return the sums (na,) float64 of the lanes in their order."""
     total = np.zeros(len(lanes))
     for lane in lanes.T:

@@ -32,7 +32,7 @@ TINY = 2.0**-1022  # the least normal number
 def exact_exp(x: Array) -> None:
     """Compute x ← e^x in place, x (n,) float64, within 1 unit in the last place."""
     with np.errstate(all="ignore"):
-        high, low, tail, first, second, _ = _reduced(x)
+        high, low, tail, first, second, _ = _reduce_argument(x)
         # 1 + high = sum + rest exactly (|high| < 1): what the rounded sum lost is added with the small terms.
         total = high + 1.0
         rest = high - (total - 1.0)
@@ -42,7 +42,7 @@ def exact_exp(x: Array) -> None:
 def exact_expm1(x: Array) -> None:
     """Compute x ← e^x − 1 in place, x (n,) float64, within 2 units in the last place."""
     with np.errstate(all="ignore"):
-        high, low, tail, first, second, inverse = _reduced(x)
+        high, low, tail, first, second, inverse = _reduce_argument(x)
         q = (high - low) + tail
         x[...] = np.where(np.isnan(x), x, (q * first + (first - inverse)) * second)
 
@@ -50,7 +50,7 @@ def exact_expm1(x: Array) -> None:
 def exact_log(x: Array) -> None:
     """Compute x ← log x in place, x (n,) float64, within 1 unit in the last place."""
     with np.errstate(all="ignore"):
-        x[...] = _logarithm(x, np.zeros_like(x))
+        x[...] = _log_with_remainder(x, np.zeros_like(x))
 
 
 def exact_log1p(x: Array) -> None:
@@ -60,7 +60,7 @@ def exact_log1p(x: Array) -> None:
         back = u - 1.0
         # 1 + x = u + rest exactly: what rounding took from the sum enters the logarithm as rest/u (Knuth's two-sum).
         rest = (1.0 - (u - back)) + (x - back)
-        x[...] = _logarithm(u, rest / u)
+        x[...] = _log_with_remainder(u, rest / u)
 
 
 def exact_product(a: Array, b: Array, out: Array) -> None:
@@ -79,7 +79,7 @@ def exact_product(a: Array, b: Array, out: Array) -> None:
         out[...] = total
 
 
-def _reduced(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+def _reduce_argument(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Return x = n log 2 + r in parts: r = high − low with |r| ≤ ½ log 2, e^r − 1 − r, and 2^n.
 
     2^n is returned as two powers that float64 can hold, whose product it is, with the reciprocal of the second.
@@ -95,10 +95,10 @@ def _reduced(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
     zero = np.float64(_MAGIC).view(np.uint64)
     whole, part = shifted.view(np.uint64) - zero, half.view(np.uint64) - zero
     p = _horner(r, _EXP)
-    return high, low, (r * r) * p, _power(part), _power(whole - part), _power(part - whole)
+    return high, low, (r * r) * p, _power_of_two(part), _power_of_two(whole - part), _power_of_two(part - whole)
 
 
-def _power(n: Array) -> Array:
+def _power_of_two(n: Array) -> Array:
     """Return 2^n by setting the exponent's bits."""
     bits: Array = (n + np.uint64(1023)) << np.uint64(52)
     return bits.view(np.float64)
@@ -111,7 +111,7 @@ def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
     return np.asarray(found)
 
 
-def _logarithm(u: Array, rest: Array) -> Array:
+def _log_with_remainder(u: Array, rest: Array) -> Array:
     """Return log(u (1 + rest)), u (n,), rest (n,) at most a unit of rounding."""
     small = u < TINY
     y, less = np.where(small, u * 2.0**54, u), np.where(small, 1077.0, 1023.0)

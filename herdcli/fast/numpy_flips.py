@@ -51,9 +51,9 @@ def flip_clusters(
         joined = bonds[:, c] < half * (stay + both - left - right)
         parent[...] = at
         for k in np.flatnonzero(joined & (here != there)[i] & (here != there)[j]).tolist():
-            a, b = _root(parent, int(i[k])), _root(parent, int(j[k]))
+            a, b = _find_root(parent, int(i[k])), _find_root(parent, int(j[k]))
             parent[max(a, b)] = min(a, b)
-        root = np.array([_root(parent, k) for k in range(count)], dtype=np.int64)
+        root = np.array([_find_root(parent, k) for k in range(count)], dtype=np.int64)
         for k in range(count):
             if root[k] != k:
                 gain[root[k]] += gain[k]
@@ -61,7 +61,7 @@ def flip_clusters(
         x[flipped, c] = there[flipped]
 
 
-def _root(parent: Array, k: int) -> int:
+def _find_root(parent: Array, k: int) -> int:
     """Return the root of a cluster, and shorten the path to it."""
     while parent[k] != k:
         parent[k] = parent[parent[k]]

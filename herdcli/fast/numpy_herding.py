@@ -16,7 +16,7 @@ from herdcli.schema import Array
 BLOCK = 1024  # number of rows unpacked at a time
 
 
-def _unpack(words: Array, units: int, spin: bool, dtype: type[np.generic]) -> Array:
+def _unpack_to_values(words: Array, units: int, spin: bool, dtype: type[np.generic]) -> Array:
     """Return words (n, w) as values (n, units) of the two states."""
     octets = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
     values: Array = np.unpackbits(octets, axis=1, count=units, bitorder="little").astype(dtype)
@@ -26,16 +26,16 @@ def _unpack(words: Array, units: int, spin: bool, dtype: type[np.generic]) -> Ar
     return values
 
 
-def _pack_columns(on: Array) -> Array:
+def _pack_columns(truth: Array) -> Array:
     """Return truth values (n, K) as words (ceil(n/64), K), row n in bit n mod 64."""
-    octets = np.packbits(on, axis=0, bitorder="little")
-    padded = np.zeros((-(-len(on) // 64) * 8, on.shape[1]), dtype=np.uint8)
+    octets = np.packbits(truth, axis=0, bitorder="little")
+    padded = np.zeros((-(-len(truth) // 64) * 8, truth.shape[1]), dtype=np.uint8)
     padded[: len(octets)] = octets
-    words: Array = np.ascontiguousarray(padded.reshape(-1, 8, on.shape[1]).transpose(0, 2, 1)).view("<u8")[:, :, 0].astype(np.uint64)
+    words: Array = np.ascontiguousarray(padded.reshape(-1, 8, truth.shape[1]).transpose(0, 2, 1)).view("<u8")[:, :, 0].astype(np.uint64)
     return words
 
 
-def _exact_type(weights: Array, b: Array, c: Array) -> type[np.generic]:
+def _exact_float_type(weights: Array, b: Array, c: Array) -> type[np.generic]:
     """Return float32 if no partial sum of the weights can reach 2^24, else float64."""
     size = np.abs(weights)
     above, below = size.sum(axis=0, dtype=np.int64) + np.abs(c), size.sum(axis=1, dtype=np.int64) + np.abs(b)
@@ -58,10 +58,10 @@ def hidden_pass(rows: Array, weights: Array, b: Array, c: Array, spin: bool, ene
              word n // 64 says whether a_nk ≥ 0; None if not needed.
     Source: Welling (2009), eq. 9.
     """
-    exact = _exact_type(weights, b, c)
+    exact = _exact_float_type(weights, b, c)
     factor, offset = weights.astype(exact), c.astype(exact)
     for start in range(0, len(rows), BLOCK):
-        x = _unpack(rows[start : start + BLOCK], len(b), spin, exact)
+        x = _unpack_to_values(rows[start : start + BLOCK], len(b), spin, exact)
         a = x @ factor
         a += offset
         linear = x.astype(np.float64) @ b.astype(np.float64)
@@ -94,8 +94,8 @@ def herding_update(
     Outputs: hidden_sum (K,) Σ_n z_nk; column_size (K,) Σ_j |M_jk|; row_size (D,) Σ_k |M_jk|, all int64.
     Source: Welling (2009), eq. 11, times n.
     """
-    values = _unpack(np.ascontiguousarray(signs[:, : len(z)].T), n, spin, np.float32)
-    statistic = (_unpack(columns, n, spin, np.float32) @ values.T).astype(np.int32)
+    values = _unpack_to_values(np.ascontiguousarray(signs[:, : len(z)].T), n, spin, np.float32)
+    statistic = (_unpack_to_values(columns, n, spin, np.float32) @ values.T).astype(np.int32)
     hidden_sum[...] = values.sum(axis=1, dtype=np.float64)
     product = np.multiply.outer(x.astype(np.int32), z.astype(np.int32))
     # Eq. 11 moves w by the mean of x_n z_n' over rows minus that of the state,
@@ -115,7 +115,7 @@ def ascend(weights: Array, b: Array, c: Array, x: Array, z: Array, spin: bool, f
     flip     at a fixed point with b·x + c·z < 0, flip all units, which raises the score, and continue (spins only).
     limit    number of sweeps after which to stop early; 0: none.      Returns the number of sweeps done.
     """
-    factor: Array = weights.astype(_exact_type(weights, b, c))
+    factor: Array = weights.astype(_exact_float_type(weights, b, c))
     low = -1 if spin else 0
     sweeps = 0
     while True:

@@ -19,7 +19,7 @@ ROOT_HALF = np.uint32(0x3F3504F3)  # the bits of √½
 ATANH = tuple(F(c) for c in (0.22222222, 0.2857143, 0.4, 0.66666667, 2.0))  # 2/9, 2/7, … 2: of 2 atanh s, highest power first
 
 
-def _log(y: Array) -> Array:
+def _log_float32(y: Array) -> Array:
     """Return log y, float32, of normal y > 0; inf and NaN give NaN.
 
     y = 2^e m with m in [√½, √2), and log m = 2 atanh s with s = (m − 1)/(m + 1): |s| ≤ 0.172, so the series can end at s⁹ with an error
@@ -63,13 +63,13 @@ def expert_energy(u: Array, gamma: Array, expert: int, out: Array) -> None:
     size = np.abs(u)
     with np.errstate(over="ignore", invalid="ignore"):
         if expert == STUDENT:
-            terms = _log(F(1) + u * u) * gamma
+            terms = _log_float32(F(1) + u * u) * gamma
         else:
             # −log σ(u)σ(−u) = |u| − 2 log σ(|u|) as σ(−u) = e^{−u} σ(u), and log cosh u = |u| − log σ(2|u|)
             # − log 2: no difference of large numbers, and beyond the limit log σ is 0 to the last bit.
             p = np.minimum(size + size if expert == SECANT else size, LIMIT)
             logistic(p)
-            terms = ((size - _log(p)) - F(0.6931472) if expert == SECANT else size - F(2) * _log(p)) * gamma
+            terms = ((size - _log_float32(p)) - F(0.6931472) if expert == SECANT else size - F(2) * _log_float32(p)) * gamma
     sums = np.zeros((len(u), PLACES))
     for start in range(0, u.shape[1], PLACES):
         part = terms[:, start : start + PLACES]

@@ -38,23 +38,23 @@ def clique_updates(
     """
     furthest = change = 0.0
     for t, (k, other) in enumerate(program.tolist()):
-        marginal, at = _marginal(k, tables, links)
+        marginal, at = _marginal_at_link(k, tables, links)
         value = values[at]
         if other < 0:
-            found, bad = _ratio(target[at], marginal, exponent)
+            found, bad = _powered_ratio(target[at], marginal, exponent)
             if bad:
                 return furthest, change, t
             furthest = max(furthest, _distance(marginal, target[at]))
             value *= found
-            _multiply(k, found, tables, links)
+            _multiply_clique_by_ratio(k, found, tables, links)
         else:
-            found, _ = _ratio(marginal, value, exponent)
+            found, _ = _powered_ratio(marginal, value, exponent)
             change = max(change, _distance(marginal, value))
             if exponent == 1.0:
                 value[:] = marginal
             else:
                 value *= found
-            _multiply(other, found, tables, links)
+            _multiply_clique_by_ratio(other, found, tables, links)
     return furthest, change, -1
 
 
@@ -133,20 +133,20 @@ def region_updates(
         own = range(int(first_link[r]), int(first_link[r + 1]))
         cells, c = at.stop - at.start, float(weight[r])
         shares = [multiplier[multiplier_offset[q] : multiplier_offset[q] + cells] for q in own]
-        marginals = [_marginal(q, tables, links)[0] for q in own]
-        agreed = np.array(_agreed(marginals, shares, old[at].tolist(), c))
+        marginals = [_marginal_at_link(q, tables, links)[0] for q in own]
+        agreed = np.array(_agreed_marginal(marginals, shares, old[at].tolist(), c))
         total = float(np.add.accumulate(agreed)[-1])
         agreed = agreed / total if total > 0 else agreed
         for q, share, marginal in zip(own, shares, marginals, strict=True):
-            ratio, _ = _ratio(agreed, marginal, 1.0)
+            ratio, _ = _powered_ratio(agreed, marginal, 1.0)
             apart = max(apart, _distance(marginal, agreed))
             share *= ratio
-            _multiply(q, ratio, tables, links)
+            _multiply_clique_by_ratio(q, ratio, tables, links)
         values[at] = agreed
     return furthest, apart, -1
 
 
-def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: float) -> list[float]:
+def _agreed_marginal(marginals: list[Array], shares: list[Array], old: list[float], c: float) -> list[float]:
     """Return Q before it is normalised; the sum of logarithms runs over the parents in order."""
     made = []
     # P_R ∝ (its factors) Π λ, so ν = P(x_r)/λ is the marginal without r's multiplier, and new ones make ν λ' = Q for each parent: n
@@ -164,7 +164,7 @@ def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: fl
     return made
 
 
-def _marginal(k: int, tables: Array, links: Links) -> tuple[Array, slice]:
+def _marginal_at_link(k: int, tables: Array, links: Links) -> tuple[Array, slice]:
     """Return the normalised marginal at link k, and the slice of the scope's cells."""
     clique_offset, link_clique, link_scope, cell_offset, cell, scope_offset = links
     c, s = link_clique[k], link_scope[k]
@@ -175,13 +175,13 @@ def _marginal(k: int, tables: Array, links: Links) -> tuple[Array, slice]:
     return (found / total if total > 0 else found), at
 
 
-def _multiply(k: int, ratio: Array, tables: Array, links: Links) -> None:
+def _multiply_clique_by_ratio(k: int, ratio: Array, tables: Array, links: Links) -> None:
     clique_offset, link_clique, _, cell_offset, cell, _ = links
     c = link_clique[k]
     tables[clique_offset[c] : clique_offset[c + 1]] *= ratio[cell[cell_offset[k] : cell_offset[k + 1]]]
 
 
-def _ratio(above: Array, below: Array, exponent: float) -> tuple[Array, bool]:
+def _powered_ratio(above: Array, below: Array, exponent: float) -> tuple[Array, bool]:
     """Return (above/below)^exponent with 0/0 = 0, and whether a positive number was divided by 0, where the result is 0 too."""
     bad = bool(((below == 0) & (above > 0)).any())
     ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -37,12 +37,12 @@ def lattice_tile(
     """
     largest, stages = 0.0, 2 * sweeps
     for s in range(stages):
-        change = _rows(messages, weight, bias, check and s >= stages - 2, s & 1, low + s * lower, high + s * upper)
+        change = _update_colour_rows(messages, weight, bias, check and s >= stages - 2, s & 1, low + s * lower, high + s * upper)
         largest = max(largest, change)
     return largest
 
 
-def _rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
+def _update_colour_rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
     """Update all messages out of the cells of one colour in the rows from `low` to below `high`."""
     largest, p = 0.0, colour
     for parity in (0, 1):

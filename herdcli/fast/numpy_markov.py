@@ -39,7 +39,7 @@ def update_messages(
     net = tuple(part.tolist() for part in network)
     old = source.tolist()
     new = old if out is source else out.tolist()
-    largest, bad = _sweep(order.tolist(), old, new, net, fixed.tolist(), target.tolist(), damping, geometric)
+    largest, bad = _update_in_order(order.tolist(), old, new, net, fixed.tolist(), target.tolist(), damping, geometric)
     out[:] = new
     return largest, bad
 
@@ -59,7 +59,7 @@ def settle(
         part = edges[segments[s] : segments[s + 1]]
         largest, count = math.inf, 0
         while count < most and not largest <= tolerance:
-            largest, bad = _sweep(part, now, now, net, held, aim, 0.0, False)
+            largest, bad = _update_in_order(part, now, now, net, held, aim, 0.0, False)
             count += 1
             if bad >= 0:
                 messages[:] = now
@@ -95,22 +95,22 @@ def residual_updates(
             at = 2 * at if values[2 * at] >= values[2 * at + 1] else 2 * at + 1
         d = at - leaves
         now[offset[d] : offset[d + 1]] = following[offset[d] : offset[d + 1]]
-        _set_leaf(values, at, 0.0)
+        _set_tree_leaf(values, at, 0.0)
         j = heads[d]
         # A message out of j is the product of those that enter it except the reverse one (5.25), so j's message to i
         # stays; at a node with a given marginal only the reverse message matters (5.26), and the others stay.
         for e in out_edges[j]:
             if (e ^ 1) == d and not held[tails[e]]:
                 continue
-            change, bad = _sweep([e], now, following, net, held, aim, 0.0, False)
+            change, bad = _update_in_order([e], now, following, net, held, aim, 0.0, False)
             if bad >= 0:
                 return change, bad
-            _set_leaf(values, leaves + e, change)
+            _set_tree_leaf(values, leaves + e, change)
     messages[:], pending[:], tree[:] = now, following, values
     return values[1], -1
 
 
-def _set_leaf(values: list[float], at: int, value: float) -> None:
+def _set_tree_leaf(values: list[float], at: int, value: float) -> None:
     values[at] = value
     at //= 2
     while at:
@@ -118,7 +118,7 @@ def _set_leaf(values: list[float], at: int, value: float) -> None:
         at //= 2
 
 
-def _sweep(
+def _update_in_order(
     order: list[int], old: list[float], new: list[float], net: Lists, fixed: list[int], target: list[float],
     damping: float, geometric: bool,
 ) -> tuple[float, int]:  # fmt: skip
@@ -127,7 +127,7 @@ def _sweep(
     for d in order:
         i, j = tail[d], head[d]
         rows, columns = cardinality[i], cardinality[j]
-        weight = _weights(d, i, rows, old, offset, node_offset, potential, in_offset, in_edge, fixed, target)
+        weight = _tail_weights(d, i, rows, old, offset, node_offset, potential, in_offset, in_edge, fixed, target)
         start, made = table_offset[d >> 1], []
         for y in range(columns):
             total = 0.0
@@ -140,7 +140,7 @@ def _sweep(
         made = [value / top for value in made]
         at = offset[d]
         if damping > 0:
-            made = _damped(made, old[at : at + columns], damping, geometric)
+            made = _damped_message(made, old[at : at + columns], damping, geometric)
         for y in range(columns):
             before, value = old[at + y], made[y]
             bigger = value if value > before else before
@@ -152,7 +152,7 @@ def _sweep(
     return largest, -1
 
 
-def _weights(
+def _tail_weights(
     d: int, i: int, rows: int, old: list[float], offset: list[int], node_offset: list[int], potential: list[float],
     in_offset: list[int], in_edge: list[int], fixed: list[int], target: list[float],
 ) -> list[float]:  # fmt: skip
@@ -180,7 +180,7 @@ def _weights(
     return [math.ldexp(weight[x], power[x] - top) if power[x] != top else weight[x] for x in range(rows)]
 
 
-def _damped(made: list[float], before: list[float], damping: float, geometric: bool) -> list[float]:
+def _damped_message(made: list[float], before: list[float], damping: float, geometric: bool) -> list[float]:
     if geometric:
         mixed = [math.pow(value, 1 - damping) * math.pow(was, damping) for value, was in zip(made, before, strict=True)]
     else:

@@ -45,7 +45,7 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
             return NOTHING
         # The nearest μ with margin 1 is α = (1 − m)/v away along Σx; slack at the price C ξ bounds the
         # multiplier α by C, at C ξ² makes it 2Cξ, so that m + αv + α/2C = 1 (Crammer et al. 2006).
-        alpha = (1.0 - m) / (v + _inverse(2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
+        alpha = (1.0 - m) / (v + _inverse_or_infinity(2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
         return (min(alpha, C) if algorithm == PA1 else alpha, 0.0, 0.0, 0.0)
     learns = m <= 0.0 if algorithm == SOP else loss != SQUARED_HINGE or m < 1.0
     if not (learns or always):
@@ -54,7 +54,7 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     # derivative to 0 gives 1 − m − αv = α/C.  Crammer & Lee (2010), eq. 9, whose text lacks the Σ that Alg. 3 has.
     alpha = 0.0
     if learns:
-        alpha = _log_step(m, v, C) if loss == LOG else (1.0 - m) / (v + _inverse(C))
+        alpha = _logistic_loss_step(m, v, C) if loss == LOG else (1.0 - m) / (v + _inverse_or_infinity(C))
     k = 0.25 * C if loss == LOG else C
     # A = (Σ⁻¹ + k xx')⁻¹ Σ⁻¹ herds the weights (eq. 11).  Σ_new = AΣA' has the inverse Σ⁻¹ + (2k + k²v) xx' (eq. 12), and by Woodbury
     # is Σ − Σxx'Σ (k²v + 2k)/(1 + kv)² (eq. 13).  AROW adds k xx' to the inverse (sec. 4.3), so that Σ_new = Σ − Σxx'Σ k/(1 + kv).
@@ -65,12 +65,12 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     return (alpha, k, k / grown, k)
 
 
-def _inverse(C: float) -> float:
+def _inverse_or_infinity(C: float) -> float:
     """Return 1 / C; infinite if C is 0, as for kernels while all rows are 0."""
     return 1.0 / C if C != 0.0 else inf
 
 
-def _log_step(m: float, v: float, C: float) -> float:
+def _logistic_loss_step(m: float, v: float, C: float) -> float:
     """Return the root of α = C / (1 + exp(m + αv)) in [0, C], by Newton steps, or by halving the bracket if they leave it."""
     low, high, alpha = 0.0, C, 0.5 * C
     for _ in range(60):
@@ -99,7 +99,7 @@ def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
     if algorithm == SCW2:
         # SCW-II squares the slack ξ = φ√u − m': its multiplier is α = 2Cξ, so
         # the constraint reads m + nα = φ√u with n = v + 1/2C instead of v.
-        n = v + _inverse(2.0 * C)
+        n = v + _inverse_or_infinity(2.0 * C)
         root = sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
         alpha = (phi * root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))
     else:
@@ -126,7 +126,7 @@ def _aggressiveness(rule: Rule, running: Array | list[float], squares: float, we
     return float(0.25 * running[0] / running[1] * weight) if running[1] > 0.0 else 0.0
 
 
-def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
+def _shrunk_variances(rule: Rule, step: Step, s: Array, x: Array) -> Array:
     """Return the new variances: those of Σ_new (drop), the inverse of its inverse's diagonal (project), or those of a diagonal A (exact).
 
     Exact minimises Σ_r ½ (a_r − 1)² + (k/2) x_r² a_r² s_r, so a_r = 1/(1 + k x_r² s_r), and s_r becomes a_r² s_r.
@@ -271,7 +271,7 @@ def learn_binary(
             s = entry[1::2].copy()
             entry[::2] += (step[0] * sign) * (s * x)
             if step[1] > 0.0:
-                entry[1::2] = _shrunk(rule, step, s, x)
+                entry[1::2] = _shrunk_variances(rule, step, s, x)
             pairs[at] = entry.view(np.complex128)
             updates += 1
     running[:] = so_far
@@ -300,7 +300,7 @@ def learn_multiclass(
     bounds, updates = pointer.tolist(), 0
     for row, y in enumerate(label.tolist()):
         at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
-        s, u, squares = _scores(table, at, x)
+        s, u, squares = _row_scores(table, at, x)
         score[row], variance[row] = s, u
         if weight is not None and weight[row] == 0.0:
             continue
@@ -311,7 +311,7 @@ def learn_multiclass(
                 old = table[at, 1, z]
                 table[at, 0, z] += (step[0] * sign) * (old * x)
                 if step[1] > 0.0:
-                    table[at, 1, z] = _shrunk(rule, step, old, x)
+                    table[at, 1, z] = _shrunk_variances(rule, step, old, x)
                 changed = True
         updates += changed
     return updates
@@ -329,7 +329,7 @@ def _class_steps(rule: Rule, top: bool, s: Array, u: Array, y: int, C: float) ->
     return [(y, 1.0, step), (rival, -1.0, step)]
 
 
-def _scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
+def _row_scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
     """Return the scores (C,), variances (C,) and the sum of squares of one row."""
     classes = table.shape[2]
     if not len(at):
@@ -345,4 +345,4 @@ def linear_scores(table: Array, pointer: Array, index: Array, value: Array, scor
     check_examples(table, pointer, index, value, None, None, score, variance)
     for row in range(len(score)):
         part = slice(int(pointer[row]), int(pointer[row + 1]))
-        score[row], variance[row], _ = _scores(table, index[part], value[part])
+        score[row], variance[row], _ = _row_scores(table, index[part], value[part])

@@ -32,7 +32,7 @@ def with_products(rows: Rows, sides: Sequence[Side], mask: int, first: int, last
     pointer, index, value = rows
     low, high = pointer[[first, last]].tolist()
     found = [(np.repeat(np.arange(last - first), np.diff(pointer[first : last + 1])), index[low:high], value[low:high])]
-    found += [_products(left, right, own, mask, first, last) for left, right, own in sides]
+    found += [_pair_products(left, right, own, mask, first, last) for left, right, own in sides]
     row, index, value = (np.concatenate(part) for part in zip(*found, strict=True))
     key = row * np.int64(mask + 2) + index
     key, order = ordered(key, (last - first) * (mask + 2))
@@ -53,7 +53,7 @@ def ordered(key: Array, above: int) -> tuple[Array, Array]:
     return both >> bits, both & ((1 << bits) - 1)
 
 
-def _products(left: Rows, right: Rows, own: bool, mask: int, first: int, last: int) -> Rows:
+def _pair_products(left: Rows, right: Rows, own: bool, mask: int, first: int, last: int) -> Rows:
     """Return the rows, columns and values of the products of two sides."""
     row, i, j = places(left, right, own, first, last)
     one, two = left[1][i].astype(np.int64) - 1, right[1][j].astype(np.int64) - 1

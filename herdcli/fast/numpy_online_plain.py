@@ -46,8 +46,8 @@ def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
         return None
     lengths = number - 1 - begin
     dot = strange[end - point]
-    index = _numbers(body, begin, lengths).astype(np.int64)
-    value = _values(body, number + minus, dot, stop)
+    index = _parse_digit_runs(body, begin, lengths).astype(np.int64)
+    value = _parse_decimals(body, number + minus, dot, stop)
     if value is None or not ((lengths >= 1) & (lengths <= 8) & (index >= first)).all():
         return None
     np.negative(value, out=value, where=minus)
@@ -64,23 +64,23 @@ def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
     return [float(label) for label in labels], counts, index + (1 - first), value
 
 
-def _values(body: Array, begin: Array, dot: Array, stop: Array) -> Array | None:
+def _parse_decimals(body: Array, begin: Array, dot: Array, stop: Array) -> Array | None:
     """Return the numbers from `begin` to `stop` with a point (or the end) at `dot`; None if a number has no digits or too many."""
     whole, part = dot - begin, np.maximum(stop - dot - 1, 0)
     fits = (whole >= 1) & (whole <= 8) & (whole + part <= 16) & ((part > 0) | (dot == stop))
     if not fits.all():
         return None
-    digits = _numbers(body, begin, whole) * _TENS[part]
+    digits = _parse_digit_runs(body, begin, whole) * _TENS[part]
     long = part > 8
-    digits += _numbers(body, stop - np.minimum(part, 8), np.minimum(part, 8))
+    digits += _parse_digit_runs(body, stop - np.minimum(part, 8), np.minimum(part, 8))
     if long.any():
-        digits[long] += _numbers(body, dot[long] + 1, part[long] - 8) * _TENS[8]
+        digits[long] += _parse_digit_runs(body, dot[long] + 1, part[long] - 8) * _TENS[8]
     if (digits >= 1 << 53).any():
         return None
     return np.asarray(digits / _POWERS[part])
 
 
-def _numbers(body: Array, at: Array, count: Array) -> Array:
+def _parse_digit_runs(body: Array, at: Array, count: Array) -> Array:
     """Return the numbers given by 0 to 8 digits from `at` on: digits are joined to pairs, fours and eights within 64-bit words."""
     word = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))[at] ^ np.uint64(0x3030303030303030)
     word <<= (64 - 8 * count).astype(np.uint64)

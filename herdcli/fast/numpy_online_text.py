@@ -28,7 +28,7 @@ Row = tuple[float, float, list[int], list[float]]  # label, weight, indices, val
 Group = tuple[int, int, Numbers, Numbers, Numbers, Numbers, Numbers]  # bytes, lines, labels, weights, pairs per row, indices, values
 
 
-class _Wrong(Exception):
+class _TokenError(Exception):
     """A syntax error at a token: its code, and the token's beginning and end within the line."""
 
     def __init__(self, code: int, start: int, end: int) -> None:
@@ -41,17 +41,17 @@ def murmur3(text: bytes, seed: int) -> int:
     """Return the 32-bit MurmurHash3 of a text.  Source: Appleby (2011), MurmurHash3_x86_32."""
     h, blocks = seed, len(text) // 4 * 4
     for start in range(0, blocks, 4):
-        h ^= _scrambled(int.from_bytes(text[start : start + 4], "little"))
+        h ^= _scramble_hash(int.from_bytes(text[start : start + 4], "little"))
         h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & _WORD
     if blocks < len(text):
-        h ^= _scrambled(int.from_bytes(text[blocks:], "little"))
+        h ^= _scramble_hash(int.from_bytes(text[blocks:], "little"))
     h ^= len(text)
     h = ((h ^ h >> 16) * 0x85EBCA6B) & _WORD
     h = ((h ^ h >> 13) * 0xC2B2AE35) & _WORD
     return h ^ h >> 16
 
 
-def _scrambled(k: int) -> int:
+def _scramble_hash(k: int) -> int:
     k = (k * 0xCC9E2D51) & _WORD
     return ((k << 15 | k >> 17) * 0x1B873593) & _WORD
 
@@ -81,25 +81,25 @@ def parse_text(
     rows, entries, used, lines, text = 0, 0, 0, 0, bytes(text)
     pointer[0] = 0
     try:
-        for group in _groups(text, vw, mask, first, names, loose):
+        for group in _parse_line_groups(text, vw, mask, first, names, loose):
             used, more, labels, weights, counts, columns, numbers = group
             new, last = rows + len(labels), entries + len(columns)
             label[rows:new], weight[rows:new], pointer[rows + 1 : new + 1] = labels, weights, entries + np.cumsum(counts)
             index[entries:last], value[entries:last] = columns, numbers
             rows, entries, lines = new, last, lines + more
-    except _Wrong as wrong:
+    except _TokenError as wrong:
         code, begin, finish = wrong.found
-        start, used = used, _after_line(text, used)
+        start, used = used, _next_line_start(text, used)
         return rows, used, lines + 1, code, begin + 1, start + begin, finish - begin
     return rows, used, lines, FINE, 0, 0, 0
 
 
-def _after_line(text: bytes, start: int) -> int:
+def _next_line_start(text: bytes, start: int) -> int:
     """Return the start of the line after the one at `start`."""
     return text.find(b"\n", start) + 1 or len(text)
 
 
-def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, loose: bool) -> Iterator[Group]:
+def _parse_line_groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, loose: bool) -> Iterator[Group]:
     """Yield the lines in order, many at once if they are plain, else one by one.  Raises _Wrong at a line with an error.
 
     If a group is not plain, half as many lines are tried.  After a line that is not plain, others probably follow, so an increasing number
@@ -107,7 +107,7 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, l
     """
     used, reach, pause, left = 0, 0 if vw or mask else LINES, 0, -1
     while used < len(text):
-        end = text.rfind(b"\n", used, used + reach) + 1 or _after_line(text, used)
+        end = text.rfind(b"\n", used, used + reach) + 1 or _next_line_start(text, used)
         found = plain_rows(text[used:end], first, loose) if reach else None
         if found is not None:
             used, reach, pause = end, min(2 * reach, LINES), 0
@@ -118,7 +118,7 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, l
             if reach:
                 pause = left = min(2 * pause + 1, 255)
             left, reach = left - 1, LINES if left == 1 else 0
-            row = _vw_line(text[used:end], mask, names) if vw else _svmlight_line(text[used:end], mask, first, names, loose)
+            row = _parse_vw_line(text[used:end], mask, names) if vw else _parse_svmlight_line(text[used:end], mask, first, names, loose)
             used = end
             if row is None:
                 yield used, 1, [], [], [], [], []
@@ -126,7 +126,7 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, l
                 yield used, 1, [row[0]], [row[1]], [len(row[2])], row[2], row[3]
 
 
-def _number(token: bytes) -> float | None:
+def _parse_number(token: bytes) -> float | None:
     """Return the number that a token spells, including NaN and infinity, or None if it is not a number."""
     if _NUMBER.fullmatch(token) and len(token) < 400:
         return float(token)
@@ -134,19 +134,19 @@ def _number(token: bytes) -> float | None:
     return -strange if strange == math.inf and token[:1] == b"-" else strange
 
 
-def _checked(token: bytes, start: int, end: int, code: int, loose: bool = False) -> float:
-    number = _number(token)
+def _parse_checked_number(token: bytes, start: int, end: int, code: int, loose: bool = False) -> float:
+    number = _parse_number(token)
     if number is None or not (loose or math.isfinite(number)):
-        raise _Wrong(code if number is None else NOT_FINITE, start, end)
+        raise _TokenError(code if number is None else NOT_FINITE, start, end)
     return number
 
 
-def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None, loose: bool) -> Row | None:
+def _parse_svmlight_line(line: bytes, mask: int, first: int, names: Names | None, loose: bool) -> Row | None:
     tokens = _TOKEN.finditer(line.partition(b"#")[0])
     head = next(tokens, None)
     if head is None:
         return None
-    label = _checked(head[0], head.start(), head.end(), BAD_LABEL, loose)
+    label = _parse_checked_number(head[0], head.start(), head.end(), BAD_LABEL, loose)
     hashed: dict[int, float] = {}
     columns: list[int] = []
     numbers: list[float] = []
@@ -158,47 +158,47 @@ def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None, loos
             continue
         if pair is None or (int(pair[1]) >= 1 << 31 and not mask):
             digits = _DIGITS.match(token[0])
-            raise _Wrong(LARGE_INDEX if digits and int(digits[0]) >= 1 << 31 else BAD_PAIR, *where)
-        number = _checked(pair[2], *where, BAD_VALUE, loose)
+            raise _TokenError(LARGE_INDEX if digits and int(digits[0]) >= 1 << 31 else BAD_PAIR, *where)
+        number = _parse_checked_number(pair[2], *where, BAD_VALUE, loose)
         if mask:
-            _add(hashed, pair[1], 0, mask, number, names, "")
+            _add_feature(hashed, pair[1], 0, mask, number, names, "")
             continue
         at = int(pair[1])
         if at < first or at <= last or at > LARGEST + loose:
-            raise _Wrong(ZERO_INDEX if at < first else FALLING_INDEX if at <= last else LARGE_INDEX, *where)
+            raise _TokenError(ZERO_INDEX if at < first else FALLING_INDEX if at <= last else LARGE_INDEX, *where)
         last = -1 if loose else at
         columns.append(at + 1 - first)
         numbers.append(number)
     return (label, 1.0, list(hashed), list(hashed.values())) if mask else (label, 1.0, columns, numbers)
 
 
-def _add(row: dict[int, float], name: bytes, seed: int, mask: int, number: float, names: Names | None, prefix: str) -> None:
+def _add_feature(row: dict[int, float], name: bytes, seed: int, mask: int, number: float, names: Names | None, prefix: str) -> None:
     at = (murmur3(name, seed) & mask) + 1
     row[at] = row[at] + number if at in row else number
     if names is not None:
         names.setdefault(at, prefix + name.decode("utf-8", "replace"))
 
 
-def _vw_line(line: bytes, mask: int, names: Names | None) -> Row | None:
+def _parse_vw_line(line: bytes, mask: int, names: Names | None) -> Row | None:
     if not line.strip(b" \t\r\n"):
         return None
     line = line.rstrip(b" \t\r\n")
     bar = line.find(b"|")
     start = len(line) - len(line.lstrip(b" \t\r\n"))
     if bar < 0:
-        raise _Wrong(NO_BAR, start, len(line))
-    label, weight = _vw_head(line[:bar])
+        raise _TokenError(NO_BAR, start, len(line))
+    label, weight = _parse_vw_head(line[:bar])
     row: dict[int, float] = {}
     while bar < len(line):
         end = line.find(b"|", bar + 1)
         end = len(line) if end < 0 else end
-        for name, seed, number, prefix in _vw_space(line, bar + 1, end):
-            _add(row, name, seed, mask, number, names, prefix)
+        for name, seed, number, prefix in _parse_vw_namespace(line, bar + 1, end):
+            _add_feature(row, name, seed, mask, number, names, prefix)
         bar = end
     return label, weight, list(row), list(row.values())
 
 
-def _vw_head(head: bytes) -> tuple[float, float]:
+def _parse_vw_head(head: bytes) -> tuple[float, float]:
     """Return label and importance; a tag begins with ' or touches the bar."""
     found: list[float] = []
     for token in _TOKEN.finditer(head):
@@ -206,24 +206,24 @@ def _vw_head(head: bytes) -> tuple[float, float]:
         if token[0].startswith(b"'") or (touches and found):
             continue
         if len(found) == 3:
-            raise _Wrong(BAD_LABEL, token.start(), token.end())
-        number = _number(token[0])
+            raise _TokenError(BAD_LABEL, token.start(), token.end())
+        number = _parse_number(token[0])
         if touches and (number is None or not math.isfinite(number)):
             break
-        found.append(_checked(token[0], token.start(), token.end(), BAD_WEIGHT if found else BAD_LABEL))
+        found.append(_parse_checked_number(token[0], token.start(), token.end(), BAD_WEIGHT if found else BAD_LABEL))
     if not found:
-        raise _Wrong(NO_LABEL, 0, len(head))
+        raise _TokenError(NO_LABEL, 0, len(head))
     if len(found) > 1 and not found[1] >= 0.0:
-        raise _Wrong(BAD_WEIGHT, 0, len(head))
+        raise _TokenError(BAD_WEIGHT, 0, len(head))
     return found[0], found[1] if len(found) > 1 else 1.0
 
 
-def _vw_space(line: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, float, str]]:
+def _parse_vw_namespace(line: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, float, str]]:
     """Yield (name, hash seed, value, prefix) for the features of one namespace; its name touches the bar."""
     seed, scale, prefix = 0, 1.0, ""
     for token in _FEATURE.finditer(line, start, end):
         name, colon, text = token[0].partition(b":")
-        number = _checked(text, token.start(), token.end(), BAD_VALUE) if colon else 1.0
+        number = _parse_checked_number(text, token.start(), token.end(), BAD_VALUE) if colon else 1.0
         if token.start() == start:
             scale = number
             if name:

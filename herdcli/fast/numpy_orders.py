@@ -30,8 +30,8 @@ def greedy_elimination(
 
     Returns the number of eliminated variables, cells of all tables and of the largest, the width, and the numbers in all messages.
     """
-    graph = _graph(offset, near)
-    prices, logs, count = _Prices(graph, states.tolist(), weight.tolist(), kind), weight.tolist(), states.tolist()
+    graph = _neighbour_sets(offset, near)
+    prices, logs, count = _EliminationPrices(graph, states.tolist(), weight.tolist(), kind), weight.tolist(), states.tolist()
     luck, tie = noise.tolist(), ties.tolist()
     most, widest, looked, much, far = limits.tolist()
 
@@ -48,14 +48,14 @@ def greedy_elimination(
         value, _, i = heapq.heappop(heap)
         if gone[i] or value != now[i]:
             continue
-        size = 2.0 ** min(_sum(logs, sorted(graph[i])) + logs[i], 1000.0)
+        size = 2.0 ** min(_sequential_sum(logs, sorted(graph[i])) + logs[i], 1000.0)
         cells, largest, width, messages = cells + size, max(largest, size), max(width, len(graph[i])), messages + size / count[i]
         if cells + messages > most or width >= widest or (looked > much and cells > far):
             break
         order[left] = i
         left += 1
         gone[i] = True
-        for j in _leave(graph, i, kind != "weight"):
+        for j in _eliminate_variable(graph, i, kind != "weight"):
             changed = price(j)
             looked += len(graph[j])
             if changed != now[j]:
@@ -66,14 +66,14 @@ def greedy_elimination(
 
 def elimination_along(offset: Array, near: Array, states: Array, order: Array) -> tuple[float, float, int, float, Array, Array]:
     """Return the cells of all tables and of the largest, the width, the numbers in all messages of an order, and the remaining graph."""
-    graph, count = _graph(offset, near), states.tolist()
+    graph, count = _neighbour_sets(offset, near), states.tolist()
     cells, largest, width, messages = 0.0, 0.0, 0, 0.0
     for i in order.tolist():
         size = count[i]
         for j in sorted(graph[i]):
             size *= count[j]
         cells, largest, width, messages = cells + size, max(largest, size), max(width, len(graph[i])), messages + size / count[i]
-        _leave(graph, i, False)
+        _eliminate_variable(graph, i, False)
     left = np.concatenate(([0], np.cumsum([len(each) for each in graph], dtype=np.int64))).astype(np.int64)
     return cells, largest, width, messages, left, np.array([j for each in graph for j in sorted(each)], dtype=np.int64)
 
@@ -86,8 +86,8 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
     The next variable to enter is the one that makes the frontier smallest.  Ties go to the variable that a breadth-first search reaches
     first, which starts at the variable farthest from where a first search began.
     """
-    graph, logs = [sorted(each) for each in _graph(offset, near)], weight.tolist()
-    beginnings = _walked(graph, by_tie.tolist())
+    graph, logs = [sorted(each) for each in _neighbour_sets(offset, near)], weight.tolist()
+    beginnings = _breadth_first_from_ends(graph, by_tie.tolist())
     rank = {i: k for k, i in enumerate(beginnings)}
     outside = [len(each) for each in graph]
     entered, frontier = [False] * len(graph), 0.0
@@ -97,7 +97,7 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
 
     def change(i: int) -> float:
         """Return the growth of the frontier when i enters: i itself if it has outside neighbours, minus variables whose last one it was."""
-        return (logs[i] if outside[i] else 0.0) - _sum(logs, [j for j in graph[i] if entered[j] and outside[j] == 1])
+        return (logs[i] if outside[i] else 0.0) - _sequential_sum(logs, [j for j in graph[i] if entered[j] and outside[j] == 1])
 
     for _ in range(len(graph)):
         if not candidates:
@@ -131,7 +131,7 @@ def elimination_reached(offset: Array, near: Array, states: Array, cells: float,
     wanted, held (N,) uint8: variables held from the beginning, or with one state, are not eliminated.
     """
     outside = set(np.flatnonzero(held).tolist())
-    graph: Graph = [set() if i in outside else each - outside for i, each in enumerate(_graph(offset, near))]
+    graph: Graph = [set() if i in outside else each - outside for i, each in enumerate(_neighbour_sets(offset, near))]
     count, late = states.tolist(), (wanted == 0).tolist()
     left = {i for i in range(len(graph)) if count[i] > 1 and i not in outside}
     heap = [(len(graph[i]), late[i], i) for i in left]
@@ -145,7 +145,7 @@ def elimination_reached(offset: Array, near: Array, states: Array, cells: float,
         if math.prod(count[j] for j in around) * count[i] <= cells or not around:
             order[made] = i
             made += 1
-            _leave(graph, i, False)
+            _eliminate_variable(graph, i, False)
         else:
             i = max(around | {i}, key=lambda j: (late[j], len(graph[j]), j))
             around |= graph[i]
@@ -158,29 +158,29 @@ def elimination_reached(offset: Array, near: Array, states: Array, cells: float,
     return made
 
 
-class _Prices:
+class _EliminationPrices:
     """The prices of eliminating variables."""
 
     def __init__(self, graph: Graph, states: list[float], weight: list[float], kind: str) -> None:
         self.graph, self.each = graph, states if kind == "cells" else weight
-        self.of = {"weight": self._weight, "fill": self._fill}.get(kind, self._weighted)
+        self.of = {"weight": self._weight, "fill": self._fill_in_edges}.get(kind, self._weighted_fill_in)
 
     def _weight(self, i: int) -> float:
-        return _sum(self.each, sorted(self.graph[i]))
+        return _sequential_sum(self.each, sorted(self.graph[i]))
 
-    def _fill(self, i: int) -> float:
+    def _fill_in_edges(self, i: int) -> float:
         near = self.graph[i]
         # A neighbour j lacks an edge to the other neighbours of i that are not its own; each missing edge is counted at both ends.
         return sum(len(near) - 1 - len(near & self.graph[j]) for j in near) / 2
 
-    def _weighted(self, i: int) -> float:
+    def _weighted_fill_in(self, i: int) -> float:
         total = 0.0
         for j in sorted(self.graph[i]):
-            total += self.each[j] * (_sum(self.each, sorted(self.graph[i] - self.graph[j])) - self.each[j])
+            total += self.each[j] * (_sequential_sum(self.each, sorted(self.graph[i] - self.graph[j])) - self.each[j])
         return total / 2
 
 
-def _sum(numbers: list[float], places: list[int]) -> float:
+def _sequential_sum(numbers: list[float], places: list[int]) -> float:
     """Return the sum, added one after the other: Python's own sum is compensated since 3.12."""
     total = 0.0
     for i in places:
@@ -188,12 +188,12 @@ def _sum(numbers: list[float], places: list[int]) -> float:
     return total
 
 
-def _graph(offset: Array, near: Array) -> Graph:
+def _neighbour_sets(offset: Array, near: Array) -> Graph:
     flat = near.tolist()
     return [set(flat[low:high]) for low, high in pairwise(offset.tolist())]
 
 
-def _leave(graph: Graph, i: int, by_fill: bool) -> set[int]:
+def _eliminate_variable(graph: Graph, i: int, by_fill: bool) -> set[int]:
     """Join the neighbours of i and remove it; return the variables whose price may have changed."""
     near = graph[i]
     touched = set(near)
@@ -211,19 +211,19 @@ def _leave(graph: Graph, i: int, by_fill: bool) -> set[int]:
     return touched
 
 
-def _walked(graph: list[list[int]], by_tie: list[int]) -> list[int]:
+def _breadth_first_from_ends(graph: list[list[int]], by_tie: list[int]) -> list[int]:
     """Return all variables in the order of breadth-first searches, each from the variable farthest from a beginning."""
     walked: list[int] = []
     seen: set[int] = set()
     for first in by_tie:
         if first not in seen:
-            part = _breadth(graph, _breadth(graph, first)[-1])
+            part = _breadth_first(graph, _breadth_first(graph, first)[-1])
             seen.update(part)
             walked += part
     return walked
 
 
-def _breadth(graph: list[list[int]], first: int) -> list[int]:
+def _breadth_first(graph: list[list[int]], first: int) -> list[int]:
     found, seen = [first], {first}
     for i in found:
         for j in graph[i]:

@@ -55,9 +55,9 @@ def standardize(scales: Array, pointer: Array, index: Array, value: Array, froze
             t = float(scales[0, SEEN]) + (0.0 if still else 1.0)
             missing = centred[~np.isin(centred, at)]
             if not still:
-                centred, missing = _moved(scales, at, x, t, centred, missing)
-            made = _present(scales, at, x)
-            absent = _about(scales, missing, np.zeros(len(missing)))
+                centred, missing = _update_scales(scales, at, x, t, centred, missing)
+            made = _standardize_present(scales, at, x)
+            absent = _standardize_centred(scales, missing, np.zeros(len(missing)))
             indices += [at, missing.astype(np.int32)]
             values += [made, absent]
             lengths[row + 1] = len(at) + len(missing)
@@ -66,7 +66,7 @@ def standardize(scales: Array, pointer: Array, index: Array, value: Array, froze
     return np.cumsum(lengths), np.concatenate(indices).astype(np.int32), np.concatenate(values)
 
 
-def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing: Array) -> tuple[Array, Array]:
+def _update_scales(scales: Array, at: Array, x: Array, t: float, centred: Array, missing: Array) -> tuple[Array, Array]:
     """Update the scales by the t-th row, and return the features that are centred after it, and those of them that it lacks."""
     scales[at, SEEN] += x != 0.0
     scales[at, SIZE] += np.abs(x)
@@ -77,7 +77,7 @@ def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing
     new, own = new[joins], own[joins]
     scales[new, LOCATION] /= t
     scales[new, CENTRED] = 1.0
-    scales[new, DEVIATION] = np.abs(_difference(scales[new, LOCATION], own))
+    scales[new, DEVIATION] = np.abs(_rounded_difference(scales[new, LOCATION], own))
     leaves = 8.0 * scales[missing, SEEN] < 5.0 * t
     left, missing = missing[leaves], missing[~leaves]
     scales[left, LOCATION] *= t - 1.0
@@ -85,27 +85,27 @@ def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing
     for features, values in ((at[was], x[was]), (missing, np.zeros(len(missing)))):
         scales[features, LOCATION] += (values - scales[features, LOCATION]) / t
         scales[features, CENTRED] += 1.0
-        scales[features, DEVIATION] += np.abs(_difference(scales[features, LOCATION], values))
+        scales[features, DEVIATION] += np.abs(_rounded_difference(scales[features, LOCATION], values))
     kept = centred[~np.isin(centred, left)]
     return np.sort(np.concatenate([kept, new])), missing
 
 
-def _difference(mean: Array, x: Array) -> Array:
+def _rounded_difference(mean: Array, x: Array) -> Array:
     """Return x − mean, 0 if they differ only by rounding."""
     d = x - mean
     return np.where(np.abs(d) > 1e-12 * np.abs(mean), d, 0.0)
 
 
-def _about(scales: Array, features: Array, x: Array) -> Array:
+def _standardize_centred(scales: Array, features: Array, x: Array) -> Array:
     """Return (x − mean)/deviation of centred features."""
     own = scales[features]
-    d = _difference(own[:, LOCATION], x)
+    d = _rounded_difference(own[:, LOCATION], x)
     rows = np.maximum(own[:, CENTRED] - 1.0, 1.0)  # the first row has no deviation, since its value is the mean
     return np.where(own[:, DEVIATION] > 0.0, d * rows / own[:, DEVIATION], 0.0)
 
 
-def _present(scales: Array, at: Array, x: Array) -> Array:
+def _standardize_present(scales: Array, at: Array, x: Array) -> Array:
     """Return the standardized values of the features that a row has."""
     own = scales[at]
     by_size = np.where(own[:, SIZE] > 0.0, x * own[:, SEEN] / own[:, SIZE], np.sign(x))
-    return np.where(own[:, CENTRED] > 0, _about(scales, at, x), by_size)
+    return np.where(own[:, CENTRED] > 0, _standardize_centred(scales, at, x), by_size)

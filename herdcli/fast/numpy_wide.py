@@ -23,7 +23,7 @@ LANES = 32
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _lanes(x: Array) -> Array:
+def _sum_in_lanes(x: Array) -> Array:
     """Return Σ over the last axis (..., K), in the order of the lanes: (...,) float32."""
     K = x.shape[-1]
     padded = np.zeros((*x.shape[:-1], -(-K // LANES), LANES), dtype=F)
@@ -38,7 +38,7 @@ def _lanes(x: Array) -> Array:
     return found
 
 
-def _exp(y: Array) -> Array:
+def _clipped_exp(y: Array) -> Array:
     """Return e^y with y limited to the range from −87 to 0."""
     return exponential(np.minimum(np.maximum(y, -LIMIT), F(0)))
 
@@ -58,8 +58,8 @@ def row_extents(x: Array, low: float, high: float, lengths: Array, reaches: Arra
 
     The latter is the largest x·h with low ≤ h ≤ high.
     """
-    lengths[...] = np.sqrt(_lanes(x * x))
-    reaches[...] = _lanes(np.maximum(F(low) * x, F(high) * x))
+    lengths[...] = np.sqrt(_sum_in_lanes(x * x))
+    reaches[...] = _sum_in_lanes(np.maximum(F(low) * x, F(high) * x))
 
 
 def lag_slacks(lag: Array, far: Array, extents: Array, mean: Array, bias: Array, out: Array) -> None:
@@ -140,7 +140,7 @@ def move_units(
     m = mean[units][:, None]
     G = ((entries @ h) - own[:, None] * above) - m * gradient
     G[constant[units] != 0] = 0.0
-    dots[...] = _lanes(G * above)
+    dots[...] = _sum_in_lanes(G * above)
     for part in m * G:
         follows += part
     w, v = np.empty((2, len(units), W.shape[1]), dtype=F)
@@ -158,7 +158,7 @@ def move_units(
 
 def fill_words(seed: int, out: Array) -> None:
     """Fill `out` (n,) uint64 with random numbers of a stream.  Source: Steele, Lea & Flood (2014), SplitMix64."""
-    out[...] = _mixed(seed, np.arange(1, len(out) + 1, dtype=np.uint64))
+    out[...] = _mixed_words(seed, np.arange(1, len(out) + 1, dtype=np.uint64))
 
 
 def list_below(natural: Array, bias: Array, words: Array, starts: Array, listed: Array) -> int:
@@ -176,13 +176,15 @@ def list_below(natural: Array, bias: Array, words: Array, starts: Array, listed:
     return len(unit)
 
 
-def _rest(W_h: Array, V: Array, lag: Array, P: Array, QH: Array, bias: Array, mean: Array, H: Array, row: Array, unit: Array) -> Array:
+def _natural_parameters(
+    W_h: Array, V: Array, lag: Array, P: Array, QH: Array, bias: Array, mean: Array, H: Array, row: Array, unit: Array
+) -> Array:
     """Return the natural parameters of units (m,) given the hidden states of rows (m,).
 
     W_h (m,)  the products of the hidden states with the delayed weights.
     """
     s = lag[unit]
-    moved = _lanes(V[unit] * H[row])
+    moved = _sum_in_lanes(V[unit] * H[row])
     found: Array = ((P[s, 0] * W_h + P[s, 1] * moved) - mean[unit] * QH[row, s]) + bias[unit]
     return found
 
@@ -195,7 +197,7 @@ def natural_at(
     H holds hidden states.  QH (n, T) is q0·h for each entry of the tables.  starts (n + 1,), listed (m,) int32.
     """
     row = np.repeat(np.arange(len(H)), np.diff(starts))
-    out[...] = _rest(_lanes(W[listed] * H[row]), V, lag, P, QH, bias, mean, H, row, listed)
+    out[...] = _natural_parameters(_sum_in_lanes(W[listed] * H[row]), V, lag, P, QH, bias, mean, H, row, listed)
 
 
 def guide_table(sums: Array, guide: Array) -> None:
@@ -208,7 +210,7 @@ def guide_table(sums: Array, guide: Array) -> None:
     guide[...] = np.minimum(np.searchsorted(sums, np.arange(D) * (sums[-1] / D), side="right"), D - 1)
 
 
-def _mixed(seed: int, numbers: Array) -> Array:
+def _mixed_words(seed: int, numbers: Array) -> Array:
     """Return the uint64 numbers at positions `numbers` (uint64) of a stream."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + numbers * GOLDEN
@@ -218,9 +220,9 @@ def _mixed(seed: int, numbers: Array) -> Array:
     return found
 
 
-def _uniform(seed: int, numbers: Array) -> Array:
+def _uniform_numbers(seed: int, numbers: Array) -> Array:
     """Return the same numbers scaled to [0, 1) float64."""
-    found: Array = (_mixed(seed, numbers) >> np.uint64(11)) * 2.0**-53
+    found: Array = (_mixed_words(seed, numbers) >> np.uint64(11)) * 2.0**-53
     return found
 
 
@@ -257,13 +259,13 @@ def draw_words(
         while found < length:
             count = 2 * (length - found) + 16
             numbers = np.arange(number, number + count, dtype=np.uint64)
-            place = np.searchsorted(sums, _uniform(int(seeds[n]), np.uint64(2) * numbers + np.uint64(1)) * sums[-1], side="right")
+            place = np.searchsorted(sums, _uniform_numbers(int(seeds[n]), np.uint64(2) * numbers + np.uint64(1)) * sums[-1], side="right")
             unit = np.minimum(place, len(sums) - 1)
-            u = _uniform(int(seeds[n]), np.uint64(2) * numbers + np.uint64(2))
-            stale = _lanes(W[unit] * H[n])
-            near = u < _exp(((stale + bias[unit]) + slack[unit] * reach[n]) - upper[unit])
-            x = _rest(stale, V, lag, P, QH, bias, mean, H, np.full(count, n), unit)
-            taken = np.flatnonzero(near & (u < _exp(x - upper[unit])))[: length - found]
+            u = _uniform_numbers(int(seeds[n]), np.uint64(2) * numbers + np.uint64(2))
+            stale = _sum_in_lanes(W[unit] * H[n])
+            near = u < _clipped_exp(((stale + bias[unit]) + slack[unit] * reach[n]) - upper[unit])
+            x = _natural_parameters(stale, V, lag, P, QH, bias, mean, H, np.full(count, n), unit)
+            taken = np.flatnonzero(near & (u < _clipped_exp(x - upper[unit])))[: length - found]
             row[found : found + len(taken)] = unit[taken]
             found += len(taken)
             used = int(taken[-1]) + 1 if found == length else count

@@ -18,10 +18,10 @@ EXACT = 1 << 53  # integers below this, and their sums, are exact in float64; th
 LANES = 32  # the compiled loops process hidden units in blocks of this many
 
 
-def pack_bits(on: Array) -> Array:
+def pack_bits(truth: Array) -> Array:
     """Pack truth values (n, u) into words (n, ceil(u/64)) uint64."""
-    rows, units = on.shape
-    octets = np.packbits(on, axis=1, bitorder="little")
+    rows, units = truth.shape
+    octets = np.packbits(truth, axis=1, bitorder="little")
     padded = np.zeros((rows, -(-units // 64) * 8), dtype=np.uint8)
     padded[:, : octets.shape[1]] = octets
     return padded.view("<u8").astype(np.uint64)
@@ -33,10 +33,10 @@ def unpack_bits(words: Array, units: int) -> Array:
     return np.unpackbits(octets, axis=1, count=units, bitorder="little").astype(bool)
 
 
-def unit_values(on: Array, representation: str) -> Array:
+def to_unit_values(truth: Array, representation: str) -> Array:
     """Return truth values as int8 unit values of the representation."""
     low, high = REPRESENTATIONS[representation]
-    result: Array = np.where(on, np.int8(high), np.int8(low))
+    result: Array = np.where(truth, np.int8(high), np.int8(low))
     return result
 
 
@@ -55,23 +55,23 @@ class PackedRows:
 
     def row(self, index: int, representation: str) -> Array:
         """Return the int8 unit values (D,) of one row."""
-        return unit_values(unpack_bits(self.rows[index : index + 1], len(self.columns))[0], representation)
+        return to_unit_values(unpack_bits(self.rows[index : index + 1], len(self.columns))[0], representation)
 
 
-def pack_rows(on: Array, representation: str) -> PackedRows:
+def pack_rows(truth: Array, representation: str) -> PackedRows:
     """Pack truth values (n, D) into `PackedRows`."""
     low, high = REPRESENTATIONS[representation]
-    ones = on.sum(axis=0, dtype=np.int64)
-    return PackedRows(pack_bits(on), pack_bits(np.ascontiguousarray(on.T)), low * len(on) + (high - low) * ones)
+    ones = truth.sum(axis=0, dtype=np.int64)
+    return PackedRows(pack_bits(truth), pack_bits(np.ascontiguousarray(truth.T)), low * len(truth) + (high - low) * ones)
 
 
-def varying_units(on: Array, *, where: str | None = None) -> Array:
+def find_varying_units(truth: Array, *, where: str | None = None) -> Array:
     """Return the indices of the units that do not have the same value in all rows.
 
     A constant unit has a flat direction in weight space, along which herding would stand still.
     Raises DataError with fewer than two distinct rows.  Source: Welling (2009), sec. 7.
     """
-    kept = np.flatnonzero(on.any(axis=0) & ~on.all(axis=0))
+    kept = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
     if not len(kept):
         raise DataError("fewer than two distinct rows to herd", where=where)
     return kept
@@ -87,7 +87,7 @@ def feature_count(units: int, features: str) -> int:
     return units if features == "x" else units * (units + 1) // 2
 
 
-def unit_count(length: int, features: str) -> int:
+def units_from_feature_count(length: int, features: str) -> int:
     """Return the number of units D of a vector of F moments.  Raises DataError if no D has F features `x,xx`."""
     if features == "x":
         return length
@@ -107,7 +107,7 @@ def feature_sums(x: Array, features: str) -> Array:
     return np.concatenate([first, second[pair_indices(x.shape[1])]])
 
 
-def symmetric_weights(weights: Array, units: int) -> tuple[Array, Array]:
+def split_pairwise_weights(weights: Array, units: int) -> tuple[Array, Array]:
     """Convert weights (F,) over `x,xx` to (b, J).
 
     b is (D,) and J (D, D), symmetric with zero diagonal, so that w·Φ(x) = b·x + ½ x'Jx.

@@ -14,9 +14,9 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.herding import MODELS, dynamics, visible_herding
-from herdcli.herding.binary_features import pack_bits, pack_rows, unit_values, varying_units
-from herdcli.herding.driving_rates import driving_sums, identity_gap
-from herdcli.herding.model import Gap, Herding, Moments, Rates
+from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values
+from herdcli.herding.driving_rates import compute_driving_sums, largest_moment_gaps
+from herdcli.herding.model import DrivingRates, Herding, MomentGaps, MomentSums
 from herdcli.numerics.nearest_neighbours import nearest_rows_parallel
 from herdcli.numerics.scores import Scores
 from herdcli.records import dataclass
@@ -44,7 +44,8 @@ class RowLabels:
 class ClassGroups:
     """The rows `on` (n, D) as truth values without the constant units, and their labels.
 
-    A problem makes its own packed copy of the rows.  Once the problem and `nearest_classes` are computed, only the labels are needed.
+    A problem makes its own packed copy of the rows.  Once the problem and `nearest_training_classes` are computed, only the labels are
+    needed.
     """
 
     on: Array
@@ -61,40 +62,42 @@ class ClassGroups:
         return rows
 
 
-def group_rows(on: Array, y: Array, split: Array, names: list[str], *, per_class: bool, score_training: bool = False) -> ClassGroups:
+def prepare_class_groups(
+    truth: Array, y: Array, split: Array, names: list[str], *, per_class: bool, score_training: bool = False
+) -> ClassGroups:
     """Prune units that are constant over the training rows, and choose the rows to score.
 
-    on (n, D) truth values.  score_training  average the energies of training rows too.
+    truth (n, D) truth values.  score_training  average the energies of training rows too.
     Raises DataError for a single class, a class without or with only one distinct training row.
     """
     if per_class and len(names) < 2:
         raise DataError("all rows have the same label, but --per-class needs at least two")
     training = split == TRAIN
     for label, name in enumerate(names):
-        own = on[training & (y == label)]
+        own = truth[training & (y == label)]
         owner = f"class '{name}'" if per_class else "the split"
         if not len(own):
             raise DataError(f"{owner} has no training rows", hint="--split sets how many rows of each class train")
         if (own == own[0]).all():
             raise DataError(f"{owner} has fewer than two distinct training rows, and herding needs two")
-    units = varying_units(on[training])
+    units = find_varying_units(truth[training])
     parts = [TRAIN, VALID, TEST] if score_training else [VALID, TEST]
     scored = np.flatnonzero(np.isin(split, parts)) if per_class else np.empty(0, dtype=np.int64)
-    return ClassGroups(np.ascontiguousarray(on[:, units]), RowLabels(y, split, names, units, on.shape[1], scored))
+    return ClassGroups(np.ascontiguousarray(truth[:, units]), RowLabels(y, split, names, units, truth.shape[1], scored))
 
 
-def hidden_problem(groups: ClassGroups, settings: dynamics.HiddenHerdingSettings) -> dynamics.HiddenHerdingProblem:
+def make_hidden_problem(groups: ClassGroups, settings: dynamics.HiddenHerdingSettings) -> dynamics.HiddenHerdingProblem:
     """Make the problem of herding with hidden variables, with one run per class of the groups."""
     runs = tuple(pack_rows(groups.training(label), settings.representation) for label in range(len(groups.labels.names)))
     return dynamics.HiddenHerdingProblem(runs, settings, pack_bits(groups.scored()) if len(groups.labels.scored) else None)
 
 
-def visible_problem(groups: ClassGroups, settings: visible_herding.VisibleHerdingSettings) -> visible_herding.VisibleHerdingProblem:
+def make_visible_problem(groups: ClassGroups, settings: visible_herding.VisibleHerdingSettings) -> visible_herding.VisibleHerdingProblem:
     """Make the problem of fully visible herding, with one run per class of the groups."""
-    rows = [unit_values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
-    queries = unit_values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
+    rows = [to_unit_values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
+    queries = to_unit_values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
     return visible_herding.VisibleHerdingProblem(
-        tuple(visible_herding.from_rows(part, settings.features) for part in rows), settings, queries
+        tuple(visible_herding.source_from_rows(part, settings.features) for part in rows), settings, queries
     )
 
 
@@ -105,12 +108,12 @@ class HerdingShard(Shard):
     parts: list[Herding]
 
 
-def split_runs(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]) -> list[Herding]:
+def split_into_artifacts(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]) -> list[Herding]:
     """Split a finished state into one artifact per run; `schema.join_records` along C joins them again."""
     return [assemble(problem.part([u]), replace(state, runs=[run])) for u, run in enumerate(state.runs)]
 
 
-def nearest_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[..., Any] = map) -> Array:
+def nearest_training_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[..., Any] = map) -> Array:
     """Return the class of the training row nearest to each row to score, as a baseline; −1 for rows in the share of other runs."""
     training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.labels.scored
     found = np.full(len(rows), -1, dtype=np.int64)
@@ -119,7 +122,7 @@ def nearest_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[...,
     return found
 
 
-def combine_runs(runs: Sequence[Herding]) -> Herding:
+def combine_run_artifacts(runs: Sequence[Herding]) -> Herding:
     """Combine runs into one artifact; each run has computed its share of the baseline."""
     whole: Herding = join_records(runs, "C")
     if whole.scores is None:
@@ -128,8 +131,10 @@ def combine_runs(runs: Sequence[Herding]) -> Herding:
     return replace(whole, scores=replace(whole.scores, nearest=nearest))
 
 
-def class_scores(labels: RowLabels, nearest: Array, state: dynamics.HiddenHerdingState | visible_herding.VisibleHerdingState) -> Scores:
-    """Return the averaged energies with the labels and the baseline of `nearest_classes`."""
+def assemble_class_scores(
+    labels: RowLabels, nearest: Array, state: dynamics.HiddenHerdingState | visible_herding.VisibleHerdingState
+) -> Scores:
+    """Return the averaged energies with the labels and the baseline of `nearest_training_classes`."""
     training = labels.y[labels.split == TRAIN]
     return Scores(
         energy=np.stack([run.energy / max(1, run.averaged) for run in state.runs], axis=1),
@@ -143,12 +148,12 @@ def class_scores(labels: RowLabels, nearest: Array, state: dynamics.HiddenHerdin
 def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.HiddenHerdingState) -> Herding:
     """Make the artifact of runs with hidden variables, without scores, classes and units."""
     settings, T = problem.settings, state.iteration
-    driving = [driving_sums(problem, run, u, T) for u, run in enumerate(state.runs)]
-    gaps = np.array([identity_gap(part, run, T) for part, run in zip(driving, state.runs, strict=True)])
+    driving = [compute_driving_sums(problem, run, u, T) for u, run in enumerate(state.runs)]
+    gaps = np.array([largest_moment_gaps(part, run, T) for part, run in zip(driving, state.runs, strict=True)])
     runs = state.runs
     return Herding(
         n=np.array([part.scale // T for part in driving], dtype=np.int64),
-        M=_shrink_integers(np.stack([run.M for run in runs])),
+        M=_narrow_integers(np.stack([run.M for run in runs])),
         b=np.stack([run.b for run in runs]),
         c=np.stack([run.c for run in runs]),
         x=np.stack([run.x for run in runs]),
@@ -156,18 +161,18 @@ def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.Hidd
         weight_norm=np.stack([run.weight_norm for run in runs], axis=1),
         visible_norm=np.stack([run.visible_norm for run in runs], axis=1),
         states=np.stack([run.states for run in runs]),
-        moments=Moments(
+        moments=MomentSums(
             visible=np.stack([run.visible_sum for run in runs]),
             pair=np.stack([run.pair_sum for run in runs]),
             hidden=np.stack([run.hidden_sum for run in runs]),
         ),
-        rates=Rates(
+        rates=DrivingRates(
             visible=np.stack([part.visible for part in driving]),
             scale=np.array([part.scale for part in driving], dtype=np.int64),
-            pair=_shrink_integers(np.stack([part.pair for part in driving])),
+            pair=_narrow_integers(np.stack([part.pair for part in driving])),
             hidden=np.stack([part.hidden for part in driving]),
         ),
-        gap=Gap(largest_visible=gaps[:, 1], largest_pair=gaps[:, 0], largest_hidden=gaps[:, 2]),
+        gap=MomentGaps(largest_visible=gaps[:, 1], largest_pair=gaps[:, 0], largest_hidden=gaps[:, 2]),
         model=MODELS[0],
         features="xz",
         representation=settings.representation,
@@ -207,9 +212,9 @@ def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visi
         x=np.stack(last),
         weight_norm=np.stack([run.weight_norm for run in state.runs], axis=1),
         states=np.stack([run.states for run in state.runs]),
-        moments=Moments(visible=sampled[:, :D], visible_pair=sampled[:, D:] if paired else None),
-        rates=Rates(visible=moment[:, :D], scale=T * n, visible_pair=moment[:, D:] if paired else None),
-        gap=Gap(largest_visible=gap[:, :D].max(axis=1), largest_pair=gap[:, D:].max(axis=1) if paired and D > 1 else None),
+        moments=MomentSums(visible=sampled[:, :D], visible_pair=sampled[:, D:] if paired else None),
+        rates=DrivingRates(visible=moment[:, :D], scale=T * n, visible_pair=moment[:, D:] if paired else None),
+        gap=MomentGaps(largest_visible=gap[:, :D].max(axis=1), largest_pair=gap[:, D:].max(axis=1) if paired and D > 1 else None),
         model="rows" if rows else MODELS[1],
         features=settings.features,
         representation="real" if rows else settings.representation,
@@ -224,7 +229,7 @@ def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visi
     )
 
 
-def _shrink_integers(numbers: Array) -> Array:
+def _narrow_integers(numbers: Array) -> Array:
     """Convert integers to 32 bits where they fit."""
     fits = numbers.size == 0 or (numbers.min() >= -(1 << 31) and numbers.max() < 1 << 31)
     return numbers.astype(np.int32) if fits else numbers

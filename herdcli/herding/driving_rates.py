@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.herding.binary_features import EXACT, PackedRows
-from herdcli.herding.dynamics import HiddenRun, initial_weights
+from herdcli.herding.dynamics import HiddenRunState, initial_weights
 from herdcli.herding.model import Herding
 from herdcli.herding.problem import DrivingTerms, HiddenHerdingProblem
 from herdcli.records import dataclass
@@ -30,7 +30,7 @@ class DrivingSums:
     scale: int  # iterations times n
 
 
-def driving_sums(problem: HiddenHerdingProblem, run: HiddenRun, u: int, iterations: int) -> DrivingSums:
+def compute_driving_sums(problem: HiddenHerdingProblem, run: HiddenRunState, u: int, iterations: int) -> DrivingSums:
     """Compute the driving terms of run u so far: Σ_t Σ_n of x z', x and z over the rows.
 
     The sum of x z' over rows is not accumulated, because the weights contain it: M_T = M_0 + step (Σ_t X'Z_t − n Σ_t x_t z_t').
@@ -45,7 +45,7 @@ def driving_sums(problem: HiddenHerdingProblem, run: HiddenRun, u: int, iteratio
     return DrivingSums(pair, iterations * unit.total, run.hidden_data, iterations * n)
 
 
-def identity_gap(driving: DrivingSums, run: HiddenRun, iterations: int) -> tuple[float, float, float]:
+def largest_moment_gaps(driving: DrivingSums, run: HiddenRunState, iterations: int) -> tuple[float, float, float]:
     """Compute the largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over the pair, visible and hidden features.
 
     This equals |w_T − w_0|/T exactly for step size 1, if the feature has the complete update.  In `growthless` and `none` the
@@ -58,7 +58,7 @@ def identity_gap(driving: DrivingSums, run: HiddenRun, iterations: int) -> tuple
     return float(gaps[0]), float(gaps[1]), float(gaps[2])
 
 
-def decouple(value: Herding, run: int) -> DrivingTerms:
+def make_driving_terms(value: Herding, run: int) -> DrivingTerms:
     """Make driving terms from the rates of a run with hidden variables, to continue from its last weights and state.
 
     The unit is 1/(T·N): in it the rates are integers, and the weights are T times the stored ones.

@@ -19,7 +19,7 @@ from herdcli.errors import DataError, Diverged
 from herdcli.herding.binary_features import EXACT, LANES, PackedRows
 from herdcli.herding.parallel_runs import HerdingRuns
 from herdcli.herding.problem import DrivingTerms, HiddenHerdingProblem, HiddenHerdingSettings
-from herdcli.numerics.scores import accumulate_energies
+from herdcli.numerics.scores import add_standardised_energies
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -28,7 +28,7 @@ __all__ = [
     "DrivingTerms",
     "HiddenHerding",
     "HiddenHerdingProblem",
-    "HiddenRun",
+    "HiddenRunState",
     "HiddenHerdingSettings",
     "HiddenHerdingState",
     "initial_weights",
@@ -40,7 +40,7 @@ INT32_STEP = 1 << 30  # no sum may change by more than this in that update
 
 
 @dataclass
-class HiddenRun:
+class HiddenRunState:
     """The state of one run: weights times n, the last pseudo-sample, running sums and traces."""
 
     M: Array = array("D K", "pair weights times n", kind="i")
@@ -62,7 +62,7 @@ class HiddenRun:
 
     def validate(self) -> None:
         """Raise DataError for weights that no run can have: integers would wrap round in the ascent, which might never end."""
-        parts = [*_absolute_sums(self.M), self.b, self.c]
+        parts = [*_absolute_weight_sums(self.M), self.b, self.c]
         largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
         if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
             raise DataError(f"has weights of sizes up to {largest}, too large for sums of type {self.M.dtype}")
@@ -74,7 +74,7 @@ class HiddenHerdingState:
 
     step: int
     iteration: int
-    runs: list[HiddenRun]
+    runs: list[HiddenRunState]
 
     def validate(self) -> None:
         """Raise DataError if the iteration is not possible."""
@@ -109,7 +109,7 @@ def _initial_state(problem: HiddenHerdingProblem) -> HiddenHerdingState:
     for u, unit in enumerate(problem.units):
         M, b, c, x, z = initial_weights(problem, u)
         runs.append(
-            HiddenRun(
+            HiddenRunState(
                 M=M,
                 b=b,
                 c=c,
@@ -125,7 +125,7 @@ def _initial_state(problem: HiddenHerdingProblem) -> HiddenHerdingState:
                 states=np.zeros((settings.kept, -(-D // 8) - (-K // 8)), dtype=np.uint8),
             )
         )
-        _guard_overflow(runs[-1], *_absolute_sums(M), iteration=1, too_large=problem.largest_update(unit) >= INT32_STEP)
+        _check_overflow(runs[-1], *_absolute_weight_sums(M), iteration=1, too_large=problem.largest_update(unit) >= INT32_STEP)
     return HiddenHerdingState(0, 0, runs)
 
 
@@ -140,7 +140,7 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
     def init(self) -> HiddenHerdingState:
         return _initial_state(self.problem)
 
-    def advance(self, state: HiddenHerdingState, count: int, u: int) -> None:
+    def run_iterations(self, state: HiddenHerdingState, count: int, u: int) -> None:
         """Run `count` iterations of run u, in place."""
         _advance_run(self.problem, state, count, u)
 
@@ -151,10 +151,10 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
         n = max(unit.count if isinstance(unit, PackedRows) else 0 for unit in problem.units)
         wide = any(
             isinstance(unit, DrivingTerms) for unit in problem.units
-        )  # weights of 64 bits, and the temporary arrays of `_update_wide_weights`
+        )  # weights of 64 bits, and the temporary arrays of `_update_int64_weights`
         runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
-        if fast.kernels() == "python":  # NumPy's loops copy the weights and their absolute values to a floating type, and unpack rows
+        if fast.loops_in_use() == "python":  # NumPy's loops copy the weights and their absolute values to a floating type, and unpack rows
             passed += 20 * D * K + min(n, 1024) * (14 * D + 12 * K)
         # the first weights are drawn as float64, and their absolute values are summed before any row is processed
         return problem.count * runs + max((40 if wide else 12) * D * K, passed)
@@ -186,23 +186,23 @@ def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count
     for t in range(state.iteration + 1, state.iteration + count + 1):
         start = run.x
         if isinstance(unit, PackedRows):
-            fast.hidden_pass(unit.rows, run.M, run.b, run.c, settings.spin, work.energy, work.signs, work.scratch)
+            fast.hidden_pass(unit.rows, run.M, run.b, run.c, settings.uses_spins, work.energy, work.signs, work.scratch)
             if problem.queries is not None and t > settings.burn_in and (t - settings.burn_in - 1) % settings.energy_every == 0:
-                fast.hidden_pass(problem.queries, run.M, run.b, run.c, settings.spin, work.queried, None, work.scratch)
-                accumulate_energies(run.energy, work.queried, work.energy)
+                fast.hidden_pass(problem.queries, run.M, run.b, run.c, settings.uses_spins, work.queried, None, work.scratch)
+                add_standardised_energies(run.energy, work.queried, work.energy)
                 run.averaged += 1
             if settings.variant == "safe":
                 # Ascent from the row of lowest energy ends at E(s) ≤ min_n E_n ≤ mean E_n, so that w·∇ℓ₀ = E(s) − mean E_n ≤ 0: the weights
                 # are pulled inwards (Welling 2009, prop. 3).
                 start = unit.row(int(work.energy.argmin()), settings.representation)
         run.x[...] = start
-        run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.spin, settings.flips, settings.sweeps, work.scratch)
+        run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.uses_spins, settings.flips, settings.sweeps, work.scratch)
         squares = _update_weights(unit, run, settings, work)
         _record_trace(run, settings, squares, t, n if isinstance(unit, PackedRows) else unit.n)
-        _guard_overflow(run, *work.sums[1:], iteration=t + 1)
+        _check_overflow(run, *work.sums[1:], iteration=t + 1)
 
 
-def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: HiddenHerdingSettings, work: _RunScratch) -> float:
+def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRunState, settings: HiddenHerdingSettings, work: _RunScratch) -> float:
     """Apply step 3 to all weights.  Returns ΣM² and leaves the sums of |M| in `work`."""
     pair_step, visible_step, hidden_step = settings.step_sizes
     hidden_data, column, row = work.sums
@@ -212,18 +212,18 @@ def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: H
         n, visible_data = unit.count, unit.total
         if run.M.dtype == np.int32:
             squares = fast.herding_update(
-                run.M, run.pair_sum, unit.columns, work.signs, n, settings.spin, pair_step, x, z, hidden_data, column, row
+                run.M, run.pair_sum, unit.columns, work.signs, n, settings.uses_spins, pair_step, x, z, hidden_data, column, row
             )
         else:
             statistic, unused = np.zeros(run.M.shape, dtype=np.int32), np.zeros(run.M.shape, dtype=np.int32)
             still = np.zeros_like(x), np.zeros_like(z)
-            fast.herding_update(statistic, unused, unit.columns, work.signs, n, settings.spin, 1, *still, hidden_data, column, row)
-            squares = _update_wide_weights(run, pair_step, statistic, n, column, row)
+            fast.herding_update(statistic, unused, unit.columns, work.signs, n, settings.uses_spins, 1, *still, hidden_data, column, row)
+            squares = _update_int64_weights(run, pair_step, statistic, n, column, row)
         run.hidden_data += hidden_data
     else:
         n, visible_data = unit.n, unit.b
         hidden_data[...] = unit.c
-        squares = _update_wide_weights(run, pair_step, unit.M, n, column, row)
+        squares = _update_int64_weights(run, pair_step, unit.M, n, column, row)
     # w ← w + η (the data's sum of the statistic − n times its value at the state where the ascent ended): step 3, eq. 11 of Welling (2009),
     # with the step size of eq. 16.  All weights are stored times n, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
@@ -238,7 +238,7 @@ def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: H
     return squares
 
 
-def _update_wide_weights(run: HiddenRun, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
+def _update_int64_weights(run: HiddenRunState, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
     """Compute `fast.herding_update` in 64 bits, with X'Z given."""
     product = np.multiply.outer(run.x.astype(np.int32), run.z.astype(np.int32))
     run.M += step * (statistic - n * product.astype(np.int64))
@@ -248,7 +248,7 @@ def _update_wide_weights(run: HiddenRun, step: int, statistic: Array, n: int, co
     return float(np.square(run.M.astype(np.float64)).sum())
 
 
-def _record_trace(run: HiddenRun, settings: HiddenHerdingSettings, squares: float, t: int, n: int) -> None:
+def _record_trace(run: HiddenRunState, settings: HiddenHerdingSettings, squares: float, t: int, n: int) -> None:
     """Write the traces, and the kept state, after iteration t."""
     visible = float(np.square(run.b.astype(np.float64)).sum())
     hidden = float(np.square(run.c.astype(np.float64)).sum())
@@ -260,13 +260,13 @@ def _record_trace(run: HiddenRun, settings: HiddenHerdingSettings, squares: floa
         run.states[place] = np.concatenate(bits)
 
 
-def _absolute_sums(M: Array) -> tuple[Array, Array]:
+def _absolute_weight_sums(M: Array) -> tuple[Array, Array]:
     """Compute Σ_j |M_jk| (K,) and Σ_k |M_jk| (D,), in float64, so that sums too large to be exact do not wrap round."""
     size = np.abs(M)
     return size.sum(axis=0, dtype=np.float64), size.sum(axis=1, dtype=np.float64)
 
 
-def _guard_overflow(run: HiddenRun, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
+def _check_overflow(run: HiddenRunState, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
     """Record when sums exceed float32, and change to 64 bits before 32 are too few.  Raises Diverged beyond float64.
 
     column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|.  With the bias they bound every partial sum at a unit.  The square of the

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.herding.binary_features import REPRESENTATIONS, symmetric_weights, unit_values
+from herdcli.herding.binary_features import REPRESENTATIONS, split_pairwise_weights, to_unit_values
 from herdcli.schema import Array
 
 ENUMERABLE = 20  # units up to which all states are enumerated
@@ -23,7 +23,7 @@ def enumerate_scores(weights: Array, units: int, features: str, representation: 
     """
     low, high = REPRESENTATIONS[representation]
     coupled = features != "x"
-    b, J = symmetric_weights(weights, units) if coupled else (weights, weights)
+    b, J = split_pairwise_weights(weights, units) if coupled else (weights, weights)
     score = np.zeros(1, dtype=weights.dtype)
     for i in range(units):
         field = b[i : i + 1]
@@ -36,22 +36,22 @@ def enumerate_scores(weights: Array, units: int, features: str, representation: 
 def enumerate_states(units: int, representation: str) -> Array:
     """Return all states (2^D, D) int8 in the order of `enumerate_scores`."""
     index = np.arange(1 << units)
-    return unit_values((index[:, None] >> np.arange(units)) & 1 == 1, representation)
+    return to_unit_values((index[:, None] >> np.arange(units)) & 1 == 1, representation)
 
 
 def maximise_by_enumeration(weights: Array, units: int, features: str, representation: str) -> Array:
     """Return the state (D,) of highest score among all 2^D, the first on ties."""
     best = int(enumerate_scores(weights, units, features, representation).argmax())
-    return unit_values((best >> np.arange(units)) & 1 == 1, representation)
+    return to_unit_values((best >> np.arange(units)) & 1 == 1, representation)
 
 
 def maximise_by_sign(weights: Array, representation: str) -> Array:
     """Return the maximiser (D,) of w·x: each unit by the sign of its weight, high at w_i = 0."""
     # w·x is largest where each unit has the sign of its weight (Bach et al. 2012, sec. 5.2).
-    return unit_values(weights >= 0, representation)
+    return to_unit_values(weights >= 0, representation)
 
 
-def row_scores(weights: Array, rows: Array, features: str) -> Array:
+def score_rows(weights: Array, rows: Array, features: str) -> Array:
     """Compute the scores w·Φ (n,) of rows (n, D) of unit values, in float64.
 
     Integer weights give exact integers below 2^53.
@@ -60,7 +60,7 @@ def row_scores(weights: Array, rows: Array, features: str) -> Array:
     if features == "x":
         linear: Array = exact @ weights.astype(np.float64)
         return linear
-    b, J = symmetric_weights(weights.astype(np.float64), rows.shape[1])
+    b, J = split_pairwise_weights(weights.astype(np.float64), rows.shape[1])
     # b·x + ½ x'Jx is computed doubled and halved at the end: x'Jx of integers is even, so no half is rounded.
     twice: Array = 2.0 * (exact @ b) + ((exact @ J) * exact).sum(axis=1)
     return twice / 2.0
@@ -74,7 +74,7 @@ def maximise_by_coordinates(weights: Array, start: Array, features: str, represe
     if features == "x":
         return maximise_by_sign(weights, representation)
     total = sum(REPRESENTATIONS[representation])
-    b, J = symmetric_weights(weights, len(start))
+    b, J = split_pairwise_weights(weights, len(start))
     x = start.astype(J.dtype)
     field = b + J @ x
     while True:

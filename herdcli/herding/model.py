@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.herding.binary_features import EXACT, unit_values
+from herdcli.herding.binary_features import EXACT, to_unit_values
 from herdcli.numerics.scores import Scores
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_image_shape, require_index
+from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 FEATURES = ("xz", "x", "x,xx", "rows")
 ROUNDING = 1e-9  # relative rounding error of rates that are sums of real moments
@@ -16,7 +16,7 @@ GROWTH = 1.5  # ratio of ‖w‖ at T to ‖w‖ at T/2 above which the weights 
 
 
 @dataclass(frozen=True)
-class Moments:
+class MomentSums:
     """Sums of the pseudo-samples' features over the iterations; divided by the number of iterations they are averages."""
 
     visible: Array = array("C D", "Σ_t x_t, or of the features of real rows", kind="if", finite=True)
@@ -26,7 +26,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Rates:
+class DrivingRates:
     """The terms that drove the weights, summed over iterations and rows: value / scale is the rate.
 
     Source: Welling (2009), eq. 22 (without its stray Σ w).
@@ -40,7 +40,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Gap:
+class MomentGaps:
     """The gap of Prop. 1, |⟨g(s_t)⟩ − ⟨mean of g over the data⟩|, of the features of each run; it is |w_T − w_0| / T for step size 1."""
 
     largest_visible: Array = array("C", "largest over visible features", kind="f")
@@ -59,9 +59,9 @@ class Herding:
     states: Array = array(
         "C S B", "kept pseudo-samples, oldest first: bits of x, then of z, each padded to bytes; or the row's index", kind="u"
     )
-    moments: Moments
-    rates: Rates
-    gap: Gap
+    moments: MomentSums
+    rates: DrivingRates
+    gap: MomentGaps
     model: str  # "rbm", "mrf" or "rows"
     features: str  # "xz", "x", "x,xx" or "rows"
     representation: str  # "spin" or "binary"; "real" for rows
@@ -115,21 +115,21 @@ class Herding:
         if self.states.shape[2] != width or self.states.dtype != np.uint8:
             raise DataError(f"/states has {self.states.shape[2]} bytes of type {self.states.dtype} a sample, expected {width} of uint8")
         for name, part in (("moments", self.moments), ("rates", self.rates)):
-            self._require_same(f"/{name}/visible", part.visible, self.b)
-            self._require_same(f"/{name}/pair", part.pair, self.M)
-            self._require_same(f"/{name}/hidden", part.hidden, self.c)
+            self._require_same_shape(f"/{name}/visible", part.visible, self.b)
+            self._require_same_shape(f"/{name}/pair", part.pair, self.M)
+            self._require_same_shape(f"/{name}/hidden", part.hidden, self.c)
         self._require_bounded()
         if len(self.gap.largest_visible) != self.count:
             raise DataError(f"/gap has {len(self.gap.largest_visible)} runs, there are {self.count}")
         if self.units is not None:
-            require_index("/units", self.units, self.all_units, "a unit")
+            require_valid_indices("/units", self.units, self.all_units, "a unit")
         require_image_shape(self.image_shape, self.all_units if self.units is not None else D)
         if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run with all names
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
         if self.scores is not None and self.classes is not None:
             self.scores.require_classes(len(self.classes), runs=self.count)
 
-    def _require_same(self, name: str, part: Array | None, weights: Array | None) -> None:
+    def _require_same_shape(self, name: str, part: Array | None, weights: Array | None) -> None:
         if part is not None and (weights is None or part.shape != weights.shape):
             raise DataError(f"{name} has shape {part.shape}, its weights {None if weights is None else weights.shape}")
 
@@ -154,12 +154,12 @@ class Herding:
     @property
     def growth(self) -> float:
         """The largest ratio over runs of ‖w‖ at T to ‖w‖ at T/2: about √2 or less unless the weights grow without bound."""
-        return norm_growth(self.weight_norm)
+        return late_norm_growth(self.weight_norm)
 
     @property
     def visible_growth(self) -> float:
         """The same ratio for the visible weights alone: they grow first if a run settles in the mirror image of the data."""
-        return 0.0 if self.visible_norm is None else norm_growth(self.visible_norm)
+        return 0.0 if self.visible_norm is None else late_norm_growth(self.visible_norm)
 
     def kept(self, run: int) -> tuple[Array, Array | None]:
         """Return (x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; for real rows (indices (S, 1), None)."""
@@ -174,10 +174,10 @@ class Herding:
 
 
 def _unpack_states(octets: Array, units: int, representation: str) -> Array:
-    return unit_values(np.unpackbits(octets, axis=1, count=units, bitorder="little") == 1, representation)
+    return to_unit_values(np.unpackbits(octets, axis=1, count=units, bitorder="little") == 1, representation)
 
 
-def norm_growth(norm: Array) -> float:
+def late_norm_growth(norm: Array) -> float:
     """Compute max over columns of norm[T−1] / norm[T/2−1]; 1.0 if the earlier norm is 0 and for fewer than 4 iterations."""
     if len(norm) < 4:
         return 1.0

@@ -11,7 +11,7 @@ from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.records import dataclass
 
 
-class HerdingLength(Protocol):
+class HasIterations(Protocol):
     """Settings with the length of a herding run."""
 
     @property
@@ -20,11 +20,11 @@ class HerdingLength(Protocol):
         ...
 
 
-class RunBlocks(Protocol):
+class MultiRunProblem(Protocol):
     """A problem of several runs, with the number of iterations in one step."""
 
     @property
-    def settings(self) -> HerdingLength:
+    def settings(self) -> HasIterations:
         """The settings, which give the length of a run."""
         ...
 
@@ -47,7 +47,7 @@ class HerdingState(Protocol):
     runs: list[Any]
 
 
-P = TypeVar("P", bound=RunBlocks)
+P = TypeVar("P", bound=MultiRunProblem)
 S = TypeVar("S", bound=HerdingState)
 
 
@@ -71,7 +71,7 @@ class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
         """Return the state of every run before its first iteration."""
 
     @abstractmethod
-    def advance(self, state: S, count: int, u: int) -> None:
+    def run_iterations(self, state: S, count: int, u: int) -> None:
         """Run `count` iterations of run u, in place."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
     def step(self, state: S) -> S:
         """Run a block of iterations of every run; `state` is updated in place."""
         count = min(self.problem.block, self.problem.settings.iterations - state.iteration)
-        list(self.map(partial(self.advance, state, count), range(self.problem.count)))
+        list(self.map(partial(self.run_iterations, state, count), range(self.problem.count)))
         state.iteration += count
         state.step += 1
         return state

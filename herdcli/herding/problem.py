@@ -55,14 +55,14 @@ class HiddenHerdingSettings:
             )
 
     @property
-    def spin(self) -> bool:
+    def uses_spins(self) -> bool:
         """Whether units are −1 and +1; otherwise 0 and 1."""
         return self.representation == "spin"
 
     @property
     def flips(self) -> bool:
         """Whether the flip is used: binary units have no such symmetry, and safe starts do not need it."""
-        return self.flip and self.spin and self.variant == "local"
+        return self.flip and self.uses_spins and self.variant == "local"
 
     @property
     def kept(self) -> int:

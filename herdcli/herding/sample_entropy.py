@@ -18,7 +18,7 @@ SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step mu
 ROUNDING = 1e-15  # relative to 1 + Σ|w|, the size of the scores in a value; smaller decreases are rounding
 
 
-def unit_entropy(mean: Array, representation: str) -> Array:
+def unit_entropy_bits(mean: Array, representation: str) -> Array:
     """Compute the entropy in bits of two-state units with these means (any shape)."""
     low, high = REPRESENTATIONS[representation]
     p = np.clip((mean - low) / (high - low), 0.0, 1.0)
@@ -43,7 +43,7 @@ def state_frequencies(x: Array) -> Array:
     return np.asarray(np.bincount(index, minlength=1 << x.shape[1]) / len(x))
 
 
-def max_entropy_distribution(mean: Array, units: int, features: str, representation: str) -> Array | None:
+def fit_max_entropy(mean: Array, units: int, features: str, representation: str) -> Array | None:
     """Compute the distribution (2^D,) of maximum entropy among those with these feature means; None if the fit does not converge.
 
     mean  (F,) of `x` or `x,xx`.  For `x` the units are independent; for pairs the exponential family of the

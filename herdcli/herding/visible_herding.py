@@ -20,7 +20,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.herding import maximisers
 from herdcli.herding.binary_features import REPRESENTATIONS, feature_count, feature_sums
 from herdcli.herding.parallel_runs import HerdingRuns
-from herdcli.numerics.scores import accumulate_energies
+from herdcli.numerics.scores import add_standardised_energies
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -85,12 +85,12 @@ class MomentSource:
     start: Array | None = None  # w_0 (F,), times n if n > 0; zero by default
 
 
-def from_rows(x: Array, features: str) -> MomentSource:
+def source_from_rows(x: Array, features: str) -> MomentSource:
     """Make a source from the moments of rows (n, D) of unit values."""
     return MomentSource(x.shape[1], len(x), feature_sums(x, features), x)
 
 
-def from_moments(mean: Array, units: int, features: str, representation: str) -> MomentSource:
+def source_from_moments(mean: Array, units: int, features: str, representation: str) -> MomentSource:
     """Make a source from given moments.  Raises DataError for moments that unit values cannot have."""
     low = -1.0 if representation == "spin" else 0.0
     if len(mean) != feature_count(units, features):
@@ -102,7 +102,7 @@ def from_moments(mean: Array, units: int, features: str, representation: str) ->
     return MomentSource(units, 0, np.asarray(mean, dtype=np.float64), np.empty((0, units), dtype=np.int8))
 
 
-def from_vectors(vectors: Array) -> MomentSource:
+def source_from_vectors(vectors: Array) -> MomentSource:
     """Make a source from real feature vectors (m, F), whose mean is the moment."""
     if len(np.unique(vectors, axis=0)) < 2:
         raise DataError("fewer than two distinct rows to herd")
@@ -153,7 +153,7 @@ class VisibleHerdingProblem:
 
 
 @dataclass(kw_only=True)
-class VisibleRun:
+class VisibleRunState:
     """The state of one run: how often each feature or row was chosen."""
 
     counts: Array = array("F", "Σ_t Φ(s_t); for real rows how often each row was chosen", kind="i")
@@ -171,7 +171,7 @@ class VisibleHerdingState:
 
     step: int
     iteration: int
-    runs: list[VisibleRun]
+    runs: list[VisibleRunState]
 
     def validate(self) -> None:
         """Raise DataError if the iteration is not possible."""
@@ -192,7 +192,7 @@ def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:
         length = len(source.candidates) if rows else problem.length
         low = 0 if rows else REPRESENTATIONS[settings.representation][0]
         runs.append(
-            VisibleRun(
+            VisibleRunState(
                 counts=np.zeros(length, dtype=np.int64),
                 x=np.full(source.units, low, dtype=np.int8),
                 weight_norm=np.zeros(settings.iterations),
@@ -214,7 +214,7 @@ class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
     def init(self) -> VisibleHerdingState:
         return _initial_state(self.problem)
 
-    def advance(self, state: VisibleHerdingState, count: int, u: int) -> None:
+    def run_iterations(self, state: VisibleHerdingState, count: int, u: int) -> None:
         """Run `count` iterations of run u, in place."""
         _advance_run(self.problem, state, count, u)
 
@@ -229,7 +229,7 @@ class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
         return problem.count * runs + OVERHEAD + 48 * max(problem.length, counted) + (32 * (m + queried) if queried else 0)
 
 
-def current_weights(source: MomentSource, run: VisibleRun, t: int, features: str) -> Array:
+def current_weights(source: MomentSource, run: VisibleRunState, t: int, features: str) -> Array:
     """Compute the weights w_t (F,): n·w in int64 if the moments are sums over n rows, else w in float64."""
     if features == "rows":
         found: Array = t * source.moment - run.counts.astype(np.float64) @ source.candidates
@@ -245,14 +245,14 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
     w = current_weights(source, run, state.iteration, settings.features)
     for t in range(state.iteration + 1, state.iteration + count + 1):
         if problem.queries is not None and t > settings.burn_in and (t - settings.burn_in - 1) % settings.energy_every == 0:
-            queried = -maximisers.row_scores(w, problem.queries, settings.features)
-            accumulate_energies(run.energy, queried, -maximisers.row_scores(w, source.candidates, settings.features))
+            queried = -maximisers.score_rows(w, problem.queries, settings.features)
+            add_standardised_energies(run.energy, queried, -maximisers.score_rows(w, source.candidates, settings.features))
             run.averaged += 1
         if settings.features == "rows":
             run.chosen = int((source.candidates @ w).argmax())
             run.counts[run.chosen] += 1
         else:
-            run.x[...] = _maximise(source, run, settings, w)
+            run.x[...] = _find_maximising_state(source, run, settings, w)
             run.counts += feature_sums(run.x[None, :], settings.features)
         w = current_weights(source, run, t, settings.features)
         run.weight_norm[t - 1] = np.sqrt(np.square(w.astype(np.float64)).sum()) / max(source.n, 1)
@@ -262,13 +262,13 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
             run.states[place] = np.array([run.chosen], dtype="<u4").view(np.uint8) if settings.features == "rows" else bits
 
 
-def _maximise(source: MomentSource, run: VisibleRun, settings: VisibleHerdingSettings, w: Array) -> Array:
+def _find_maximising_state(source: MomentSource, run: VisibleRunState, settings: VisibleHerdingSettings, w: Array) -> Array:
     """Return the state (D,) that the maximiser finds for weights w."""
     if settings.maximiser == "exact":
         return maximisers.maximise_by_sign(w, settings.representation)
     if settings.maximiser == "enumerate":
         return maximisers.maximise_by_enumeration(w, source.units, settings.features, settings.representation)
     if settings.maximiser == "rows":
-        best: Array = source.candidates[int(maximisers.row_scores(w, source.candidates, settings.features).argmax())]
+        best: Array = source.candidates[int(maximisers.score_rows(w, source.candidates, settings.features).argmax())]
         return best
     return maximisers.maximise_by_coordinates(w, run.x, settings.features, settings.representation)

@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics, block_units
 from herdcli.numerics.block_statistics import Map, RowMoments
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, process_blocks, thin_rows
+from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order, select_evenly_spaced
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -91,25 +91,27 @@ class ICAShard(Shard):
                 raise DataError(f"has moments of {len(part.first)} columns, expected {columns}")
 
 
-def row_uses(split: Array) -> Array:
+def split_to_row_uses(split: Array) -> Array:
     """Return the use of each row (n,) uint8, from its part of the split (n,)."""
     found = np.zeros(len(split), dtype=np.uint8)
     train = split == TRAIN
     found[train] = TAKEN
-    found[thin_rows(train, LEARNED)] = KEPT
-    found[thin_rows(split == TEST, HELD)] = ASIDE
+    found[select_evenly_spaced(train, LEARNED)] = KEPT
+    found[select_evenly_spaced(split == TEST, HELD)] = ASIDE
     return found
 
 
-def moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
+def choose_moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
     """Return the mean of the training rows of the first block, or of all its rows if it has none."""
     own = _training_mask(head.use)
-    return MomentCentre(block_statistics.block_centre(_block_values(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log)
+    return MomentCentre(
+        block_statistics.first_block_centre(_values_for_moments(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log
+    )
 
 
-def block_moments(block: MomentBlock, centre: MomentCentre) -> PartialMoments:
+def compute_block_moments(block: MomentBlock, centre: MomentCentre) -> PartialMoments:
     """Return the moments of a block.  Raises DataError for logarithms of negative values."""
-    X = _block_values(block, _training_mask(block.use), centre.log)
+    X = _values_for_moments(block, _training_mask(block.use), centre.log)
     sums = block_statistics.CentredSums(centre.centre)(block_statistics.RowBlock(block.first, X))
     low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
     kept = (np.asarray(block.X[block.use == which], dtype=np.float64) for which in (KEPT, ASIDE))
@@ -120,18 +122,18 @@ def _training_mask(use: Array) -> Array:
     return np.asarray((use == TAKEN) | (use == KEPT))
 
 
-def _block_values(block: MomentBlock, own: Array, log: bool) -> Array:
+def _values_for_moments(block: MomentBlock, selected: Array, log: bool) -> Array:
     """Return some rows (m,) bool of a block, as the values of which moments are computed."""
     if log:
-        from herdcli.ica.whitening import log_intensities  # imported here because an empty shard does not need it
+        from herdcli.ica.whitening import log1p_nonnegative  # imported here because an empty shard does not need it
 
-        return log_intensities(np.where(own[:, None], block.X, 0), block.first)[own]
-    return np.asarray(block.X if own.all() else block.X[own], dtype=np.float64)
+        return log1p_nonnegative(np.where(selected[:, None], block.X, 0), block.first)[selected]
+    return np.asarray(block.X if selected.all() else block.X[selected], dtype=np.float64)
 
 
-def add_parts(parts: Iterable[PartialMoments]) -> PartialMoments:
+def sum_partial_moments(parts: Iterable[PartialMoments]) -> PartialMoments:
     """Return the sum of all parts in their order, with sums in the fixed tree."""
-    sums, of = block_units.add_parts(parts, ("first", "second"), ("low", "high", "X", "held"))
+    sums, of = block_units.sum_part_fields(parts, ("first", "second"), ("low", "high", "X", "held"))
     low, high = np.minimum.reduce(of["low"]), np.maximum.reduce(of["high"])
     return PartialMoments(
         int(sums["rows"][0]), sums["first"], sums["second"], low, high, np.concatenate(of["X"]), np.concatenate(of["held"])
@@ -157,7 +159,7 @@ class MomentSummation(UnitRun[MomentState]):
 
     def part(self, own: range) -> PartialMoments:
         """Return the moments of a unit."""
-        return add_parts(process_blocks(self.source, own, block_moments, self.given, self.map, self.layout.at_once))
+        return sum_partial_moments(map_blocks_in_order(self.source, own, compute_block_moments, self.given, self.map, self.layout.at_once))
 
     def memory(self) -> int:
         """Return the bytes of the rows being processed, the sums in the tree, and the stored rows."""

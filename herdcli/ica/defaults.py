@@ -18,13 +18,13 @@ ROWS = 900  # rows per update of square infomax
 ROWS_A_DIMENSION = 4  # least number: with fewer rows the mean of ψ(u)u' has eigenvalues for which no fixed rate is safe
 
 
-def default_options(algorithm: str, dimensions: int, square: bool, given: Mapping[str, object]) -> dict[str, Any]:
-    """Return values for the options that are None in `given` and depend on the algorithm."""
+def default_learning_options(algorithm: str, dimensions: int, square: bool, options: Mapping[str, object]) -> dict[str, Any]:
+    """Return values for the options that are None in `options` and depend on the algorithm."""
     found: dict[str, Any] = {"expert": EXPERTS.get(algorithm, "logistic"), "density": "logistic"}
     if algorithm == "infomax" and square:
         found |= {"density": "auto", "batch_size": max(ROWS, ROWS_A_DIMENSION * dimensions), "rates": SQUARE_INFOMAX}
-        if given["rates"] is None:
+        if options["rates"] is None:
             found["average"] = AVERAGED
     elif algorithm in ("infomax", "sparse-coding"):
         found["rates"] = WIDE_INFOMAX if algorithm == "infomax" else SPARSE_CODING
-    return {name: value for name, value in found.items() if given[name] is None}
+    return {name: value for name, value in found.items() if options[name] is None}

@@ -55,12 +55,12 @@ class RowEnergy(Protocol):
         """Return the gradients of Σ E over the rows, (∂/∂J (M, D), ∂/∂γ (len γ,)); the second is 0 without `weights`."""
         ...
 
-    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    def leapfrog_trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
         """Return z and momentum after `steps` leapfrog steps, in new arrays."""
         ...
 
 
-def leapfrog(energy: RowEnergy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+def take_leapfrog_steps(energy: RowEnergy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
     """Take `steps` leapfrog steps along any energy, with half steps of the momentum at both ends.
 
     Source: Teh (2003), eq. 4.38 and 4.40; Neal (1993), sec. 5.
@@ -122,9 +122,9 @@ class LinearExperts:
         by_gamma = self.expert.energy(u).sum(axis=0) if weights and self.expert.learns_gamma else np.zeros_like(self.gamma)
         return slope.T @ z, by_gamma
 
-    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    def leapfrog_trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
         if z.dtype != np.float32 or self.expert.loop is None:
-            return leapfrog(self, z, momentum, epsilon, steps)
+            return take_leapfrog_steps(self, z, momentum, epsilon, steps)
         number, (M, D) = self.expert.loop, self.J.shape
         if M * D <= NARROW and M <= 2 * D:
             return self._leapfrog_compiled(z, momentum, epsilon, steps, number)
@@ -199,8 +199,8 @@ class TopographicEnergy:
         pooled, slope = self._slope(z @ self.J.T)
         return slope.T @ z, np.log1p(pooled).sum(axis=0)
 
-    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
-        return leapfrog(self, z, momentum, epsilon, steps)
+    def leapfrog_trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        return take_leapfrog_steps(self, z, momentum, epsilon, steps)
 
 
 @dataclass(frozen=True)
@@ -237,13 +237,13 @@ class ManifoldEnergy:
         return found.transpose(0, 2, 1)
 
     def energy(self, z: Array) -> Array:
-        blocks = _split_rows(z)
+        blocks = _row_parts(z)
         return np.concatenate([-0.5 * self._parts(rows @ self.J.T)[0].astype(np.float64) for rows in blocks])
 
     def _slope(self, z: Array) -> tuple[Array, Array]:
         """Return ∂E/∂u (n, M) at constant outer J, and Σ_n ∂E/∂J at constant u."""
         slopes, direct = [], np.zeros_like(self.J)
-        for rows in _split_rows(z):
+        for rows in _row_parts(z):
             u = rows @ self.J.T
             _, s, G = self._parts(u)
             solved = self._solve_metric(G)
@@ -271,11 +271,11 @@ class ManifoldEnergy:
         slope, direct = self._slope(z)
         return direct + slope.T @ z, np.zeros_like(self.gamma)
 
-    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
-        return leapfrog(self, z, momentum, epsilon, steps)
+    def leapfrog_trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        return take_leapfrog_steps(self, z, momentum, epsilon, steps)
 
 
-def _split_rows(z: Array) -> list[Array]:
+def _row_parts(z: Array) -> list[Array]:
     return [z[start : start + MANIFOLD_ROWS] for start in range(0, len(z), MANIFOLD_ROWS)]
 
 
@@ -291,7 +291,7 @@ def make_energy(
     return LinearExperts(J, gamma, combine_experts(names))
 
 
-def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
+def normalisable_weight_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
     """Return the least floor τ for which max(γ, τ) gives a normalisable product of Student experts in D dimensions.
 
     With M filters in general position and γ sorted ascending, e^{−E} has a finite integral where
@@ -314,11 +314,11 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
     return floor
 
 
-def make_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
+def raise_to_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
     """Return γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
 
     Below 0 an expert would reward large outputs; many others can outweigh it, and the integral is still finite.
     """
-    floor = max(0.0, student_floor(gamma, D))
+    floor = max(0.0, normalisable_weight_floor(gamma, D))
     low = gamma < floor
     return np.where(low, gamma.dtype.type(floor), gamma), int(np.count_nonzero(low))

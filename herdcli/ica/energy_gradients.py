@@ -14,7 +14,7 @@ from herdcli.schema import Array
 CHAINS = 50  # chains that one worker moves at a time, in wide models
 
 
-def contrastive_gradients(
+def contrastive_divergence_gradients(
     problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState, map: Map
 ) -> tuple[Array, Array, float]:
     """Return the mean gradients of contrastive divergence in J and in γ, and the acceptance; adapts the step size."""
@@ -35,7 +35,7 @@ def contrastive_gradients(
         # parts that do not move cancel.
         before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
-            z, now, accepted = hmc.propose_moves(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
+            z, now, accepted = hmc.run_hmc_proposal(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
             moved += int(np.count_nonzero(accepted))
         after = energy.parameters(z, learned)
         return after[0] - before[0], after[1] - before[1], moved
@@ -47,7 +47,7 @@ def contrastive_gradients(
     return by_J, by_gamma, acceptance
 
 
-def exact_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, update: int) -> tuple[Array, Array]:
+def exact_model_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, update: int) -> tuple[Array, Array]:
     """Return the mean gradients in J and in γ if the model's own expectation is known, or can be sampled from the model."""
     by_J, by_gamma = energy.parameters(rows)
     n = len(rows)
@@ -57,12 +57,12 @@ def exact_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, up
         return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
     if problem.settings.algorithm == "infomax":
         return -by_J / n, -by_gamma / n
-    samples = sample_model(energy, generator(problem.settings.seed, Stream.EQUILIBRIUM, step=update), n)
+    samples = sample_square_model(energy, generator(problem.settings.seed, Stream.EQUILIBRIUM, step=update), n)
     other_J, other_gamma = energy.parameters(samples)
     return (other_J - by_J) / n, (other_gamma - by_gamma) / n
 
 
-def sample_model(energy: RowEnergy, random: np.random.Generator, n: int) -> Array:
+def sample_square_model(energy: RowEnergy, random: np.random.Generator, n: int) -> Array:
     """Sample n rows z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
     if not isinstance(energy, LinearExperts):
         raise BadUsage("only independent experts on square filters can be sampled exactly")

@@ -8,7 +8,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ExpertEntry:
     """One line of the table.
 
     path    the class, an Expert.
@@ -21,12 +21,12 @@ class Entry:
     smooth: bool = True
 
 
-TABLE: dict[str, Entry] = {  # in the order of --help
-    "logistic": Entry(path="herdcli.ica.densities.logistic.LogisticExpert", tails="heavy"),
-    "student": Entry(path="herdcli.ica.densities.student.StudentExpert", tails="heavy"),
-    "laplace": Entry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy", smooth=False),
-    "laplace-smooth": Entry(path="herdcli.ica.densities.secant.SecantExpert", tails="heavy"),
-    "gaussian-cdf": Entry(path="herdcli.ica.densities.gaussian.GaussianExpert", tails="gaussian"),
-    "bimodal": Entry(path="herdcli.ica.densities.bimodal.BimodalExpert", tails="light"),
+TABLE: dict[str, ExpertEntry] = {  # in the order of --help
+    "logistic": ExpertEntry(path="herdcli.ica.densities.logistic.LogisticExpert", tails="heavy"),
+    "student": ExpertEntry(path="herdcli.ica.densities.student.StudentExpert", tails="heavy"),
+    "laplace": ExpertEntry(path="herdcli.ica.densities.laplace.LaplaceExpert", tails="heavy", smooth=False),
+    "laplace-smooth": ExpertEntry(path="herdcli.ica.densities.secant.SecantExpert", tails="heavy"),
+    "gaussian-cdf": ExpertEntry(path="herdcli.ica.densities.gaussian.GaussianExpert", tails="gaussian"),
+    "bimodal": ExpertEntry(path="herdcli.ica.densities.bimodal.BimodalExpert", tails="light"),
 }
 SEPARATING = tuple(name for name, entry in TABLE.items() if entry.tails != "gaussian")

@@ -10,7 +10,7 @@
 | bimodal        | u²/2 − log cosh u | equal Gaussians around −1 and 1: sub-Gaussian |
 
 The first four have heavier tails than a Gaussian (super-Gaussian).  They cannot separate sub-Gaussian sources, such as uniform ones,
-sines and square waves; `density_signs` returns the kind of each output.
+sines and square waves; `choose_density_signs` returns the kind of each output.
 
 Source: Teh (2003), eq. 4.42 and 4.43; Hinton & Teh (2001) for the degrees of freedom; Makin, sec. 6.7.1;
 Lee, Girolami & Sejnowski (1999) for the bimodal density.
@@ -26,18 +26,18 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.ica.densities.base import Expert
 from herdcli.ica.expert_table import TABLE
-from herdcli.parts import Parts
+from herdcli.parts import LazyParts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SMALLEST = 1e-150  # least variance by which an output is divided
 NEWTON = 50  # largest number of steps
-AUTO = "auto"  # in place of a name: a density for each output, super-Gaussian or bimodal by `density_signs`
+AUTO = "auto"  # in place of a name: a density for each output, super-Gaussian or bimodal by `choose_density_signs`
 SUB = "bimodal"
-EXPERTS: Mapping[str, Expert] = Parts(TABLE, Expert)
+EXPERTS: Mapping[str, Expert] = LazyParts(TABLE, Expert)
 
 
-def density_signs(u: Array) -> Array:
+def choose_density_signs(u: Array) -> Array:
     """Return 1 for outputs that a super-Gaussian density separates, −1 for those that need the bimodal one, (M,).
 
     u  (M, n), centred.
@@ -54,12 +54,12 @@ def density_signs(u: Array) -> Array:
     return np.where(K < 0, -1, 1)
 
 
-def density_names(signs: Array, above: str) -> list[str]:
-    """Return the density of each output from its sign; `above` is the super-Gaussian one."""
-    return [SUB if sign < 0 else above for sign in signs.tolist()]
+def density_names(signs: Array, super_gaussian: str) -> list[str]:
+    """Return the density of each output from its sign; `super_gaussian` is the super-Gaussian one."""
+    return [SUB if sign < 0 else super_gaussian for sign in signs.tolist()]
 
 
-def best_scale(expert: Expert, u: Array) -> float:
+def fit_output_scale(expert: Expert, u: Array) -> float:
     """Return the a > 0 that maximises log a − E E(a u) of one output u (n,): E aψ = 1 at a u, by Newton steps in log a."""
     size = exp(-0.5 * log(max(float(np.square(u).mean()), SMALLEST)))
     for _ in range(NEWTON):
@@ -82,21 +82,21 @@ class MixedExperts(Expert):
     name: str = "mixed"
 
     def energy(self, u: Array) -> Array:
-        return self._joined("energy", u)
+        return self._evaluate_by_group("energy", u)
 
     def slope(self, u: Array) -> Array:
-        return self._joined("slope", u)
+        return self._evaluate_by_group("slope", u)
 
     def curvature(self, u: Array) -> Array:
-        return self._joined("curvature", u)
+        return self._evaluate_by_group("curvature", u)
 
     def log_z(self, gamma: Array) -> Array:
-        return self._joined("log_z", gamma)
+        return self._evaluate_by_group("log_z", gamma)
 
-    def _joined(self, what: str, u: Array) -> Array:
+    def _evaluate_by_group(self, method: str, u: Array) -> Array:
         found = np.empty_like(u)
         for expert, chosen in self.groups:
-            found[..., chosen] = getattr(expert, what)(u[..., chosen])
+            found[..., chosen] = getattr(expert, method)(u[..., chosen])
         return found
 
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
@@ -113,7 +113,7 @@ def combine_experts(names: Sequence[str]) -> Expert:
     return MixedExperts(tuple((EXPERTS[name], np.array([one == name for one in names])) for name in dict.fromkeys(names)))
 
 
-def check_integrable(name: str, gamma: float) -> None:
+def require_integrable(name: str, gamma: float) -> None:
     """Raise BadUsage if ∫ e^{−γE(u)} du is not finite: Student experts with γ ≤ ½.
 
     name  of an expert; others have no such bound.

@@ -1,7 +1,7 @@
 """FastICA of scikit-learn and Picard of python-picard, if the extra `ica` is installed.
 
 Both get whitened rows and an initial matrix from herd, so that a run depends on the seed alone.  Neither reports the density of an
-output: it is sech or the bimodal one by `experts.density_signs`, and Picard's filters are scaled to it.
+output: it is sech or the bimodal one by `experts.choose_density_signs`, and Picard's filters are scaled to it.
 Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
 """
 
@@ -13,8 +13,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from herdcli.algorithm import RunProgress
-from herdcli.ica.experts import EXPERTS, best_scale, density_names, density_signs
-from herdcli.ica.model import Trace
+from herdcli.ica.experts import EXPERTS, choose_density_signs, density_names, fit_output_scale
+from herdcli.ica.model import ICATrace
 from herdcli.ica.results import ICAFit
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -24,7 +24,7 @@ SUPER = "laplace-smooth"
 PACKAGES = {"fastica": "sklearn", "picard": "picard"}
 
 
-def is_installed(algorithm: str) -> bool:
+def is_library_installed(algorithm: str) -> bool:
     """Return whether the library of this algorithm is installed."""
     return find_spec(PACKAGES[algorithm]) is not None
 
@@ -40,12 +40,12 @@ class LibraryState:
     experts: list[str] | None = None  # the density of each output, at the end
 
 
-def run_fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
+def run_fastica(Z: Array, initial_filters: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
     """Return (J (D, D), iterations, converged) for whitened rows Z (n, D), by the parallel form with the contrast log cosh."""
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
 
-    model = FastICA(whiten=False, fun="logcosh", tol=tolerance, max_iter=iterations, w_init=initial, random_state=0)
+    model = FastICA(whiten=False, fun="logcosh", tol=tolerance, max_iter=iterations, w_init=initial_filters, random_state=0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model.fit(Z)
@@ -53,7 +53,7 @@ def run_fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) 
     return np.asarray(model.components_), int(model.n_iter_), converged
 
 
-def run_picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, extended: bool = True) -> tuple[Array, int, bool]:
+def run_picard(Z: Array, initial_filters: Array, *, tolerance: float, iterations: int, extended: bool = True) -> tuple[Array, int, bool]:
     """Return (J (D, D), iterations, converged) for whitened rows Z (n, D), by maximum likelihood without orthogonality constraint.
 
     extended  ψ = u ± tanh u by the sign of each output, as in extended infomax; else ψ = tanh u for all, the density sech.
@@ -64,7 +64,7 @@ def run_picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, e
     columns = np.ascontiguousarray(Z.T)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _, J, _, count = run(columns, w_init=initial, tol=tolerance, max_iter=iterations, return_n_iter=True, **free)
+        _, J, _, count = run(columns, w_init=initial_filters, tol=tolerance, max_iter=iterations, return_n_iter=True, **free)
     return np.asarray(J), int(count), int(count) < iterations
 
 
@@ -92,9 +92,9 @@ class LibraryRun:
         run = run_fastica if self.algorithm == "fastica" else run_picard
         J, count, converged = run(self.Z, state.J, tolerance=self.tolerance, iterations=self.iterations)
         columns = self.Z.T
-        names = density_names(density_signs(J @ columns), SUPER)
+        names = density_names(choose_density_signs(J @ columns), SUPER)
         if self.algorithm == "picard":
-            J = J * np.array([best_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
+            J = J * np.array([fit_output_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
         return LibraryState(1, count, converged, J, names)
 
     def done(self, state: LibraryState) -> bool:
@@ -111,6 +111,9 @@ class LibraryRun:
 
     def result(self, state: LibraryState) -> ICAFit:
         """Return the library's filters, marked as unconverged if it reports so."""
-        trace, why = Trace(np.array([state.iterations]), np.array([np.nan])), "" if state.converged else "its own tolerance was not reached"
+        trace, why = (
+            ICATrace(np.array([state.iterations]), np.array([np.nan])),
+            "" if state.converged else ("its own tolerance was not reached"),
+        )
         more = {"experts": state.experts}
         return ICAFit(state.J, np.ones(len(state.J)), trace, state.iterations, "none", more, chosen=True, unconverged=why)

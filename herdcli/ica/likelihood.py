@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.ica.densities.base import Expert
 from herdcli.ica.experts import EXPERTS, combine_experts, density_names
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -31,7 +31,7 @@ class LikelihoodEvaluation:
 
 
 @dataclass(frozen=True)
-class LikelihoodSums(Statistics):
+class LikelihoodSums(BlockStatistics):
     """The sums Σ E, Σ ψ(u) u' and Σ ψ'(u) (u²)' of a block's rows, for filters J (D, D).
 
     density  of all outputs, or `signs` (D,): 1 for sech, −1 for the bimodal density.
@@ -54,37 +54,39 @@ class LikelihoodSums(Statistics):
         energy, slopes, curvature = np.zeros(1), np.zeros((M, M)), np.zeros((M, M))
         for start in range(0, len(block.X), size):
             u = self.J @ columns[:, start : start + size]
-            found, slope, curved = expert.derivatives(u) if below is None else mixed_derivatives(below, u)
+            found, slope, curved = expert.energy_and_derivatives(u) if below is None else mixed_density_derivatives(below, u)
             energy += found
             slopes += slope @ u.T
             curvature += curved @ (u * u).T
         return {"energy": energy, "slopes": slopes, "curvature": curvature}
 
 
-def evaluate_likelihood(source: BlockSource, rows: int, at: LikelihoodSums, gamma: float = 1.0, map: Map = map) -> LikelihoodEvaluation:
-    """Return L, G and h at `at` over all `rows` of a source of whitened blocks."""
-    sums, M = total_statistics(source, at, map), len(at.J)
-    log_z = float(at.expert.log_z(np.full(M, gamma)).sum())
+def evaluate_likelihood(
+    source: BlockSource, rows: int, statistics: LikelihoodSums, gamma: float = 1.0, map: Map = map
+) -> LikelihoodEvaluation:
+    """Return L, G and h at `statistics` over all `rows` of a source of whitened blocks."""
+    sums, M = sum_statistics(source, statistics, map), len(statistics.J)
+    log_z = float(statistics.expert.log_z(np.full(M, gamma)).sum())
     # At (I + P) J, u becomes u + Pu.  −log det (I + P) = −tr P + ½ tr P² − …, and E Σ E_i(u_i + (Pu)_i) = … + Σ_ij P_ij E ψ_i u_j + ½ Σ_i E
     # ψ'_i ((Pu)_i)²: the slope is G = E ψu' − I, the curvature ½ Σ h_ij P_ij² + ½ Σ P_ij P_ji.
-    loss = gamma * float(sums["energy"][0]) / rows + log_z - float(np.linalg.slogdet(at.J)[1])
+    loss = gamma * float(sums["energy"][0]) / rows + log_z - float(np.linalg.slogdet(statistics.J)[1])
     return LikelihoodEvaluation(loss, gamma * sums["slopes"] / rows - np.eye(M), gamma * sums["curvature"] / rows)
 
 
-def mixed_derivatives(below: Array, u: Array) -> tuple[float, Array, Array]:
-    """Return energies, slopes and curvatures of outputs u (M, b), bimodal in the rows `below` and sech in the others.
+def mixed_density_derivatives(bimodal: Array, u: Array) -> tuple[float, Array, Array]:
+    """Return energies, slopes and curvatures of outputs u (M, b), bimodal in the rows `bimodal` and sech in the others.
 
     E = u²/2 − log cosh u of the bimodal density is computed from the terms of sech.
     """
-    _, slope, curved = EXPERTS[SUPER].derivatives(u)
+    _, slope, curved = EXPERTS[SUPER].energy_and_derivatives(u)
     size = np.abs(u)
     energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
-    energies[below] = 0.5 * np.square(u[below]).sum(axis=1) - energies[below]
-    slope[below] = u[below] - slope[below]
-    curved[below] = 1.0 - curved[below]
+    energies[bimodal] = 0.5 * np.square(u[bimodal]).sum(axis=1) - energies[bimodal]
+    slope[bimodal] = u[bimodal] - slope[bimodal]
+    curved[bimodal] = 1.0 - curved[bimodal]
     return float(energies.sum()), slope, curved
 
 
-def thinned_rows(source: BlockSource, step: int) -> Array:
+def read_every_nth_row(source: BlockSource, step: int) -> Array:
     """Return rows 0, step, 2 step … of a source, (m, D), in one pass."""
     return np.concatenate([block.X[-block.first % step :: step].copy() for block in source.take(0, source.count)])

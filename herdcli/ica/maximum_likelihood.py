@@ -9,7 +9,7 @@ The 2 × 2 blocks of that curvature are kept positive and start each L-BFGS recu
 Rows are first thinned: the fit to all rows starts at the optimum of the thinned ones.  Sums over rows are computed block by block, so
 that rows may be in memory, in a file, or in other processes, with the same filters as result.
 
-With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.density_signs`.
+With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.choose_density_signs`.
 The signs are checked during the fit and once more where the gradient is small.
 Source: Pham & Garat (1997) for the likelihood; Ablin, Cardoso & Gramfort (2018) for the preconditioner;
 Lee, Girolami & Sejnowski (1999) for densities by sign.
@@ -26,11 +26,11 @@ from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import likelihood
 from herdcli.ica.expert_table import SEPARATING, TABLE
-from herdcli.ica.experts import AUTO, check_integrable, density_names, density_signs
-from herdcli.ica.likelihood import SUPER, LikelihoodEvaluation, LikelihoodSums, thinned_rows
-from herdcli.ica.model import Trace
+from herdcli.ica.experts import AUTO, choose_density_signs, density_names, require_integrable
+from herdcli.ica.likelihood import SUPER, LikelihoodEvaluation, LikelihoodSums, read_every_nth_row
+from herdcli.ica.model import ICATrace
 from herdcli.ica.results import ICAFit
-from herdcli.ica.whitening import row_blocks
+from herdcli.ica.whitening import make_row_blocks
 from herdcli.numerics.block_statistics import BlockSource, Map, RowReader
 from herdcli.numerics.lbfgs import apply_inverse_hessian
 from herdcli.records import dataclass
@@ -70,7 +70,7 @@ class MaximumLikelihoodProblem:
         if self.density not in (AUTO, *DENSITIES):
             allowed = ", ".join((AUTO, *DENSITIES))
             raise BadUsage(f"density '{self.density}' does not work with maximum likelihood", hint=f"use one of {allowed}, or infomax")
-        check_integrable(self.density, self.gamma)
+        require_integrable(self.density, self.gamma)
         if self.count < 2:
             raise DataError("there must be at least two rows")
 
@@ -87,7 +87,7 @@ class MaximumLikelihoodProblem:
     def source(self, stage: int) -> BlockSource:
         """Return the blocks of a stage: of thinned rows in stage 0, of all rows in stage 1."""
         if stage not in self._sources:
-            self._sources[stage] = (self.elsewhere or row_blocks(self.Z)) if stage else row_blocks(self.thinned())
+            self._sources[stage] = (self.elsewhere or make_row_blocks(self.Z)) if stage else make_row_blocks(self.thinned())
         return self._sources[stage]
 
     def counted(self, stage: int) -> int:
@@ -98,13 +98,13 @@ class MaximumLikelihoodProblem:
         """Return the rows of stage 0, (n', D)."""
         return self._spread("thinned", max(1, self.count // THINNED))
 
-    def sign_rows(self, stage: int) -> Array:
+    def rows_for_signs(self, stage: int) -> Array:
         """Return the rows from which signs are computed, (n', D)."""
         return self._spread("looked at", -(-self.count // CHOSEN_BY)) if stage else self.thinned()
 
     def _spread(self, name: str, step: int) -> Array:
         if name not in self._kept:
-            self._kept[name] = thinned_rows(self.source(1), step)
+            self._kept[name] = read_every_nth_row(self.source(1), step)
         return self._kept[name]
 
     def experts(self, state: MaximumLikelihoodState) -> list[str]:
@@ -142,14 +142,14 @@ def _initial_state(problem: MaximumLikelihoodProblem, map: Map) -> MaximumLikeli
     D = problem.dimensions
     J = np.eye(D) if problem.initial is None else problem.initial.astype(np.float64)
     stage = 0 if problem.count >= 2 * THINNED else 1
-    chosen = _output_signs(problem, stage, J) if problem.density == AUTO else None
+    chosen = _density_signs(problem, stage, J) if problem.density == AUTO else None
     found = evaluate_stage(problem, stage, J, chosen, map)
     none = np.zeros((0, D, D))
     more = {} if chosen is None else {"signs": chosen, "switched": np.zeros(D, dtype=np.int64)}
     return MaximumLikelihoodState(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
 
 
-def _step(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> MaximumLikelihoodState:
+def _lbfgs_step(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> MaximumLikelihoodState:
     tolerance = problem.tolerance if state.stage else 10.0 / problem.counted(0)
     state.step += 1
     arrived = bool(np.abs(state.G).max() <= tolerance) or not _line_search(problem, state, map)
@@ -166,15 +166,15 @@ def _step(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map:
     return state
 
 
-def _output_signs(problem: MaximumLikelihoodProblem, stage: int, J: Array) -> Array:
-    return density_signs(J @ problem.sign_rows(stage).T)
+def _density_signs(problem: MaximumLikelihoodProblem, stage: int, J: Array) -> Array:
+    return choose_density_signs(J @ problem.rows_for_signs(stage).T)
 
 
 def _choose_densities(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState) -> bool:
     """Set the density of each output from its sign unless it changed too often; return whether any changed."""
     if state.signs is None or state.switched is None:
         return False
-    changed = (_output_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
+    changed = (_density_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
     state.signs, state.switched = np.where(changed, -state.signs, state.signs), state.switched + changed
     return bool(changed.any())
 
@@ -188,7 +188,7 @@ def _restart_lbfgs(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodSt
 
 def _line_search(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> bool:
     """Move along the L-BFGS direction, else along the preconditioned gradient; return False if neither lowers L."""
-    for direction in (_lbfgs_direction(state), -_solve_blocks(state.h, state.G)):
+    for direction in (_lbfgs_direction(state), -_solve_pair_blocks(state.h, state.G)):
         slope = float((direction * state.G).sum())
         if slope >= 0:
             continue
@@ -210,10 +210,10 @@ def _line_search(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodStat
 
 def _lbfgs_direction(state: MaximumLikelihoodState) -> Array:
     """Return −H⁻¹ G by L-BFGS, with the block curvature in place of the usual multiple of I."""
-    return -apply_inverse_hessian(state.G, state.moves, state.changes, partial(_solve_blocks, state.h))
+    return -apply_inverse_hessian(state.G, state.moves, state.changes, partial(_solve_pair_blocks, state.h))
 
 
-def _solve_blocks(h: Array, G: Array) -> Array:
+def _solve_pair_blocks(h: Array, G: Array) -> Array:
     """Solve the blocks [h_ij 1; 1 h_ji] for (G_ij, G_ji), with smallest eigenvalues raised to LEAST_CURVATURE."""
     # The block [a 1; 1 b] has the eigenvalues ½ (a + b ± √((a − b)² + 4)); raising both diagonals by δ raises them by δ.  The diagonal of G
     # only has h_ii + 1, from ½ h_ii P_ii² + ½ P_ii².
@@ -239,7 +239,7 @@ class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
     def state(self) -> type[MaximumLikelihoodState]:
         return MaximumLikelihoodState
 
-    def like(self) -> MaximumLikelihoodState:
+    def state_template(self) -> MaximumLikelihoodState:
         """Return J = I without evaluations, as a template for checkpoints."""
         D = self.problem.dimensions
         square, none = np.zeros((D, D)), np.zeros((0, D, D))
@@ -252,7 +252,7 @@ class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
 
     def step(self, state: MaximumLikelihoodState) -> MaximumLikelihoodState:
         """Take one L-BFGS step; the change to all rows counts as one."""
-        return _step(self.problem, state, self.map)
+        return _lbfgs_step(self.problem, state, self.map)
 
     def done(self, state: MaximumLikelihoodState) -> bool:
         """Return whether the gradient is below the tolerance, L cannot fall, or all iterations are used."""
@@ -272,13 +272,13 @@ class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
         """Return the filters, marked as unconverged if the gradient is not below the tolerance."""
         problem, left = self.problem, float(np.abs(state.G).max())
         # The minimum of the parabola with slope G and curvature H is ½ G'H⁻¹G lower; if rounding hides that, the run has converged.
-        ended = left <= problem.tolerance or 0.5 * float((state.G * _solve_blocks(state.h, state.G)).sum()) <= ROUNDING * max(
+        ended = left <= problem.tolerance or 0.5 * float((state.G * _solve_pair_blocks(state.h, state.G)).sum()) <= ROUNDING * max(
             1.0, abs(state.loss)
         )
         return ICAFit(
             state.J,
             np.full(len(state.J), problem.gamma),
-            Trace(np.arange(len(state.trace)), state.trace),
+            ICATrace(np.arange(len(state.trace)), state.trace),
             state.step,
             "log_likelihood",
             {"experts": problem.experts(state)},

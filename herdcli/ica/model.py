@@ -13,7 +13,7 @@ ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "spa
 
 
 @dataclass(frozen=True)
-class Trace:
+class ICATrace:
     """The course of the fit.  Entry t summarises the updates up to `iteration[t]`."""
 
     iteration: Array = array("T", "updates done", kind="i")
@@ -24,7 +24,7 @@ class Trace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class ICAFilters:
     """The fields that all versions of the `ica` artifact have.
 
     M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
@@ -40,7 +40,7 @@ class Filters:
     power: Array = array("M", "variance that an output puts into the raw rows", kind="f", finite=True)
     kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f", finite=True)
     whitening: Whitening
-    trace: Trace
+    trace: ICATrace
     rows: int  # number of training rows
     iterations: int  # number of updates
     seed: int
@@ -72,7 +72,7 @@ class Filters:
             raise DataError(f"/mixing has {len(self.mixing)} rows, the whitening was fitted to {self.whitening.mean.size} columns")
 
     @property
-    def unmixing(self) -> Array:
+    def unmixing_matrix(self) -> Array:
         """The matrix (M, C) from centred raw rows to outputs."""
         result: Array = self.J @ self.whitening.forward
         return result
@@ -89,14 +89,14 @@ class Filters:
         result: Array = self.whitening.apply(rows) @ self.J.T
         return result
 
-    def restore(self, features: Array) -> Array:
+    def reconstruct_rows(self, features: Array) -> Array:
         """Return raw rows (n, C) from outputs (n, M), by least squares where M > D, with the preprocessing undone."""
         patterns = symmetric_matrices.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         return self.whitening.undo(features @ patterns.T)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICA1(Filters):
+class ICA1(ICAFilters):
     """Version 1 of the `ica` artifact, with one expert for all outputs."""
 
     expert: str
@@ -108,7 +108,7 @@ class ICA1(Filters):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICA(Filters):
+class ICA(ICAFilters):
     """The `ica` artifact: filters, and an expert for each of their outputs."""
 
     experts: list[str]  # expert of each output: a name of `experts.EXPERTS`, or "infomax" for all: E of eq. 4.27

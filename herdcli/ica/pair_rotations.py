@@ -29,7 +29,7 @@ def _log_density(u: Array) -> Array:
     return np.asarray(np.where(better, above, below))
 
 
-def mixed_pairs(u: Array) -> list[tuple[int, int]]:
+def find_mixed_pairs(u: Array) -> list[tuple[int, int]]:
     """Return disjoint pairs (i, j) of centred outputs u (M, n) whose rotation by 45° gains SIGMAS standard errors, best first."""
     scaled = u / np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
     few = scaled[:, :: -(-u.shape[1] // FEW)]
@@ -41,12 +41,12 @@ def mixed_pairs(u: Array) -> list[tuple[int, int]]:
         gains += [(float(gain[j]), i, int(j)) for j in np.flatnonzero(gain > 0)]
     found: list[tuple[int, int]] = []
     for _, i, j in sorted(gains, reverse=True):
-        if not any({i, j} & set(pair) for pair in found) and _rotation_gains(scaled[i], scaled[j]):
+        if not any({i, j} & set(pair) for pair in found) and _rotation_improves(scaled[i], scaled[j]):
             found.append((i, j))
     return found
 
 
-def _rotation_gains(first: Array, second: Array) -> bool:
+def _rotation_improves(first: Array, second: Array) -> bool:
     """Return whether rotating two outputs (n,) of variance 1 raises their likelihood by more than chance."""
     turned = _log_density(np.stack([first + second, first - second]) / np.sqrt(2.0))
     gain = (turned - _log_density(np.stack([first, second]))).sum(axis=0)

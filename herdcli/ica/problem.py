@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, density_names
+from herdcli.ica.experts import AUTO, EXPERTS, density_names, require_integrable
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -138,7 +138,7 @@ class LearningProblem:
                 f"{self.settings.algorithm} of {self.filters} filters of {D} dimensions has one density for all outputs: not auto"
             )
         if self.filters == D:
-            check_integrable(self.settings.used, self.settings.gamma)
+            require_integrable(self.settings.used, self.settings.gamma)
 
     @property
     def filters(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from herdcli.errors import HerdError
 from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.ica.filters import filter_convention
-from herdcli.ica.model import ICA, Trace
+from herdcli.ica.model import ICA, ICATrace
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import symmetric_matrices
 from herdcli.numerics.block_statistics import Map, RowReader
@@ -30,7 +30,7 @@ class ICAFit:
 
     J: Array
     gamma: Array
-    trace: Trace
+    trace: ICATrace
     iterations: int
     objective: str
     more: dict[str, Any]
@@ -40,17 +40,17 @@ class ICAFit:
     failure: HerdError | None = None
 
 
-def build_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
+def build_ica_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
     """Return the artifact, and warnings about the outputs' kurtoses.
 
     Z  (n, D) whitened training rows, in memory or read block by block.      known  fields of ICA that the caller knows.
     """
-    found = filter_convention.output_moments(Z, fit.J, map)
+    found = filter_convention.compute_output_moments(Z, fit.J, map)
     dictionary = fit.more.get("dictionary")
     basis = whitening.backward @ (symmetric_matrices.pseudoinverse(fit.J) if dictionary is None else dictionary)
-    power = filter_convention.raw_power(found.variance, basis)
+    power = filter_convention.raw_variance_by_output(found.variance, basis)
     topographic = fit.more.get("topography") is not None
-    order, signs = filter_convention.filter_order(fit.J @ whitening.forward, power, keep_order=topographic)
+    order, signs = filter_convention.order_and_signs(fit.J @ whitening.forward, power, keep_order=topographic)
     more = dict(fit.more)
     if dictionary is not None:
         more["dictionary"] = dictionary[:, order] * signs
@@ -79,7 +79,7 @@ def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, chos
     M, D = value.J.shape
     if M != D or value.dictionary is not None or value.algorithm == "sobi":
         return []
-    error, said = filter_convention.kurtosis_error(value.rows), []
+    error, said = filter_convention.kurtosis_standard_error(value.rows), []
     gaussian = filter_convention.looks_gaussian(moments, value.rows)
     if gaussian.sum() > 1:
         why = "their rotation is not identifiable"

@@ -17,8 +17,8 @@ import numpy as np
 
 from herdcli.algorithm import HasStateShapes, RunProgress
 from herdcli.errors import BadUsage
-from herdcli.ica.experts import density_names, density_signs
-from herdcli.ica.model import Trace
+from herdcli.ica.experts import choose_density_signs, density_names
+from herdcli.ica.model import ICATrace
 from herdcli.ica.results import ICAFit
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
@@ -46,7 +46,7 @@ class SOBIProblem:
 
     def experts(self, J: Array) -> list[str]:
         """Return the density of each output by its sign, since the time structure determines none."""
-        return density_names(density_signs(J @ self.Z.T), SUPER)
+        return density_names(choose_density_signs(J @ self.Z.T), SUPER)
 
 
 @dataclass
@@ -76,24 +76,24 @@ def lagged_covariances(Z: Array, lags: int) -> Array:
 
 def _initial_state(problem: SOBIProblem) -> SOBIState:
     C = lagged_covariances(problem.Z, problem.lags)
-    return SOBIState(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off_diagonal(C)]))
+    return SOBIState(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off_diagonal_energy(C)]))
 
 
-def _sweep(state: SOBIState) -> SOBIState:
+def _jacobi_sweep(state: SOBIState) -> SOBIState:
     state.turned = 0.0
     for p, q in combinations(range(len(state.J)), 2):
-        c, s = _rotation(state.C, p, q)
+        c, s = _jacobi_rotation(state.C, p, q)
         state.turned = max(state.turned, abs(s))
         R = np.array([[c, s], [-s, c]])
         state.J[[p, q]] = R @ state.J[[p, q]]
         state.C[:, [p, q]] = R @ state.C[:, [p, q]]
         state.C[:, :, [p, q]] = state.C[:, :, [p, q]] @ R.T
     state.step += 1
-    state.trace = np.append(state.trace, _off_diagonal(state.C))
+    state.trace = np.append(state.trace, _off_diagonal_energy(state.C))
     return state
 
 
-def _rotation(C: Array, p: int, q: int) -> tuple[float, float]:
+def _jacobi_rotation(C: Array, p: int, q: int) -> tuple[float, float]:
     """Return (cos θ, sin θ) of the rotation of p and q that minimises the entries (p, q) of all C_l.
 
     With h_l = (C_pp − C_qq, 2 C_pq), the rotated entry is ½ h·(−sin 2θ, cos 2θ): (cos 2θ, sin 2θ) is the first eigenvector of Σ h h'.
@@ -106,11 +106,11 @@ def _rotation(C: Array, p: int, q: int) -> tuple[float, float]:
     return float(np.cos(theta)), float(np.sin(theta))
 
 
-def _off_diagonal(C: Array) -> float:
+def _off_diagonal_energy(C: Array) -> float:
     return float((np.square(C).sum() - np.square(np.diagonal(C, axis1=1, axis2=2)).sum()) / len(C))
 
 
-def indistinguishable_pairs(problem: SOBIProblem, state: SOBIState, sigmas: float = 4.0) -> list[tuple[int, int]]:
+def find_indistinguishable_pairs(problem: SOBIProblem, state: SOBIState, sigmas: float = 4.0) -> list[tuple[int, int]]:
     """Return pairs of outputs that SOBI cannot separate: their autocorrelations differ by less than `sigmas` · √(2/n)."""
     told = np.diagonal(state.C, axis1=1, axis2=2)
     error = np.sqrt(2.0 / len(problem.Z))
@@ -127,7 +127,7 @@ class JointDiagonalisation(HasStateShapes[SOBIState]):
     def state(self) -> type[SOBIState]:
         return SOBIState
 
-    def like(self) -> SOBIState:
+    def state_template(self) -> SOBIState:
         """Return a state without rotation and covariances, as a template for checkpoints."""
         D = self.problem.Z.shape[1]
         return SOBIState(0, np.inf, np.eye(D), np.zeros((self.problem.lags, D, D)), np.zeros(1))
@@ -138,7 +138,7 @@ class JointDiagonalisation(HasStateShapes[SOBIState]):
 
     def step(self, state: SOBIState) -> SOBIState:
         """Make one sweep over all pairs of outputs."""
-        return _sweep(state)
+        return _jacobi_sweep(state)
 
     def done(self, state: SOBIState) -> bool:
         """Return whether all rotations of the last sweep were below the tolerance, or all iterations are used."""
@@ -156,11 +156,11 @@ class JointDiagonalisation(HasStateShapes[SOBIState]):
     def result(self, state: SOBIState) -> ICAFit:
         """Return the rotation, marked as unconverged if the last sweep still rotated."""
         problem, turned = self.problem, state.turned
-        pairs = indistinguishable_pairs(problem, state)
+        pairs = find_indistinguishable_pairs(problem, state)
         return ICAFit(
             state.J,
             np.ones(len(state.J)),
-            Trace(np.arange(len(state.trace)), -state.trace),
+            ICATrace(np.arange(len(state.trace)), -state.trace),
             state.step,
             "contrast",
             {"experts": problem.experts(state.J)},

@@ -26,8 +26,8 @@ import numpy as np
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.expert_table import TABLE
-from herdcli.ica.experts import EXPERTS, check_integrable
-from herdcli.ica.model import Trace
+from herdcli.ica.experts import EXPERTS, require_integrable
+from herdcli.ica.model import ICATrace
 from herdcli.ica.problem import LearningProblem, Map
 from herdcli.ica.problem import LearningSettings as Learning
 from herdcli.ica.results import ICAFit
@@ -80,17 +80,17 @@ class SparseCodingModel:
             raise BadUsage(f"without noise there is no {self.posterior} posterior", hint="--posterior map, or --noise above 0")
         if self.posterior == "laplace" and self.expert == "laplace":
             raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
-        check_integrable(self.expert, self.gamma)
+        require_integrable(self.expert, self.gamma)
         if self.expert not in SPARSE:
             raise BadUsage(f"{self.expert} is not a sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
 
-    def infer(self, Z: Array) -> InferredSources:
+    def infer_sources(self, Z: Array) -> InferredSources:
         """Return the inferred sources of rows (n, D)."""
         if self.expert == "laplace" and self.posterior == "map":
-            mean, dual = self._lasso(Z) if self.noise else self._basis_pursuit(Z)
+            mean, dual = self._solve_lasso(Z) if self.noise else self._solve_basis_pursuit(Z)
             return InferredSources(mean, dual.T @ mean, self.log_joint(Z, mean))
-        xi = self._tighten_bound(Z)
-        mean, _, spread = self._gaussian_posterior(Z, self._prior(xi))
+        xi = self._tightest_bound_points(Z)
+        mean, _, spread = self._gaussian_posterior(Z, self._bounding_prior_variances(xi))
         if self.posterior == "laplace":
             curvature = self.gamma * EXPERTS[self.expert].curvature(mean)
             spread = self._gaussian_posterior(Z, 1.0 / np.maximum(curvature, LEAST))[2]
@@ -110,7 +110,7 @@ class SparseCodingModel:
             result -= np.square(Z - S @ self.A.T).sum(axis=1) / (2.0 * self.noise**2) + 0.5 * D * np.log(2.0 * np.pi * self.noise**2)
         return result
 
-    def _basis_pursuit(self, Z: Array) -> tuple[Array, Array]:
+    def _solve_basis_pursuit(self, Z: Array) -> tuple[Array, Array]:
         """Return argmin γ Σ|s_i| with A s = z, s = s⁺ − s⁻ ≥ 0, and the duals (n, D).
 
         Raises NotConverged if a row is not in the span of A.
@@ -128,7 +128,7 @@ class SparseCodingModel:
             dual[row] = solved.eqlin.marginals
         return found, dual
 
-    def _lasso(self, Z: Array) -> tuple[Array, Array]:
+    def _solve_lasso(self, Z: Array) -> tuple[Array, Array]:
         """Return argmin |z − As|²/2σ² + γ Σ|s_i|, and λ = (z − As)/σ² (n, D), by alternating directions.
 
         s is smooth and w sparse; v pulls them together.  Unlike in a proximal gradient, convergence is not slowed down by a small σ.
@@ -158,8 +158,8 @@ class SparseCodingModel:
 
     def bound(self, Z: Array, xi: Array) -> Array:
         """Return the bound on log p(z) (n,) from the priors' bounds, integrated over s.      xi  (n, M) where they touch."""
-        prior = self._prior(xi)
-        _, logs = np.linalg.slogdet(systems := self._systems(prior))
+        prior = self._bounding_prior_variances(xi)
+        _, logs = np.linalg.slogdet(systems := self._row_covariances(prior))
         solved = np.linalg.solve(systems, Z[:, :, np.newaxis])[:, :, 0]
         # e^{−γE(s)}/z ≥ e^{−γE(ξ)}/z · e^{ξ²/2v} · e^{−s²/2v} with v = 1/κ(ξ), and the last factor is √(2πv) N(s; 0, v).  Integrating N(z;
         # As, σ²I) over these Gaussians leaves N(z; 0, A diag(v) A' + σ²I).
@@ -168,7 +168,7 @@ class SparseCodingModel:
         result: Array = touched.sum(axis=1) - 0.5 * (logs + (Z * solved).sum(axis=1) + Z.shape[1] * np.log(2.0 * np.pi))
         return result
 
-    def _prior(self, xi: Array) -> Array:
+    def _bounding_prior_variances(self, xi: Array) -> Array:
         """Return 1/κ(ξ) = ξ / γE'(ξ), the variances of the Gaussians that touch the prior at ξ (n, M)."""
         expert = EXPERTS[self.expert]
         slope = self.gamma * expert.slope(xi)
@@ -177,11 +177,11 @@ class SparseCodingModel:
         result: Array = np.where(slope > 0, xi / np.where(slope > 0, slope, 1.0), flat)
         return result
 
-    def _tighten_bound(self, Z: Array) -> Array:
+    def _tightest_bound_points(self, Z: Array) -> Array:
         """Return ξ (n, M) of the tightest bound, or |s| at the mode for the MAP and the Laplace approximation."""
         xi = np.ones((len(Z), self.A.shape[1]))
         for _ in range(INFERENCE):
-            mean, variance, _ = self._gaussian_posterior(Z, self._prior(xi))
+            mean, variance, _ = self._gaussian_posterior(Z, self._bounding_prior_variances(xi))
             before, xi = xi, np.sqrt(mean**2 + variance) if self.posterior == "variational" else np.abs(mean)
             if (np.abs(xi - before).max(axis=1) <= SETTLED * np.maximum(xi.max(axis=1), LEAST)).all():
                 break
@@ -195,14 +195,14 @@ class SparseCodingModel:
         A = self.A
         # (A'A/σ² + Π⁻¹)⁻¹ = Π − ΠA'S⁻¹AΠ with S = AΠA' + σ²I, and the mean is ΠA'S⁻¹z (Makin, eq. 2.23 to 2.28): D × D systems for M ≥ D
         # sources, and no division by a prior variance of 0.
-        solved = np.linalg.solve(self._systems(prior), np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
+        solved = np.linalg.solve(self._row_covariances(prior), np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
         mean = prior * np.einsum("nd,ndm->nm", Z, solved)
         reduced = np.einsum("dm,ndm->nm", A, solved)
         variance = np.maximum(prior - prior**2 * reduced, 0.0)
         spread = np.diag(prior.sum(axis=0)) - np.einsum("nm,ndm,nk,dk->mk", prior, solved, prior, A, optimize=True)
         return mean, variance, spread
 
-    def _systems(self, prior: Array) -> Array:
+    def _row_covariances(self, prior: Array) -> Array:
         """Return the covariances A diag(prior) A' + σ² I of z, (n, D, D)."""
         D = len(self.A)
         outer = (self.A[:, np.newaxis] * self.A).reshape(D * D, -1)
@@ -272,7 +272,7 @@ class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
         """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged if it is not finite."""
         task = self.task
         Z, model = task.rows.batch(state.step), task.model(state.A)
-        parts = list(self.map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
+        parts = list(self.map(model.infer_sources, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
         state.objective[state.step] = sum(part.objective.sum() for part in parts) / len(Z)
         state.A += task.settings.rate(state.step) / len(Z) * sum(part.pull for part in parts)
         state.A /= np.sqrt((state.A**2).sum(axis=0))
@@ -305,5 +305,5 @@ class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
         """Return the dictionary, and its pseudo-inverse as filters."""
         task, M = self.task, state.A.shape[1]
         more = {"experts": [task.settings.expert] * M, "dictionary": state.A, "noise": task.noise, "posterior": task.posterior}
-        trace = Trace(np.arange(1, state.step + 1), state.objective)
+        trace = ICATrace(np.arange(1, state.step + 1), state.objective)
         return ICAFit(symmetric_matrices.pseudoinverse(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)

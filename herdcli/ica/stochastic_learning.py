@@ -12,7 +12,7 @@ All of them ascend −E over the rows and differ in the expectation that they su
     Δ ← μ Δ + ε_t (G − λ J),   J ← J + Δ,   and likewise γ, without λ.
 
 The natural gradient is G J'J.  With the density "auto" of square infomax and equil, outputs with
-`experts.density_signs` −1 have the bimodal density and the others have the Laplacian (equil: the logistic one).
+`experts.choose_density_signs` −1 have the bimodal density and the others have the Laplacian (equil: the logistic one).
 Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
 """
 
@@ -26,12 +26,12 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.errors import Diverged
-from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, make_normalisable
-from herdcli.ica.energy_gradients import contrastive_gradients, exact_gradients
-from herdcli.ica.experts import AUTO, density_signs
+from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, raise_to_normalisable
+from herdcli.ica.energy_gradients import contrastive_divergence_gradients, exact_model_gradients
+from herdcli.ica.experts import AUTO, choose_density_signs
 from herdcli.ica.filters.amari_distance import amari_distance
-from herdcli.ica.model import Trace
-from herdcli.ica.pair_rotations import mixed_pairs, rotate_pairs
+from herdcli.ica.model import ICATrace
+from herdcli.ica.pair_rotations import find_mixed_pairs, rotate_pairs
 from herdcli.ica.problem import LearningProblem, LearningSettings, LearningState, Map, pooling_weights
 from herdcli.ica.results import ICAFit
 from herdcli.records import dataclass
@@ -57,7 +57,7 @@ class ChainsCollapsed(Diverged):
         self.state = state
 
 
-def current_energy(problem: LearningProblem, state: LearningState) -> RowEnergy:
+def make_current_energy(problem: LearningProblem, state: LearningState) -> RowEnergy:
     """Return the energy of the settings at these parameters."""
     settings, J = problem.settings, state.J
     P = None if settings.grid is None else pooling_weights(settings.grid, settings.neighbourhood).astype(J.dtype)
@@ -72,7 +72,7 @@ def _initial_state(problem: LearningProblem) -> LearningState:
     J = (drawn * settings.initial_scale if settings.initial_scale else drawn / lengths).astype(problem.Z.dtype)
     gamma = np.full(len(J), settings.gamma, dtype=J.dtype)
     if settings.algorithm == "ebm" and settings.learns_gamma:
-        gamma, _ = make_normalisable(gamma, D)
+        gamma, _ = raise_to_normalisable(gamma, D)
     empty = np.full(-(-settings.updates // problem.every), np.nan)
     zero, none = np.zeros_like(J), np.zeros_like(gamma)
     traces: dict[str, Any] = {name: empty.copy() for name in ("objective", "acceptance", "step_sizes", "amari")}
@@ -86,22 +86,22 @@ def _initial_state(problem: LearningProblem) -> LearningState:
     return state
 
 
-def _update(problem: LearningProblem, state: LearningState, map: Map) -> LearningState:
+def _update_once(problem: LearningProblem, state: LearningState, map: Map) -> LearningState:
     """Return the state after one update."""
     settings, rows = problem.settings, problem.batch(state.step)
     if state.signs is not None and state.step % CHOSEN_EVERY == 0 and state.step < settings.updates - settings.average:
-        state.signs = density_signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
+        state.signs = choose_density_signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
     if state.signs is not None and len(settings.rates) > 1 and state.step == settings.updates - settings.rates[-1][1]:
         _rotate_pairs(problem, state)
-    energy = current_energy(problem, state)
+    energy = make_current_energy(problem, state)
     if settings.algorithm == "ebm":
-        by_J, by_gamma, acceptance = contrastive_gradients(problem, energy, rows, state, map)
+        by_J, by_gamma, acceptance = contrastive_divergence_gradients(problem, energy, rows, state, map)
         state.accepted += acceptance
-        largest = _take_step(settings, state, by_J, by_gamma)
+        largest = _apply_momentum_steps(settings, state, by_J, by_gamma)
         state.step += 1
-        _check_acceptance(problem, state, acceptance if np.isfinite(largest) else 0.0)
+        _restore_after_collapse(problem, state, acceptance if np.isfinite(largest) else 0.0)
     else:
-        _update_exactly(problem, energy, rows, state)
+        _update_without_chains(problem, energy, rows, state)
     if state.step > settings.updates - settings.average:
         state.J_sum += state.J
         state.gamma_sum += state.gamma
@@ -114,38 +114,42 @@ def _rotate_pairs(problem: LearningProblem, state: LearningState) -> None:
     """Rotate outputs by 45° that each mix two sources equally, and choose densities again, before the last rate."""
     rows = problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T
     u = state.J @ rows
-    pairs = mixed_pairs(u)
+    pairs = find_mixed_pairs(u)
     if pairs:
         rotate_pairs(state.J, pairs, u.std(axis=1))
         state.J_velocity[...] = 0
-        state.signs = density_signs(state.J @ rows)
+        state.signs = choose_density_signs(state.J @ rows)
 
 
-def _take_step(settings: LearningSettings, state: LearningState, by_J: Array, by_gamma: Array, slower: float = 1.0) -> float:
+def _apply_momentum_steps(
+    settings: LearningSettings, state: LearningState, J_gradient: Array, gamma_gradient: Array, rate_factor: float = 1.0
+) -> float:
     """Take momentum steps along the gradients and return max |J|."""
-    rate = settings.rate(state.step) * slower
-    largest = _momentum_step(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
+    rate = settings.rate(state.step) * rate_factor
+    largest = _momentum_step(state.J, state.J_velocity, J_gradient, rate, settings.momentum, settings.weight_decay)
     if settings.gamma_rate:
-        _momentum_step(state.gamma, state.gamma_velocity, by_gamma, rate * settings.gamma_rate, settings.momentum, 0.0)
+        _momentum_step(state.gamma, state.gamma_velocity, gamma_gradient, rate * settings.gamma_rate, settings.momentum, 0.0)
         if settings.learns_gamma:
-            state.gamma, raised = make_normalisable(state.gamma, state.J.shape[1])
+            state.gamma, raised = raise_to_normalisable(state.gamma, state.J.shape[1])
             state.raised += raised
     return largest
 
 
-def _update_exactly(problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState) -> None:
+def _update_without_chains(problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState) -> None:
     """Make an update without chains.  If the filters diverge, restore the last good ones and halve all rates."""
     settings = problem.settings
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            by_J, by_gamma = exact_gradients(problem, energy, rows, state.step)
+            by_J, by_gamma = exact_model_gradients(problem, energy, rows, state.step)
             if settings.algorithm == "infomax" and settings.natural:
                 # Steepest ascent in the norm |dJ J⁻¹|, which is invariant to the mixing of the rows, is G J'J (Amari et al. 1996):
                 # J^{−T} becomes J, and in the outputs the step is (I − E ψ(u) u') J.
                 by_J = by_J @ (state.J.T @ state.J)
-            trouble = "" if np.isfinite(_take_step(settings, state, by_J, by_gamma, 0.5**state.resets)) else "left the finite range"
+            trouble = (
+                "" if np.isfinite(_apply_momentum_steps(settings, state, by_J, by_gamma, 0.5**state.resets)) else ("left the finite range")
+            )
             if state.step % PATIENCE == PATIENCE - 1 and not trouble:
-                trouble = _handle_decline(problem, state)
+                trouble = _save_or_describe_decline(problem, state)
         except np.linalg.LinAlgError:
             trouble = "became linearly dependent"
     state.step += 1
@@ -161,9 +165,9 @@ def _update_exactly(problem: LearningProblem, energy: RowEnergy, rows: Array, st
     state.resets += 1
 
 
-def _handle_decline(problem: LearningProblem, state: LearningState) -> str:
+def _save_or_describe_decline(problem: LearningProblem, state: LearningState) -> str:
     """Save the filters if the objective is the best so far; return a description if it fell by more than a nat per dimension."""
-    now = objective(problem, current_energy(problem, state), state)
+    now = compute_objective(problem, make_current_energy(problem, state), state)
     if not now >= state.good_objective - state.J.shape[1]:
         return "lost what they had learned"
     if now > state.good_objective:
@@ -189,7 +193,7 @@ def _momentum_step(values: Array, velocity: Array, gradient: Array, rate: float,
     return float(np.abs(values).max())
 
 
-def _check_acceptance(problem: LearningProblem, state: LearningState, acceptance: float) -> None:
+def _restore_after_collapse(problem: LearningProblem, state: LearningState, acceptance: float) -> None:
     """Save the parameters of good updates; after a collapse restore them once, with a small step."""
     state.low = state.low + 1 if acceptance < COLLAPSED else 0
     if state.low >= PATIENCE or not np.isfinite(state.J).all():
@@ -204,7 +208,7 @@ def _check_acceptance(problem: LearningProblem, state: LearningState, acceptance
 
 def _record_trace(problem: LearningProblem, state: LearningState) -> None:
     entry, every = (state.step - 1) // problem.every, state.step - (state.step - 1) // problem.every * problem.every
-    state.objective[entry] = objective(problem, current_energy(problem, state), state)
+    state.objective[entry] = compute_objective(problem, make_current_energy(problem, state), state)
     if problem.settings.algorithm == "ebm":
         state.acceptance[entry], state.accepted = state.accepted / every, 0.0
         state.step_sizes[entry] = state.epsilon
@@ -220,7 +224,7 @@ def objective_name(problem: LearningProblem) -> str:
     return "log_likelihood" if square and problem.settings.grid is None else "energy"
 
 
-def objective(problem: LearningProblem, energy: RowEnergy, state: LearningState) -> float:
+def compute_objective(problem: LearningProblem, energy: RowEnergy, state: LearningState) -> float:
     """Return the mean over the first WATCHED rows: log p(z) of a square model, else −E(z), which for InfoMax is H(y) − H(z)."""
     with np.errstate(over="ignore", invalid="ignore"):
         value = -float(energy.energy(problem.Z[:WATCHED]).mean())
@@ -251,7 +255,7 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
 
         Raises ChainsCollapsed if proposals are no longer accepted, Diverged if filters diverge at every rate.
         """
-        return _update(self.problem, state, self.map)
+        return _update_once(self.problem, state, self.map)
 
     @property
     def steps(self) -> int:
@@ -282,11 +286,11 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
         if problem.settings.grid is not None:
             more["topography"] = pooling_weights(problem.settings.grid, problem.settings.neighbourhood)
             more["grid"] = np.array(problem.settings.grid)
-        trace, notes = _trim_trace(problem, state), tuple(_describe(problem.settings, state))
+        trace, notes = _filled_trace(problem, state), tuple(_progress_notes(problem.settings, state))
         return ICAFit(J, gamma, trace, state.step, objective_name(problem), more, notes, state.signs is not None)
 
 
-def _describe(settings: LearningSettings, state: LearningState) -> Iterator[str]:
+def _progress_notes(settings: LearningSettings, state: LearningState) -> Iterator[str]:
     if state.resets and settings.algorithm != "ebm":
         yield f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken"
     elif state.resets:
@@ -297,10 +301,10 @@ def _describe(settings: LearningSettings, state: LearningState) -> Iterator[str]
         yield f"γ left the normalisable region {state.raised} times and was set back to its border"
 
 
-def _trim_trace(problem: LearningProblem, state: LearningState) -> Trace:
+def _filled_trace(problem: LearningProblem, state: LearningState) -> ICATrace:
     """Return the entries of the trace that were reached."""
     entries = -(-state.step // problem.every)
     iteration = np.minimum((np.arange(entries) + 1) * problem.every, state.step)
     known = {"acceptance": state.acceptance, "step_size": state.step_sizes, "amari": state.amari}
     told = {name: None if np.isnan(values[:entries]).all() else values[:entries] for name, values in known.items()}
-    return Trace(iteration, state.objective[:entries], **told)
+    return ICATrace(iteration, state.objective[:entries], **told)

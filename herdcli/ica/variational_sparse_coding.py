@@ -25,9 +25,9 @@ from scipy.special import erf
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, Diverged
-from herdcli.ica.cholesky_inverse import inverse_square_root
-from herdcli.ica.experts import check_integrable
-from herdcli.ica.model import Trace
+from herdcli.ica.cholesky_inverse import inverse_root_and_logdet
+from herdcli.ica.experts import require_integrable
+from herdcli.ica.model import ICATrace
 from herdcli.ica.problem import Map
 from herdcli.ica.results import ICAFit
 from herdcli.ica.sparse_coding import SparseCodingModel
@@ -63,15 +63,15 @@ class SparseCoder:
 
     def rooted(self, d: Array) -> tuple[Array, Array]:
         """Return W (n, M, M) with W'W = P⁻¹, and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
-        return inverse_square_root(self.gram + d[:, :, None] * np.eye(d.shape[1]))
+        return inverse_root_and_logdet(self.gram + d[:, :, None] * np.eye(d.shape[1]))
 
     def energy(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
         """Return F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the variances (n, M) of the sources."""
         W, logs = self.rooted(d)
         v = posterior_variances(W)
-        return self._energy(Z, mean, d, v, logs), v
+        return self._free_energy(Z, mean, d, v, logs), v
 
-    def _energy(self, Z: Array, mean: Array, d: Array, v: Array, logs: Array) -> Array:
+    def _free_energy(self, Z: Array, mean: Array, d: Array, v: Array, logs: Array) -> Array:
         D, M = self.C.shape
         # λ tr C P⁻¹C' = tr (P − diag d) P⁻¹ = M − Σ d v
         squares = np.square(Z - mean @ self.C.T).sum(axis=1) / self.noise**2 + (M - (d * v).sum(axis=1))
@@ -94,14 +94,18 @@ class SparseCoder:
 
     def exact(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
         """Return ν and d (n, M) that minimise F of each row, from the given ones; no step raises F."""
-        return self.descend_energy(Z, mean, d, SETTLED)[:2]
+        return self.minimise_energy(Z, mean, d, SETTLED)[:2]
 
-    def descend_energy(self, Z: Array, mean: Array, d: Array, settled: float) -> tuple[Array, Array, Array]:
-        """Return ν, d and F (n,) after steps until none gains more than `settled` nats for any row."""
+    def minimise_energy(self, Z: Array, mean: Array, d: Array, tolerance: float) -> tuple[Array, Array, Array]:
+        """Return ν, d and F (n,) after steps until none gains more than `tolerance` nats for any row."""
         mean, d = mean.copy(), d.copy()
-        return mean, d, np.concatenate([self._descend(Z[rows], mean[rows], d[rows], settled) for rows in self._together(len(Z))])
+        return (
+            mean,
+            d,
+            np.concatenate([self._minimise_in_place(Z[rows], mean[rows], d[rows], tolerance) for rows in self._together(len(Z))]),
+        )
 
-    def _descend(self, Z: Array, mean: Array, d: Array, settled: float) -> Array:
+    def _minimise_in_place(self, Z: Array, mean: Array, d: Array, tolerance: float) -> Array:
         """Return F of rows that are processed together, after their steps; changes mean and d in place."""
         least = LEAST * float(np.trace(self.gram)) / len(self.gram)
         reached, v = self.energy(Z, mean, d)
@@ -113,7 +117,7 @@ class SparseCoder:
             W, logs = self.rooted(towards)
             step = -(W.transpose(0, 2, 1) @ (W @ slope[:, :, None]))[:, :, 0]
             spread = posterior_variances(W)
-            energy = self._energy(Z[at], mean[at] + step, towards, spread, logs)
+            energy = self._free_energy(Z[at], mean[at] + step, towards, spread, logs)
             gained = reached[at] - energy
             better = gained > 0
             worse, turn = np.flatnonzero(~better), towards - d[at]
@@ -122,15 +126,15 @@ class SparseCoder:
             d[taken], v[taken], reached[taken] = towards[better], spread[better], energy[better]
             if len(worse):
                 gained[worse] = self._shorten_steps(Z, mean, d, reached, v, at[worse], step[worse], turn[worse])
-            at = at[gained > settled]
+            at = at[gained > tolerance]
             if not len(at):
                 break
         return reached
 
-    def inferred(self, Z: Array) -> tuple[Array, Array]:
+    def infer_posteriors(self, Z: Array) -> tuple[Array, Array]:
         """Return means (n, M) of the best posteriors of rows (n, D), and −F (n,), a bound on log p(z)."""
         n, M = len(Z), self.C.shape[1]
-        mean, _, energy = self.descend_energy(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2), SETTLED)
+        mean, _, energy = self.minimise_energy(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2), SETTLED)
         return mean, -energy
 
     def _shorten_steps(self, Z: Array, mean: Array, d: Array, reached: Array, v: Array, rows: Array, step: Array, turn: Array) -> Array:
@@ -154,7 +158,7 @@ class SparseCoder:
 
     def maximise_posterior(self, Z: Array) -> tuple[Array, Array]:
         """Return ν at the maximum of the posterior, and d, the curvature of log cosh there."""
-        mean = SparseCodingModel(self.C, "laplace", self.gamma, self.noise, "map").infer(Z).mean
+        mean = SparseCodingModel(self.C, "laplace", self.gamma, self.noise, "map").infer_sources(Z).mean
         least = LEAST * float(np.trace(self.gram)) / len(self.gram)
         return mean, np.maximum(self.gamma * SHARPNESS / np.cosh(np.minimum(SHARPNESS * np.abs(mean), 300.0)) ** 2, least)
 
@@ -177,7 +181,7 @@ def folded_normal_mean(mean: Array, variance: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class CodingProblem:
+class VariationalCodingProblem:
     """The rows Z (n, D), the number of sources M, and the options of the fit."""
 
     Z: Array
@@ -194,11 +198,11 @@ class CodingProblem:
             raise BadUsage(f"unknown E step '{self.e_step}', expected exact or book")
         if not self.noise > 0:
             raise BadUsage("without noise there is no gaussian posterior", hint="--posterior map, or --noise above 0")
-        check_integrable("laplace", self.gamma)
+        require_integrable("laplace", self.gamma)
 
 
 @dataclass
-class CodingState:
+class VariationalCodingState:
     """The dictionary, the posterior of every row, and F after each half-step."""
 
     step: int
@@ -216,18 +220,18 @@ class VariationalCoding:
     map: a map over parts of the rows, which may use threads.
     """
 
-    task: CodingProblem
+    task: VariationalCodingProblem
     map: Map = map
-    state = CodingState  # the type of its states
+    state = VariationalCodingState  # the type of its states
 
-    def init(self) -> CodingState:
+    def init(self) -> VariationalCodingState:
         """Return columns of length 1 in random directions, and posteriors as broad as the prior."""
         task, (n, D) = self.task, self.task.Z.shape
         C = generator(task.seed, Stream.INITIAL).standard_normal((D, task.filters))
         C /= np.sqrt((C**2).sum(axis=0))
-        return CodingState(0, C, np.zeros((n, task.filters)), np.full((n, task.filters), 0.5 * task.gamma**2), np.zeros(0))
+        return VariationalCodingState(0, C, np.zeros((n, task.filters)), np.full((n, task.filters), 0.5 * task.gamma**2), np.zeros(0))
 
-    def step(self, state: CodingState) -> CodingState:
+    def step(self, state: VariationalCodingState) -> VariationalCodingState:
         """Update the posteriors, then the dictionary.  Raises Diverged if it is not finite."""
         task, n = self.task, len(self.task.Z)
         coder = SparseCoder(state.C, task.gamma, task.noise)
@@ -247,7 +251,7 @@ class VariationalCoding:
             raise Diverged(f"the dictionary left the finite range at iteration {state.step}", hint="a larger --noise")
         return state
 
-    def _expected(self, coder: SparseCoder, state: CodingState) -> Callable[[slice], tuple[Array, ...]]:
+    def _expected(self, coder: SparseCoder, state: VariationalCodingState) -> Callable[[slice], tuple[Array, ...]]:
         """Return a function from a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
 
         settled = max(SETTLED, SHARE * float(state.energy[-3] - state.energy[-1])) if len(state.energy) > 2 else SETTLED
@@ -258,12 +262,12 @@ class VariationalCoding:
                 mean, d = coder.maximise_posterior(Z)
                 energy = coder.energy(Z, mean, d)[0]
             else:
-                mean, d, energy = coder.descend_energy(Z, state.mean[rows], state.curvature[rows], settled)
+                mean, d, energy = coder.minimise_energy(Z, state.mean[rows], state.curvature[rows], settled)
             return mean, d, energy.sum(), Z.T @ mean, coder.moments(mean, d)
 
         return part
 
-    def done(self, state: CodingState) -> bool:
+    def done(self, state: VariationalCodingState) -> bool:
         """Return whether iterations no longer gain, or all iterations are used."""
         return state.step >= self.task.iterations or state.quiet >= PATIENCE
 
@@ -272,15 +276,15 @@ class VariationalCoding:
         n, D, M = len(self.task.Z), int(self.task.Z.shape[1]), self.task.filters
         return 8 * (4 * n * M + 6 * ROWS * M * M + 3 * M * (D + M))
 
-    def progress(self, state: CodingState) -> RunProgress:
+    def progress(self, state: VariationalCodingState) -> RunProgress:
         """Return the number of iterations and the bound."""
         return RunProgress(state.step, self.task.iterations, f"bound {-state.energy[-1]:.4f}" if state.step else "")
 
-    def result(self, state: CodingState) -> ICAFit:
+    def result(self, state: VariationalCodingState) -> ICAFit:
         """Return the dictionary, its pseudo-inverse as filters, and −F after each half-step."""
         task, M = self.task, state.C.shape[1]
         more = {"experts": ["laplace"] * M, "dictionary": state.C, "noise": task.noise, "posterior": "gaussian"}
-        trace = Trace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
+        trace = ICATrace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
         gain = np.diff(state.energy[1::2])
         last = (
             f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row" if len(gain) else "one iteration alone tells of no change"

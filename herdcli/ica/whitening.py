@@ -21,20 +21,20 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factor_model, symmetric_matrices
 from herdcli.numerics.block_statistics import (
     BLOCK,
+    ArrayRows,
+    BlockStatistics,
     Map,
     RowBlock,
     RowBlocks,
     RowMoments,
     RowReader,
-    RowTable,
-    Statistics,
     Sums,
     blocks_per_read,
-    read_budget,
+    read_budget_bytes,
     row_moments,
-    total_statistics,
+    sum_statistics,
 )
-from herdcli.numerics.principal_components import PrincipalComponents, components_from_covariance, principal_components
+from herdcli.numerics.principal_components import PrincipalComponents, fit_principal_components, principal_components_from_covariance
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -78,7 +78,7 @@ class Whitening:
             raise DataError(f"/X has {X.shape[1]} columns, the whitening was fitted to {self.mean.size}")
         result = np.empty((len(X), len(self.forward)))
         for start in range(0, len(X), BLOCK):  # the blocks of every sum, so that rows that are read in blocks give identical results
-            rows = log_intensities(X[start : start + BLOCK], start) if self.log else X[start : start + BLOCK]
+            rows = log1p_nonnegative(X[start : start + BLOCK], start) if self.log else X[start : start + BLOCK]
             np.matmul(rows - self.mean, self.forward.T, out=result[start : start + BLOCK])
         return result
 
@@ -88,7 +88,7 @@ class Whitening:
         This is the thesis' "whitened domain": each filter as it would be on rows whitened by zca.
         """
         if self.method == "fa":
-            left, _, right = symmetric_matrices.singular_values(self.forward)
+            left, _, right = symmetric_matrices.singular_value_decomposition(self.forward)
             return np.asarray(J @ left @ right)
         # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the outputs are the same.  U' is `forward` without the
         # lengths Λ^−½.
@@ -106,7 +106,7 @@ class Whitening:
 
 
 @dataclass(frozen=True)
-class Whitened:
+class WhitenedReader:
     """The rows of a source of any length, whitened as they are read."""
 
     rows: RowReader
@@ -125,7 +125,7 @@ class Whitened:
     @property
     def room(self) -> int:
         """The bytes that rows read at one time may take."""
-        return read_budget(self.rows)
+        return read_budget_bytes(self.rows)
 
     def read(self, start: int, stop: int) -> RowBlock:
         """Return rows [start, stop), whitened; wide rows, of which few components may be kept, are read some blocks at a time."""
@@ -156,28 +156,26 @@ def fit_whitening(
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
     columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
-    _check_components(columns, method, components, share)
+    _require_valid_components(columns, method, components, share)
     if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
-        rows = np.asarray(log_intensities(X) if log else X, dtype=np.float64)
+        rows = np.asarray(log1p_nonnegative(X) if log else X, dtype=np.float64)
         scale = _column_deviations(rows.var(axis=0), rows.mean(axis=0), len(rows))
-        return _by_principal_components(
-            principal_components(rows if scale is None else rows / scale, components), method, share, log, scale
-        )
-    return whitening_from_moments(row_moments(row_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
+        return _pca_whitening(fit_principal_components(rows if scale is None else rows / scale, components), method, share, log, scale)
+    return whitening_from_moments(row_moments(make_row_blocks(X, log=log), map), method=method, components=components, share=share, log=log)
 
 
 def whitening_from_moments(
     moments: RowMoments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
 ) -> Whitening:
     """Return the whitening from the moments of rows, or of their logarithms if `log`."""
-    _check_components(len(moments.mean), method, components, share)
+    _require_valid_components(len(moments.mean), method, components, share)
     scale = _column_deviations(moments.variance, moments.mean, moments.rows)
     if scale is not None:
         moments = replace(moments, mean=moments.mean / scale, covariance=moments.covariance / scale[:, np.newaxis] / scale)
     if method == "fa" and components is not None:
-        return _undo_scaling(_by_factors(moments, components, log), scale)
-    return _by_principal_components(
-        components_from_covariance(moments.mean, moments.covariance, moments.rows, components), method, share, log, scale
+        return _undo_scaling(_factor_whitening(moments, components, log), scale)
+    return _pca_whitening(
+        principal_components_from_covariance(moments.mean, moments.covariance, moments.rows, components), method, share, log, scale
     )
 
 
@@ -199,7 +197,7 @@ def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
     return replace(whitening, mean=whitening.mean * scale, forward=whitening.forward / scale, backward=backward, scale=scale)
 
 
-def _check_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
+def _require_valid_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
     """Raise BadUsage for an impossible number of components."""
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"choose from 1 to {columns}")
@@ -211,13 +209,11 @@ def _check_components(columns: int, method: Method, components: int | None, shar
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="use --whiten pca")
 
 
-def _by_principal_components(
-    components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None
-) -> Whitening:
+def _pca_whitening(components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
     """Return the whitening by principal components; if there is a scale (D,), those of columns divided by it."""
     columns = len(components.mean)
     if share is not None:
-        components = components.leading(
+        components = components.keep_leading(
             1 + int(np.searchsorted(np.cumsum(components.eigenvalues), share * components.total * (1.0 - 1e-12)))
         )
     axes, roots = components.components, np.sqrt(components.eigenvalues)[:, np.newaxis]
@@ -235,7 +231,7 @@ def _by_principal_components(
     return _undo_scaling(made, scale)
 
 
-def _by_factors(moments: RowMoments, components: int, log: bool) -> Whitening:
+def _factor_whitening(moments: RowMoments, components: int, log: bool) -> Whitening:
     """Return z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' most probable values (Bartlett 1937).
 
     log: the moments are of logarithms.
@@ -253,7 +249,7 @@ def _by_factors(moments: RowMoments, components: int, log: bool) -> Whitening:
 
 
 @dataclass(frozen=True)
-class _DifferenceCounts(Statistics):
+class _DifferenceCounts(BlockStatistics):
     """The number of rows of a block that differ from one row (D,), by column."""
 
     row: Array
@@ -262,23 +258,23 @@ class _DifferenceCounts(Statistics):
         return {"unlike": np.count_nonzero(self.row != block.X, axis=0).astype(np.float64)}
 
 
-def constant_columns(X: Array | RowReader, map: Map = map) -> Array:
+def find_constant_columns(X: Array | RowReader, map: Map = map) -> Array:
     """Return the indices of the columns of rows X (m, D) that have one value in all rows."""
-    source = row_blocks(X)
-    return np.flatnonzero(total_statistics(source, _DifferenceCounts(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
+    source = make_row_blocks(X)
+    return np.flatnonzero(sum_statistics(source, _DifferenceCounts(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
 
 
-def log_intensities(X: Array, first: int = 0) -> Array:
-    """Return log(1 + X), float64.  Raises DataError with the row, counted from `first`, of a negative value."""
+def log1p_nonnegative(X: Array, first_row: int = 0) -> Array:
+    """Return log(1 + X), float64.  Raises DataError with the row, counted from `first_row`, of a negative value."""
     negative = (X < 0).any(axis=1)
     if negative.any():
-        row = first + int(negative.argmax())
+        row = first_row + int(negative.argmax())
         raise DataError(f"/X has negative values, first in row {row}: log(1 + x) needs intensities from 0 upwards")
     return np.asarray(np.log1p(X, dtype=np.float64))
 
 
 @dataclass(frozen=True)
-class LogRows:
+class LogReader:
     """Rows x read as log(1 + x)."""
 
     rows: RowReader
@@ -296,19 +292,19 @@ class LogRows:
     @property
     def room(self) -> int:
         """The bytes that rows read at one time may take."""
-        return read_budget(self.rows)
+        return read_budget_bytes(self.rows)
 
     def read(self, start: int, stop: int) -> RowBlock:
         """Return rows [start, stop).  Raises DataError for a negative value."""
-        return RowBlock(start, log_intensities(self.rows.read(start, stop).X, start))
+        return RowBlock(start, log1p_nonnegative(self.rows.read(start, stop).X, start))
 
 
-def row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks:
+def make_row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks:
     """Return the fixed blocks of rows in memory or elsewhere, of log(1 + x) if `log`; the latter are read a few at a time."""
-    rows: RowReader = RowTable(X) if isinstance(X, np.ndarray) else X
-    return RowBlocks(LogRows(rows) if log else rows, _rows_per_read(rows))
+    rows: RowReader = ArrayRows(X) if isinstance(X, np.ndarray) else X
+    return RowBlocks(LogReader(rows) if log else rows, _rows_per_read(rows))
 
 
 def _rows_per_read(rows: RowReader) -> int:
     """Return the number of rows, in whole blocks, to read at one time."""
-    return BLOCK * blocks_per_read(rows.columns, min(8 * READ, read_budget(rows)))
+    return BLOCK * blocks_per_read(rows.columns, min(8 * READ, read_budget_bytes(rows)))

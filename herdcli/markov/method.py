@@ -87,7 +87,7 @@ C = TypeVar("C", bound=HasTolerance)
 
 
 class Stepwise(Generic[S]):
-    """A base class of algorithms that take at most `steps` steps, and fewer if `met` returns True.
+    """A base class of algorithms that take at most `steps` steps, and fewer if `meets_criterion` returns True.
 
     Derived classes define `state`, `steps`, `init`, `step` and `result`.
 
@@ -100,13 +100,13 @@ class Stepwise(Generic[S]):
     note: str = ""
     words: str | None = None
 
-    def met(self, state: S) -> bool:
+    def meets_criterion(self, state: S) -> bool:
         """Return True if a criterion ends the algorithm before its last step.  By default there is none."""
         return False
 
     def done(self, state: S) -> bool:
         """Return True if no step is left."""
-        return state.step >= self.steps or self.met(state)
+        return state.step >= self.steps or self.meets_criterion(state)
 
     def memory(self) -> int:
         """Return the bytes that are needed before the first step; 0 unless an algorithm overrides this."""
@@ -126,7 +126,7 @@ class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
 
     settings: C
 
-    def met(self, state: T) -> bool:
+    def meets_criterion(self, state: T) -> bool:
         """Return True if the last residual is at most the tolerance.  A residual of NaN is not."""
         return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
 
@@ -169,7 +169,7 @@ class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
         """The object that `memory` measures, in words; None if memory is not counted."""
         ...
 
-    def met(self, state: Any) -> bool:
+    def meets_criterion(self, state: Any) -> bool:
         """Return True if the algorithm's criterion of convergence is met."""
         ...
 
@@ -215,9 +215,9 @@ class Delegate:
         """Do one step of the wrapped method."""
         return self.method.step(state)
 
-    def met(self, state: Any) -> bool:
+    def meets_criterion(self, state: Any) -> bool:
         """Return True if the criterion of the wrapped method is met."""
-        return self.method.met(state)
+        return self.method.meets_criterion(state)
 
     def done(self, state: Any) -> bool:
         """Return True if the wrapped method is done."""

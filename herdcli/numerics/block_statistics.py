@@ -76,7 +76,7 @@ class BlockSource(Protocol):
         ...
 
 
-class Statistics(ABC):
+class BlockStatistics(ABC):
     """A function from a block to its sums, as a frozen dataclass of arrays, numbers and texts that can be sent to other processes."""
 
     @abstractmethod
@@ -88,20 +88,20 @@ class RemoteSource(ABC):
     """A source whose blocks are held by other processes."""
 
     @abstractmethod
-    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+    def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return pairs (number of blocks, their sums), entries of the tree in order, for the next group of blocks from `first` on."""
 
 
 Spreading = Callable[[BlockSource], BlockSource]
 
 
-def is_local(source: BlockSource) -> BlockSource:
+def keep_blocks_local(source: BlockSource) -> BlockSource:
     """Return the source unchanged: its blocks stay with this process."""
     return source
 
 
 @dataclass(frozen=True)
-class RowTable:
+class ArrayRows:
     """Rows in memory or memory-mapped.
 
     chosen  (m,) ascending indices of the rows to use, to which labels and weights belong; None: all.
@@ -117,7 +117,7 @@ class RowTable:
             raise DataError("there are no rows")
         if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
             raise DataError("there are infinite values", hint="a missing value is NaN")
-        require_weights(self.weight)
+        require_valid_weights(self.weight)
 
     @property
     def count(self) -> int:
@@ -140,7 +140,7 @@ class RowTable:
         )
 
 
-def require_weights(weight: Array | None) -> None:
+def require_valid_weights(weight: Array | None) -> None:
     """Raise DataError unless the weights (n,) are finite, non-negative and not all 0."""
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise DataError("weights must be finite, not negative, and not all 0")
@@ -159,12 +159,12 @@ class RowBlocks:
 
     def __post_init__(self) -> None:
         if not self.at_once:
-            object.__setattr__(self, "at_once", BLOCK * blocks_per_read(self.rows.columns, read_budget(self.rows)))
+            object.__setattr__(self, "at_once", BLOCK * blocks_per_read(self.rows.columns, read_budget_bytes(self.rows)))
 
     @classmethod
-    def within(cls, rows: RowReader, room: int = ROOM) -> RowBlocks:
-        """Return blocks that are read in groups of `blocks_per_read`, within `room` bytes."""
-        return cls(rows, BLOCK * blocks_per_read(rows.columns, min(room, read_budget(rows))))
+    def within(cls, rows: RowReader, max_bytes: int = ROOM) -> RowBlocks:
+        """Return blocks that are read in groups of `blocks_per_read`, within `max_bytes` bytes."""
+        return cls(rows, BLOCK * blocks_per_read(rows.columns, min(max_bytes, read_budget_bytes(rows))))
 
     @property
     def count(self) -> int:
@@ -208,14 +208,14 @@ class MemoryBlocks:
             yield self.cut(slice(start, min(start + BLOCK, self.rows)))
 
 
-def read_budget(rows: RowReader) -> int:
+def read_budget_bytes(rows: RowReader) -> int:
     """Return the bytes that rows read at one time may take; unlimited for rows in memory."""
     return int(getattr(rows, "room", sys.maxsize))
 
 
-def blocks_per_read(columns: int, room: int = ROOM) -> int:
-    """Return the number of blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
-    return min(PASS_BLOCKS, max(1, room // (8 * BLOCK * max(1, columns))))
+def blocks_per_read(columns: int, max_bytes: int = ROOM) -> int:
+    """Return the number of blocks of rows that take `max_bytes` bytes in double precision, from one to PASS_BLOCKS."""
+    return min(PASS_BLOCKS, max(1, max_bytes // (8 * BLOCK * max(1, columns))))
 
 
 def join_blocks(parts: list[RowBlock]) -> RowBlock:
@@ -257,7 +257,7 @@ class SumTree:
             raise ValueError(f"{size} blocks after {self.blocks} are not a node of the tree")
         while self.sizes and self.sizes[-1] == size:
             self.sizes.pop()
-            sums = add_sums(self.sums.pop(), sums)
+            sums = add_sums_in_place(self.sums.pop(), sums)
             size *= 2
         self.sizes.append(size)
         self.sums.append(sums)
@@ -272,7 +272,7 @@ class SumTree:
         return found
 
 
-def add_sums(left: Sums, right: Sums) -> Sums:
+def add_sums_in_place(left: Sums, right: Sums) -> Sums:
     """Add the sums `right` to `left` in place and return `left`."""
     for name, item in left.items():
         item += right[name]
@@ -287,7 +287,7 @@ def blocks_per_step(source: BlockSource) -> int:
 def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> None:
     """Add the next blocks of a source: as many as fit in memory, at most PASS_BLOCKS, or the next group of another process."""
     first = tree.blocks
-    if isinstance(source, RemoteSource) and isinstance(statistics, Statistics):
+    if isinstance(source, RemoteSource) and isinstance(statistics, BlockStatistics):
         for size, sums in source.sums(statistics, first):
             tree.push(sums, size)
         return
@@ -297,7 +297,7 @@ def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[An
         tree.push(sums)
 
 
-def total_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
+def sum_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
     """Return the sum of the statistics of all blocks."""
     tree = SumTree()
     while tree.blocks < source.count:
@@ -333,7 +333,7 @@ class MarginalMoments:
 
 
 @dataclass(frozen=True)
-class SquareSums(Statistics):
+class SquareSums(BlockStatistics):
     """The weights, missing values, first moments and squares of rows about a centre (D,)."""
 
     centre: Array
@@ -350,7 +350,7 @@ def marginal_moments(source: BlockSource, map: Map = map) -> MarginalMoments:
     """Return means and variances with the divisor Σw, computed about the first block's means; NaN for columns with missing values."""
     head = next(iter(source.take(0, 1))).X
     centre = head.mean(axis=0)
-    sums = total_statistics(source, SquareSums(centre), map)
+    sums = sum_statistics(source, SquareSums(centre), map)
     rows, mass, missing = sums["rows"].tolist()
     shift = sums["first"] / mass
     variance = np.maximum(sums["second"] / mass - np.square(shift), 0.0)
@@ -358,7 +358,7 @@ def marginal_moments(source: BlockSource, map: Map = map) -> MarginalMoments:
 
 
 @dataclass(frozen=True)
-class CentredSums(Statistics):
+class CentredSums(BlockStatistics):
     """The weights, numbers of observed values, first and second moments of rows about a centre (D,)."""
 
     centre: Array
@@ -377,7 +377,7 @@ class CentredSums(Statistics):
         }
 
 
-def block_centre(head: Array) -> Array:
+def first_block_centre(head: Array) -> Array:
     """Return the centre (D,) that is subtracted from rows: the mean of the first block's rows (m, D), without NaN."""
     there = ~np.isnan(head)
     return np.asarray(np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
@@ -390,8 +390,8 @@ def row_moments(source: BlockSource, map: Map = map) -> RowMoments:
     If values are missing, a column's mean and variance are over its observed values and covariances are 0.
     Raises DataError for a column that has no value at all.
     """
-    centre = block_centre(next(iter(source.take(0, 1))).X)
-    return moments_from_sums(centre, total_statistics(source, CentredSums(centre), map))
+    centre = first_block_centre(next(iter(source.take(0, 1))).X)
+    return moments_from_sums(centre, sum_statistics(source, CentredSums(centre), map))
 
 
 def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
@@ -412,11 +412,11 @@ def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
     return RowMoments(int(rows), float(mass), centre + shift, 0.5 * (covariance + covariance.T), int(missing))
 
 
-def sample_rows(source: BlockSource, random: np.random.Generator, rows: int, most: int = SAMPLE_ROWS) -> RowBlock:
-    """Return all rows of positive weight, or `most` of them drawn without replacement, in their order."""
-    if rows <= most and source.count == 1 and (only := next(iter(source.take(0, 1)))).weight is None:
+def sample_rows(source: BlockSource, random: np.random.Generator, rows: int, limit: int = SAMPLE_ROWS) -> RowBlock:
+    """Return all rows of positive weight, or `limit` of them drawn without replacement, in their order."""
+    if rows <= limit and source.count == 1 and (only := next(iter(source.take(0, 1)))).weight is None:
         return RowBlock(0, only.X, only.labels)
-    chosen = np.arange(rows) if rows <= most else np.sort(random.choice(rows, most, replace=False))
+    chosen = np.arange(rows) if rows <= limit else np.sort(random.choice(rows, limit, replace=False))
     X, labels, weights, at = np.empty((0, 0)), list[Array](), list[Array](), 0
     for block in source.take(0, source.count):
         low, high = np.searchsorted(chosen, (block.first, block.first + len(block.X)))

@@ -54,12 +54,12 @@ class UnitLayout:
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
 
 
-def thin_rows(chosen: Array, most: int) -> Array:
-    """Return the indices of the chosen rows (n,) bool in order, or of `most` of them, evenly spaced, with little extra memory."""
-    count, found, before = int(np.count_nonzero(chosen)), [np.zeros(0, dtype=np.int64)], 0
-    ranks = np.arange(count) if count <= most else np.arange(most) * count // most
-    for start in range(0, len(chosen), LOOKED):
-        places = np.flatnonzero(chosen[start : start + LOOKED])
+def select_evenly_spaced(is_chosen: Array, limit: int) -> Array:
+    """Return the indices of the chosen rows (n,) bool in order, or of `limit` of them, evenly spaced, with little extra memory."""
+    count, found, before = int(np.count_nonzero(is_chosen)), [np.zeros(0, dtype=np.int64)], 0
+    ranks = np.arange(count) if count <= limit else np.arange(limit) * count // limit
+    for start in range(0, len(is_chosen), LOOKED):
+        places = np.flatnonzero(is_chosen[start : start + LOOKED])
         low, high = np.searchsorted(ranks, (before, before + len(places)))
         found.append(places[ranks[low:high] - before] + start)
         before += len(places)
@@ -73,16 +73,16 @@ class RowSource(Protocol):
         """Return blocks first … last − 1, one after another."""
 
 
-def process_blocks(
-    source: RowSource, own: range, work: Callable[..., P], given: Any, map: block_statistics.Map, at_once: int
+def map_blocks_in_order(
+    source: RowSource, block_range: range, work: Callable[..., P], context: Any, map: block_statistics.Map, max_in_memory: int
 ) -> Iterator[P]:
-    """Yield work(block, given) for the blocks of a unit in order, with at most `at_once` blocks in memory."""
-    for start in range(own.start, own.stop, at_once):
-        taken = list(source.take(start, min(start + at_once, own.stop)))
-        yield from map(work, taken, [given] * len(taken))
+    """Yield work(block, given) for the blocks of a unit in order, with at most `max_in_memory` blocks in memory."""
+    for start in range(block_range.start, block_range.stop, max_in_memory):
+        taken = list(source.take(start, min(start + max_in_memory, block_range.stop)))
+        yield from map(work, taken, [context] * len(taken))
 
 
-def add_parts(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[str]) -> tuple[Sums, dict[str, list[Array]]]:
+def sum_part_fields(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[str]) -> tuple[Sums, dict[str, list[Array]]]:
     """Return the fields `sums` and the number of rows, added over all parts in the fixed tree, and the fields `rows`, in order.
 
     Each part is released once it is added, since its sums can be large.

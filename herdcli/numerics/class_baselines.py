@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
+from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -43,7 +43,7 @@ class ClassBaselines:
         """Return classes (n, 2) int64 of rows (n, d), dense or CSR, by nearest centroid and ridge; UNKNOWN for a missing classifier."""
         found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
         # Dense rows are as many as fit into a block; sparse ones take the memory of their scores, however many columns there are.
-        slices = row_slices(X) if not is_sparse(X) else (slice(k, k + SPARSE_ROWS) for k in range(0, X.shape[0], SPARSE_ROWS))
+        slices = iterate_row_slices(X) if not is_sparse(X) else (slice(k, k + SPARSE_ROWS) for k in range(0, X.shape[0], SPARSE_ROWS))
         for rows in slices:
             part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
             for place, weights in enumerate((self.centroid, self.linear)):
@@ -53,13 +53,13 @@ class ClassBaselines:
                     found[rows, place] = np.argmax(own @ weights[:, :width].T + weights[:, -1], axis=1)
         return found
 
-    def take_columns(self, order: Array) -> ClassBaselines:
+    def reorder_columns(self, order: Array) -> ClassBaselines:
         """Return the baselines for rows whose columns are in another order (d,)."""
         places = np.append(order, len(order))
         return ClassBaselines(self.centroid[:, places], None if self.linear is None else self.linear[:, places])
 
 
-def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
+def average_baselines(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
     """Return baselines whose scores are the means of those of shards of the rows; None unless every shard has them.
 
     columns  their common number of columns.
@@ -80,7 +80,7 @@ def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaseli
     return ClassBaselines(mean([part.centroid for part in known]), mean(linear) if len(linear) == len(known) else None)
 
 
-def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
+def fit_baselines(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
     """Return the baselines of training rows X (n, d), dense or CSR, of classes y (n,); None if there are no rows or too many weights.
 
     The ridge classifier regresses ±1 for each class on the columns; it is left out beyond MOST_ENTRIES or MOST_SOLVED.
@@ -96,13 +96,13 @@ def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBas
     member[np.arange(n), y] = mass
     count = member.sum(axis=0)
     mean = np.asarray(mass @ X).ravel() / total
-    scale = _deviations(X, mass / total, mean)
+    scale = _column_deviations(X, mass / total, mean)
     centroid = centroid_weights(np.asarray((X.T @ member).T), count, mean, scale)
     if not np.isfinite(centroid).all():
         return None
     linear = None
     if min(n, d) <= MOST_SOLVED and n * d <= MOST_ENTRIES:
-        linear = _ridge((as_dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
+        linear = _ridge_weights((as_dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
         linear = np.column_stack([linear[:, :-1] / scale, linear[:, -1] - (linear[:, :-1] / scale) @ mean])
     return ClassBaselines(centroid, linear if linear is not None and np.isfinite(linear).all() else None)
 
@@ -125,18 +125,18 @@ def deviations(variance: Array, mean: Array) -> Array:
     return np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)
 
 
-def _deviations(X: Any, share: Array, mean: Array) -> Array:
+def _column_deviations(X: Any, row_weights: Array, mean: Array) -> Array:
     """Return the standard deviations (d,) of columns about their means; 1 for constant columns."""
     if is_sparse(X):
-        return deviations(np.asarray(share @ X.multiply(X)).ravel() - mean * mean, mean)
+        return deviations(np.asarray(row_weights @ X.multiply(X)).ravel() - mean * mean, mean)
     variance = np.zeros(X.shape[1])
-    for rows in row_slices(X):
-        variance += share[rows] @ np.square(X[rows] - mean)
+    for rows in iterate_row_slices(X):
+        variance += row_weights[rows] @ np.square(X[rows] - mean)
     variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
-def _ridge(Z: Array, target: Array, mass: Array) -> Array:
+def _ridge_weights(Z: Array, target: Array, mass: Array) -> Array:
     """Return the weights (C, d + 1), the constant last, for standardised rows Z (n, d) and targets (n, C)."""
     middle = mass @ target / mass.sum()
     root = np.sqrt(mass)[:, None]
@@ -148,16 +148,18 @@ def _ridge(Z: Array, target: Array, mass: Array) -> Array:
     return np.column_stack([found.T, middle])
 
 
-def discordant(y: Array, own: Array, baselines: Array, weight: Array | None = None) -> Array:
-    """Return weighted counts (2, 3) for each baseline: rows that it gets wrong, that only it gets right, and that only `own` gets right.
+def count_discordant_rows(y: Array, predictions: Array, baselines: Array, weight: Array | None = None) -> Array:
+    """Return weighted counts (2, 3) for each baseline: rows that it gets wrong, that only it gets right, and that only `predictions` gets
+    right.
 
-    They compare the predictions `own` with the baselines (n, 2) on rows of classes y (n,).  NaN for a baseline that skips some rows.
+    They compare the predictions `predictions` with the baselines (n, 2) on rows of classes y (n,).  NaN for a baseline that skips some
+    rows.
     weight  (n,) of the rows; None: 1.
     """
     count, found = np.ones(len(y)) if weight is None else weight, np.full((2, 3), np.nan)
     for place in range(2):
         predicted = baselines[:, place]
         if not (predicted == UNKNOWN).any():
-            right, ours = predicted == y, own == y
+            right, ours = predicted == y, predictions == y
             found[place] = count @ ~right, count @ (right & ~ours), count @ (ours & ~right)
     return found

@@ -1,7 +1,7 @@
-"""Products, exponentials and logarithms, rounded as in NumPy and BLAS, or under `exact_mode` identically on every machine.
+"""Products, exponentials and logarithms, rounded as in NumPy and BLAS, or under `exact_arithmetic_enabled` identically on every machine.
 
 The last bits of results of BLAS, NumPy and the C library depend on the processor: each has code for several processors, with different
-orders of addition.  Within `exact_mode()` these functions use `fast.exact_*`, in which every rounding is fixed: additions,
+orders of addition.  Within `exact_arithmetic_enabled()` these functions use `fast.exact_*`, in which every rounding is fixed: additions,
 multiplications, divisions and roots as in IEEE 754, in one order.  Otherwise each is, bit for bit, the NumPy function that its docstring
 names.  Topics call these instead of `@` and `np.exp`.  Whether arithmetic is exact is a property of the run, like `np.errstate`, and not
 part of any signature.  Sums of NumPy (`np.sum`, `cumsum`, `einsum` without `optimize`) have one order on all processors and are not
@@ -33,7 +33,7 @@ def is_exact() -> bool:
 
 
 @contextmanager
-def exact_mode() -> Iterator[None]:
+def exact_arithmetic_enabled() -> Iterator[None]:
     """Use exact arithmetic in this thread within the `with` block."""
     token = _EXACT.set(True)
     try:
@@ -106,7 +106,7 @@ def hypot(a: float, b: float) -> Array:
     return found
 
 
-def power(x: Any, n: int) -> Any:
+def integer_power(x: Any, n: int) -> Any:
     """Return x^n of a number or of x (..., n), as `x ** n`; the C library rounds differently on processors without fused products."""
     if not _EXACT.get():
         return x**n
@@ -171,11 +171,11 @@ def standard_normals(generator: np.random.Generator, shape: Any, dtype: type = n
     u = generator.random(shape)
     q = u - 0.5
     r = 0.180625 - q * q
-    found = np.asarray(q * _rational(r, CENTRAL))
+    found = np.asarray(q * _evaluate_rational(r, CENTRAL))
     far = np.abs(q) > 0.425
     # In the tails, quantiles are ratios in √(−log p), where p is the probability of the nearer tail.
     root = np.sqrt(-log(np.maximum(np.minimum(u[far], 1.0 - u[far]), LEAST)))
-    tail = np.where(root <= 5.0, _rational(root - 1.6, TAIL), _rational(root - 5.0, EXTREME))
+    tail = np.where(root <= 5.0, _evaluate_rational(root - 1.6, TAIL), _evaluate_rational(root - 5.0, EXTREME))
     found[far] = np.copysign(tail, q[far])
     drawn: Array = found.astype(dtype)
     return drawn
@@ -214,12 +214,12 @@ EXTREME: Coefficients = (
 )
 
 
-def _rational(x: Array, coefficients: Coefficients) -> Array:
-    above, below = (_polynomial(x, part) for part in coefficients)
+def _evaluate_rational(x: Array, coefficients: Coefficients) -> Array:
+    above, below = (_evaluate_polynomial(x, part) for part in coefficients)
     return above / below
 
 
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+def _evaluate_polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     found: Array = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         found = found * x + coefficient

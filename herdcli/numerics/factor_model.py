@@ -55,31 +55,31 @@ def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
     directions above the noise; NotConverged.
     """
     D, variance = len(S), np.diag(S).copy()
-    if count > (most := identifiable_factors(D)):
+    if count > (most := max_identifiable_factors(D)):
         raise BadUsage(
             f"{D} columns determine {most} factors at most, not {count}", hint="--whiten pca" if most < 1 else f"--components {most}"
         )
     flat = np.flatnonzero(variance <= 0)
     if len(flat):
         raise DataError(f"column {flat[0]} is constant, so its noise variance is zero", hint="--whiten pca")
-    found, settled = maximise_likelihood(S, count, LEAST * variance)
+    found, settled = fit_factors_above_noise(S, count, LEAST * variance)
     if not settled:
         raise NotConverged(f"the noise of the columns had not settled after {ITERATIONS} iterations", hint="fewer --components")
     return found
 
 
-def identifiable_factors(columns: int) -> int:
+def max_identifiable_factors(columns: int) -> int:
     """Return the largest number of factors k that D columns determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
     # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The former are at least as many
     # if (D − k)² ≥ D + k.
     return max(k for k in range(columns) if (columns - k) ** 2 >= columns + k)
 
 
-def maximise_likelihood(S: Array, count: int, least: Array) -> tuple[LowRankPlusDiagonal, bool]:
-    """Return the maximum-likelihood factors of S (D, D) with noise variances of at least `least` (D,) > 0, and whether it converged."""
-    lowest = np.log(least)
-    x = np.log(np.maximum(_initial_noise(S, count, least), least))
-    value, gradient, hessian = _profile_likelihood(S, x, count)
+def fit_factors_above_noise(S: Array, count: int, min_noise: Array) -> tuple[LowRankPlusDiagonal, bool]:
+    """Return the maximum-likelihood factors of S (D, D) with noise variances of at least `min_noise` (D,) > 0, and whether it converged."""
+    lowest = np.log(min_noise)
+    x = np.log(np.maximum(_initial_noise_variances(S, count, min_noise), min_noise))
+    value, gradient, hessian = _negative_profile_likelihood(S, x, count)
     for _ in range(ITERATIONS):
         # A noise that would fall below its bound stays there: the projected gradient of the others says whether this is a minimum
         # (Bertsekas 1982).
@@ -95,14 +95,14 @@ def maximise_likelihood(S: Array, count: int, least: Array) -> tuple[LowRankPlus
     return _factors_given_noise(S, np.exp(x), count), True
 
 
-def _initial_noise(S: Array, count: int, least: Array) -> Array:
+def _initial_noise_variances(S: Array, count: int, min_noise: Array) -> Array:
     """Return initial noises (D,): (1 − k / 2D) / (S⁻¹)_ii, near the variance given the other columns; half its variance if S is singular.
 
     Source: Jöreskog (1967), sec. 5.
     """
     variance = np.diag(S)
     start: Array = 0.5 * variance
-    there = variance > least
+    there = variance > min_noise
     scale = np.sqrt(variance[there])
     correlation = S[np.ix_(there, there)] / np.outer(scale, scale)
     if len(scale) and np.linalg.eigvalsh(correlation)[0] > REGULAR:
@@ -128,11 +128,11 @@ def _line_search(
             new = np.maximum(x + length * step, lowest)
             foreseen = float(gradient @ (new - x))
             if foreseen >= -ROUNDING * abs(value):
-                found = _profile_likelihood(S, new, count)
+                found = _negative_profile_likelihood(S, new, count)
                 if FALLING * np.abs(found[1][free]).max() < np.abs(gradient[free]).max():
                     return new, found
                 break
-            found = _profile_likelihood(S, new, count)
+            found = _negative_profile_likelihood(S, new, count)
             if found[0] <= value + SUFFICIENT * foreseen:
                 return new, found
             length /= 2
@@ -149,7 +149,7 @@ def _descent_directions(hessian: list[Array], gradient: Array) -> Iterator[Array
     yield -gradient / np.maximum(np.diag(hessian[1]), FLATTEST)
 
 
-def _profile_likelihood(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array, Array]]:
+def _negative_profile_likelihood(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array, Array]]:
     """Return −log-likelihood per row (without D/2 log 2π) at x = log Ψ, its gradient (D,), and two forms of its Hessian (D, D).
 
     With β_m, u_m the spectrum of B = Ψ^−½ S Ψ^−½, descending, f = ½ (Σ x + Σ_{m ≤ k} (log β_m + 1) + Σ_{m > k} β_m).

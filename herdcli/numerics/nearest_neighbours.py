@@ -17,7 +17,7 @@ REFERENCES = 1 << 12  # reference rows that are converted to float32 at one time
 PART = 512  # rows per thread at one time
 
 
-def nearest_rows(rows: Array, references: Array | SelectedRows) -> Array:
+def nearest_rows_manhattan(rows: Array, references: Array | SelectedRows) -> Array:
     """Return the index of the reference nearest to each row in Manhattan distance; the lowest index wins ties.
 
     rows (n, D) and references (m, D), both of binary units: 0/1, bool or ±1 (any value > 0 is "on").
@@ -45,10 +45,10 @@ def nearest_rows(rows: Array, references: Array | SelectedRows) -> Array:
 
 
 def nearest_rows_parallel(rows: Array | SelectedRows, references: Array | SelectedRows, map: Callable[..., Iterable[Any]] = map) -> Array:
-    """Return `nearest_rows` (n,) of rows (n, D), computed for parts of the rows that `map` may distribute to threads."""
+    """Return `nearest_rows_manhattan` (n,) of rows (n, D), computed for parts of the rows that `map` may distribute to threads."""
     ends = np.linspace(0, len(rows), max(1, len(rows) // PART) + 1).astype(int)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
-    found: Array = np.concatenate(list(map(lambda part: nearest_rows(rows[part], references), parts)))
+    found: Array = np.concatenate(list(map(lambda part: nearest_rows_manhattan(rows[part], references), parts)))
     return found
 
 

@@ -37,12 +37,12 @@ class PrincipalComponents:
         result: Array = np.asarray(X, dtype=np.float64) @ self.components.T - self.mean @ self.components.T
         return result
 
-    def leading(self, count: int) -> PrincipalComponents:
+    def keep_leading(self, count: int) -> PrincipalComponents:
         """Return the first `count` components, or all if there are fewer."""
         return replace(self, components=self.components[:count], eigenvalues=self.eigenvalues[:count])
 
 
-def principal_components(X: Array, count: int | None = None, *, mean: Array | None = None) -> PrincipalComponents:
+def fit_principal_components(X: Array, count: int | None = None, *, mean: Array | None = None) -> PrincipalComponents:
     """Return the first `count` principal components of rows X (n, D), or all with a positive eigenvalue.
 
     There are fewer than `count` if the rows span fewer directions.  mean  (D,) in place of the rows' own: 0 for differences.
@@ -53,23 +53,23 @@ def principal_components(X: Array, count: int | None = None, *, mean: Array | No
         raise DataError("principal components need rows, there are none")
     mean = X.mean(axis=0, dtype=np.float64) if mean is None else np.asarray(mean, dtype=np.float64)
     if n >= D:
-        return components_from_covariance(mean, _column_covariance(X, mean), n, count)
+        return principal_components_from_covariance(mean, _column_covariance(X, mean), n, count)
     gram = _row_gram(X, mean)
-    eigenvalues, vectors, rank = _gram_spectrum(gram, mean, D)
+    eigenvalues, vectors, rank = _sorted_gram_spectrum(gram, mean, D)
     kept = rank if count is None else min(count, rank)
     # ZZ'a = nλ a gives Z'Z(Z'a) = nλ (Z'a): the eigenvectors of the small Gram matrix, mapped by Z', are those of the covariance.
     components = _orthonormalise((np.asarray(X, dtype=np.float64) - mean).T @ vectors[:, :kept])
-    return PrincipalComponents(mean, _fix_signs(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
+    return PrincipalComponents(mean, _make_signs_positive(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
 
 
-def components_from_covariance(mean: Array, S: Array, rows: int, count: int | None = None) -> PrincipalComponents:
+def principal_components_from_covariance(mean: Array, S: Array, rows: int, count: int | None = None) -> PrincipalComponents:
     """Return the principal components of `rows` rows from their mean (D,) and covariance (D, D)."""
-    eigenvalues, vectors, rank = _gram_spectrum(S, mean, rows)
+    eigenvalues, vectors, rank = _sorted_gram_spectrum(S, mean, rows)
     kept = rank if count is None else min(count, rank)
-    return PrincipalComponents(mean, _fix_signs(vectors[:, :kept].T), eigenvalues[:kept].copy(), float(np.trace(S)), rank)
+    return PrincipalComponents(mean, _make_signs_positive(vectors[:, :kept].T), eigenvalues[:kept].copy(), float(np.trace(S)), rank)
 
 
-def _gram_spectrum(gram: Array, mean: Array, other: int) -> tuple[Array, Array, int]:
+def _sorted_gram_spectrum(gram: Array, mean: Array, other: int) -> tuple[Array, Array, int]:
     """Return the descending eigenvalues of a Gram matrix, its eigenvectors, and the number of eigenvalues above rounding.
 
     other  the length of the other side of the rows' matrix.
@@ -113,7 +113,7 @@ def _orthonormalise(columns: Array) -> Array:
     return q.T
 
 
-def _fix_signs(components: Array) -> Array:
+def _make_signs_positive(components: Array) -> Array:
     """Return the rows with signs such that their entry of largest absolute value is positive."""
     largest = np.take_along_axis(components, np.abs(components).argmax(axis=1)[:, None], axis=1)
     result: Array = np.ascontiguousarray(components * np.where(largest < 0, -1.0, 1.0))

@@ -46,20 +46,20 @@ class SelectedRows:
     def __len__(self) -> int:
         return len(self.index)
 
-    def stored(self, chosen: Array | slice) -> Any:
+    def read_stored_rows(self, chosen: Array | slice) -> Any:
         """Return some of the rows, (m, D), as they are stored, dense or CSR."""
         return self.base[self.index[chosen]]
 
     def __getitem__(self, chosen: Array | slice) -> Array:
-        return as_dense(self.stored(chosen))
+        return as_dense(self.read_stored_rows(chosen))
 
 
 def select_rows(rows: Any, chosen: Array | slice) -> Any:
     """Return some rows of a matrix (n, D), dense or CSR, of selected rows or of streamed rows, as they are stored."""
-    return rows.stored(chosen) if isinstance(rows, (SelectedRows, StreamedRows)) else rows[chosen]
+    return rows.read_stored_rows(chosen) if isinstance(rows, (SelectedRows, StreamedRows)) else rows[chosen]
 
 
-def row_slices(rows: Any, width: int = 0) -> Iterator[slice]:
+def iterate_row_slices(rows: Any, width: int = 0) -> Iterator[slice]:
     """Return slices of rows (n, D), each of about BLOCK entries.  width  additional entries computed for each row."""
     step = max(1, BLOCK // max(1, rows.shape[1] + width))
     return (slice(start, min(start + step, rows.shape[0])) for start in range(0, rows.shape[0], step))
@@ -68,6 +68,6 @@ def row_slices(rows: Any, width: int = 0) -> Iterator[slice]:
 def column_sums(rows: Any) -> Array:
     """Return the sum of each column of rows (n, D), (D,): int64 for integers, which is exact, float64 otherwise."""
     total = np.zeros(rows.shape[1], dtype=np.int64 if rows.dtype.kind in "iub" else np.float64)
-    for block in row_slices(rows):
+    for block in iterate_row_slices(rows):
         total += np.asarray(select_rows(rows, block).sum(axis=0, dtype=total.dtype)).reshape(-1)
     return total

@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Scores:
         runs = count if runs is None else runs
         if self.energy.shape[1] != runs:
             raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {runs} models")
-        require_index("/scores/y", self.y, count, "one of the models")
-        require_index("/scores/nearest", self.nearest, count, "one of the models", low=-1)
+        require_valid_indices("/scores/y", self.y, count, "one of the models")
+        require_valid_indices("/scores/nearest", self.nearest, count, "one of the models", low=-1)
         if not 0 <= self.majority < count:
             raise DataError(f"/scores/majority is {self.majority}, there are {count} models")
 
@@ -46,7 +46,7 @@ def standardise_energies(energy: Array, training: Array) -> Array:
     return result
 
 
-def accumulate_energies(total: Array, energy: Array, training: Array) -> None:
+def add_standardised_energies(total: Array, energy: Array, training: Array) -> None:
     """Add energies, standardised by this iteration's training energies, to `total`; divide by the iterations at the end.
 
     total, energy (n,) or (n, C).  Source: Welling (2009), sec. 10: energies averaged over the second half of the run.

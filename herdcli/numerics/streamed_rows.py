@@ -42,7 +42,7 @@ class StoredMatrix(Protocol):
 
 
 @dataclass(frozen=True)
-class MappedMatrix:
+class TransformedMatrix:
     """A matrix of transformed values: float64 that `function` computes from each range of rows."""
 
     base: StoredMatrix
@@ -109,7 +109,7 @@ class StreamedRows:
         """The bytes of the blocks in memory."""
         return min(2 * WINDOW, len(self.starts) - 1) * self.size * self.shape[1] * self.dtype.itemsize
 
-    def stored(self, chosen: Array | slice) -> Array:
+    def read_stored_rows(self, chosen: Array | slice) -> Array:
         """Return some of the rows, (m, D), by their indices or as a slice; those of a slice with a step are cached."""
         if not isinstance(chosen, slice):
             return self._taken(np.asarray(chosen))
@@ -122,7 +122,7 @@ class StreamedRows:
         return self._spread[key]
 
     def __getitem__(self, chosen: Array | slice) -> Array:
-        return self.stored(chosen)
+        return self.read_stored_rows(chosen)
 
     def _taken(self, numbers: Array) -> Array:
         block = np.searchsorted(self.starts, numbers, side="right") - 1
@@ -146,29 +146,29 @@ class StreamedRows:
                 self._room.append(_BlockCache(rows, np.full(places, -1), np.full(blocks, -1)))
         return self._room[0]
 
-    def _read(self, room: _BlockCache, block: int) -> None:
+    def _read(self, cache: _BlockCache, block: int) -> None:
         """Read a block into the slot of the oldest one."""
-        at = room.next
-        if room.held[at] >= 0:
-            room.place[room.held[at]] = -1
-        room.held[at] = -1
+        at = cache.next
+        if cache.held[at] >= 0:
+            cache.place[cache.held[at]] = -1
+        cache.held[at] = -1
         rows = slice(block * self.size, min((block + 1) * self.size, len(self.split)))
-        room.rows[at * self.size : at * self.size + int(self.starts[block + 1] - self.starts[block])] = self.base[rows][
+        cache.rows[at * self.size : at * self.size + int(self.starts[block + 1] - self.starts[block])] = self.base[rows][
             self.split[rows] == self.part
         ]
-        room.held[at], room.place[block], room.next = block, at, (at + 1) % len(room.held)
+        cache.held[at], cache.place[block], cache.next = block, at, (at + 1) % len(cache.held)
 
-    def among(self, chosen: Array) -> StreamedRows:
+    def select_among(self, chosen: Array) -> StreamedRows:
         """Return the chosen rows (n,) bool as streamed rows."""
         own = np.zeros(len(self.split), dtype=np.uint8)
         own[np.flatnonzero(self.split == self.part)[chosen]] = 1
         return StreamedRows(self.base, own, 1, self.size)
 
-    def mapped(self, function: Callable[[Array], Array]) -> StreamedRows:
+    def map_values(self, function: Callable[[Array], Array]) -> StreamedRows:
         """Return the rows with values transformed block by block."""
-        return StreamedRows(MappedMatrix(self.base, function), self.split, self.part, self.size)
+        return StreamedRows(TransformedMatrix(self.base, function), self.split, self.part, self.size)
 
-    def shuffled(self, draw: Draw) -> ShuffledOrder:
+    def draw_shuffled_order(self, draw: Draw) -> ShuffledOrder:
         """Return the row order of one pass."""
         return ShuffledOrder(self.starts, draw)
 

@@ -1,4 +1,5 @@
-"""Factors and linear solutions of symmetric matrices: by LAPACK, or under `exact_arithmetic.exact_mode` in one order on every machine.
+"""Factors and linear solutions of symmetric matrices: by LAPACK, or under `exact_arithmetic.exact_arithmetic_enabled` in one order on every
+machine.
 
 The exact ones use entrywise operations alone, each rounded once: Cholesky's factor column by column, triangular systems by
 substitution, eigenvalues by Jacobi rotations of disjoint pairs.  They are meant for matrices of up to some hundred rows.
@@ -48,7 +49,7 @@ def cholesky(matrix: Array) -> Array:
     return factor
 
 
-def solve_definite(matrix: Array, right: Array) -> Array:
+def solve_positive_definite(matrix: Array, right: Array) -> Array:
     """Return matrix⁻¹ right for a positive definite matrix (n, n) and right (n,), as `np.linalg.solve`."""
     if not exact_arithmetic.is_exact():
         found: Array = np.linalg.solve(matrix, right)
@@ -57,9 +58,9 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     return solve_lower(L, solve_lower(L, right), transposed=True)
 
 
-def inverse_definite(matrix: Array) -> Array:
+def invert_positive_definite(matrix: Array) -> Array:
     """Return the inverse of a positive definite matrix (n, n), as `np.linalg.inv`."""
-    return solve_definite(matrix, np.eye(len(matrix))) if exact_arithmetic.is_exact() else np.linalg.inv(matrix)
+    return solve_positive_definite(matrix, np.eye(len(matrix))) if exact_arithmetic.is_exact() else np.linalg.inv(matrix)
 
 
 def log_determinant(matrix: Array) -> float:
@@ -77,7 +78,7 @@ def _require_finite(matrix: Array) -> Array:
     return matrix
 
 
-def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
+def singular_value_decomposition(matrix: Array) -> tuple[Array, Array, Array]:
     """Return U (n, k), s (k,), V' (k, m) of a matrix (n, m) = U diag(s) V', k = min(n, m).  Raises Diverged unless it is finite."""
     left, values, right = np.linalg.svd(_require_finite(matrix), full_matrices=False)
     return left, values, right
@@ -103,7 +104,7 @@ def spectral_norm(matrix: Array) -> float:
     """Return the largest singular value of a matrix (n, m), as `np.linalg.norm(matrix, 2)`.  Raises Diverged unless it is finite."""
     if not exact_arithmetic.is_exact():
         return float(np.linalg.norm(_require_finite(matrix), 2))
-    return float(np.sqrt(_smaller_gram(matrix)[1].max(initial=0.0)))
+    return float(np.sqrt(_smaller_gram_spectrum(matrix)[1].max(initial=0.0)))
 
 
 def frobenius_norm(matrix: Array) -> float:
@@ -111,14 +112,14 @@ def frobenius_norm(matrix: Array) -> float:
     return float(np.sqrt(exact_arithmetic.dot(matrix, matrix))) if exact_arithmetic.is_exact() else float(np.linalg.norm(matrix))
 
 
-def bound_singular_values(matrix: Array, largest: float) -> Array | None:
+def clip_singular_values(matrix: Array, largest: float) -> Array | None:
     """Return the matrix nearest to one (n, m) with singular values of at most `largest`; None if it has no larger ones."""
     if not exact_arithmetic.is_exact():
-        left, values, right = singular_values(matrix)
+        left, values, right = singular_value_decomposition(matrix)
         return np.asarray((left * np.minimum(values, largest)) @ right) if values[0] > largest else None
     # With W = U S V', U min(S, l) V' is W V min(1, l/S) V': the smaller Gram matrix gives V, and U in the same way from W'.
     turned = matrix.shape[0] < matrix.shape[1]
-    W, (vectors, squares) = matrix.T if turned else matrix, _smaller_gram(matrix)
+    W, (vectors, squares) = matrix.T if turned else matrix, _smaller_gram_spectrum(matrix)
     values = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
     if values.max() <= largest:
         return None
@@ -127,37 +128,37 @@ def bound_singular_values(matrix: Array, largest: float) -> Array | None:
     return found.T if turned else found
 
 
-def _smaller_gram(matrix: Array) -> tuple[Array, Array]:
+def _smaller_gram_spectrum(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvectors (k, k) and eigenvalues (k,) of W'W or of WW', whichever is smaller, k = min(n, m)."""
     W = np.asarray(matrix.T if matrix.shape[0] < matrix.shape[1] else matrix, dtype=np.float64)
-    squares, vectors = eigenvectors(exact_arithmetic.product(W.T, W))
+    squares, vectors = symmetric_eigendecomposition(exact_arithmetic.product(W.T, W))
     return vectors, squares
 
 
-def eigenvalues(matrix: Array) -> Array:
+def symmetric_eigenvalues(matrix: Array) -> Array:
     """Return the eigenvalues (n,) of a symmetric matrix (n, n) in ascending order, as `np.linalg.eigvalsh`."""
-    return np.sort(_jacobi_rotations(matrix, None)) if exact_arithmetic.is_exact() else np.linalg.eigvalsh(matrix)
+    return np.sort(_apply_jacobi_rotations(matrix, None)) if exact_arithmetic.is_exact() else np.linalg.eigvalsh(matrix)
 
 
-def eigenvectors(matrix: Array) -> tuple[Array, Array]:
+def symmetric_eigendecomposition(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvalues (n,) of a symmetric matrix (n, n) in ascending order and eigenvectors (n, n) in columns, as `np.linalg.eigh`."""
     if not exact_arithmetic.is_exact():
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
     vectors = np.eye(len(matrix))
-    values = _jacobi_rotations(matrix, vectors)
+    values = _apply_jacobi_rotations(matrix, vectors)
     order = np.argsort(values, kind="stable")
     return values[order], vectors[:, order]
 
 
-def _jacobi_rotations(matrix: Array, vectors: Array | None) -> Array:
+def _apply_jacobi_rotations(matrix: Array, vectors: Array | None) -> Array:
     """Return the diagonal (n,) of a symmetric matrix (n, n) after rotations, which are accumulated in `vectors` (n, n)."""
     A = np.array(matrix, dtype=np.float64)
     n = len(A)
     for _ in range(SWEEPS):
         if not np.square(A - np.diag(np.diag(A))).sum() > (ROUNDING * n) ** 2 * np.square(np.diag(A)).sum():
             break
-        for p, q in _tournament_rounds(n):
+        for p, q in _disjoint_pair_rounds(n):
             c, s = _rotation_angles(A, p, q)
             A[p], A[q] = c[:, None] * A[p] - s[:, None] * A[q], s[:, None] * A[p] + c[:, None] * A[q]
             A[:, p], A[:, q] = A[:, p] * c - A[:, q] * s, A[:, p] * s + A[:, q] * c
@@ -179,7 +180,7 @@ def _rotation_angles(A: Array, p: Array, q: Array) -> tuple[Array, Array]:
     return c, t * c
 
 
-def _tournament_rounds(n: int) -> list[tuple[Array, Array]]:
+def _disjoint_pair_rounds(n: int) -> list[tuple[Array, Array]]:
     """Return all pairs p < q of n numbers in rounds of disjoint pairs: a round-robin tournament, with a bye if n is odd."""
     seats = list(range(n + n % 2))
     half, found = len(seats) // 2, []

@@ -19,9 +19,9 @@ NOTHING_HELD = HoldoutRule()
 AFRESH = "give the text that the run began with, or start again without --resume"
 
 
-def require_same_input(before: bytes, now: bytes, where: str) -> None:
+def require_same_input(expected_digest: bytes, digest: bytes, where: str) -> None:
     """Raise DataError if a resumed run reads other input than the run it continues; an older checkpoint has no digest."""
-    if before and before != now:
+    if expected_digest and expected_digest != digest:
         raise DataError("differs from the text that the run of the checkpoint has read", where=where, hint=AFRESH)
 
 
@@ -51,20 +51,20 @@ class MemorySource:
         self.X, self.weight = X, weight
         self.label = label if label.dtype == np.float64 or label.ndim == 2 else label.astype(np.int32)
         self.passes, self.shuffle, self.seed, self.rows = passes, shuffle, seed, rows
-        self.per_pass = -(-len(label) // rows)
+        self.blocks_per_pass = -(-len(label) // rows)
         self._order: tuple[int, Array] = (-1, np.zeros(0, dtype=np.int64))
 
     @property
     def steps(self) -> int:
         """The number of blocks of all passes."""
-        return self.passes * self.per_pass
+        return self.passes * self.blocks_per_pass
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step."""
         require_same_input(proof, self.proof, self.where)
         if step >= self.steps:
             return None
-        turn, number = divmod(step, self.per_pass)
+        turn, number = divmod(step, self.blocks_per_pass)
         part: Array | slice = slice(number * self.rows, (number + 1) * self.rows)
         if self.shuffle:
             if self._order[0] != turn:
@@ -75,7 +75,7 @@ class MemorySource:
         return self.holdout.batch(block, place, number, turn, self.passes, self.proof)
 
 
-class ReadsBlocks(Protocol):
+class ExampleBlockReader(Protocol):
     """A reader that makes blocks of text, such as `text_parser.BlockReader`."""
 
     where: str
@@ -85,7 +85,7 @@ class ReadsBlocks(Protocol):
         ...
 
 
-class IndexesLabels(Protocol):
+class LabelIndexer(Protocol):
     """An encoder from the labels of a stream to those that are learned, such as `class_labels.LabelEncoder`."""
 
     def indices(self, labels: Array, where: str) -> Array:
@@ -104,8 +104,8 @@ class TextSource:
     def __init__(
         self,
         open: Callable[[], Iterable[bytes | memoryview]],
-        reader: ReadsBlocks,
-        labels: IndexesLabels,
+        reader: ExampleBlockReader,
+        labels: LabelIndexer,
         *,
         passes: int = 1,
         rows: int = ROWS,
@@ -137,7 +137,7 @@ class TextSource:
             self._next, self._proof = self._next + 1, batch.proof
         return batch
 
-    def keep_first(self) -> None:
+    def buffer_first_block(self) -> None:
         """Read the first block now, so that the labels are known, and keep it for the first step."""
         first = next(self._batches)
         self._batches = chain([first], self._batches)
@@ -148,7 +148,7 @@ class TextSource:
             for found in self.reader.blocks(self.open(), lend=True):
                 proof = self.proof()
                 label = self.labels.indices(found.label, self.reader.where)
-                _require_moderate(found.value, self.reader.where)
+                _require_squarable(found.value, self.reader.where)
                 whole = ExampleBlock(found.pointer, found.index, found.value, label, found.weight)
                 for block in split_by_rows(whole, self.rows):
                     place = np.arange(seen, seen + block.rows)
@@ -162,7 +162,7 @@ class TextSource:
                 )
 
 
-def _require_moderate(value: Array, where: str) -> None:
+def _require_squarable(value: Array, where: str) -> None:
     """Raise DataError for values whose squares, or sums of squares, overflow a float64."""
     if len(value) and not -LARGEST <= value.min() <= value.max() <= LARGEST:
         worst = float(value[np.abs(value).argmax()])

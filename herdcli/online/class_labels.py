@@ -22,21 +22,21 @@ def format_label(label: float) -> str:
     return str(int(label)) if label == int(label) else repr(float(label))
 
 
-def format_labels(names: Sequence[str], most: int = 10) -> str:
+def format_labels(names: Sequence[str], max_names: int = 10) -> str:
     """Return names as text for one line: all if they are few, else the first ones and their number."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+    shown = ", ".join(names[:max_names])
+    return shown if len(names) <= max_names else f"{shown}, … ({len(names)} in all)"
 
 
-def check_classes(labels: Sequence[float], where: str, most: int) -> None:
-    """Raise DataError unless distinct numbers can be class numbers: whole, and no more than `most`."""
+def check_classes(labels: Sequence[float], where: str, max_classes: int) -> None:
+    """Raise DataError unless distinct numbers can be class numbers: whole, and no more than `max_classes`."""
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
         hint = "use whole numbers or names as classes, or declare them: --classes A,B,…; to learn numbers: --task regression"
         raise DataError(f"label {format_label(fraction)} is not a class", where=where, hint=hint)
-    if len(labels) > most:
+    if len(labels) > max_classes:
         hint = "--task regression learns numbers; --max-classes N allows more classes"
-        raise DataError(f"{len(labels)} different labels exceed the {most} allowed", where=where, hint=hint)
+        raise DataError(f"{len(labels)} different labels exceed the {max_classes} allowed", where=where, hint=hint)
 
 
 def look_like_quantities(labels: Sequence[int], rows: int) -> bool:
@@ -72,13 +72,13 @@ class LabelEncoder:
         if len(self.numbers) == 2:
             positive = labels == self.numbers[1]
             if not (positive | (labels == self.numbers[0])).all():
-                raise self._stranger(labels, where)
+                raise self._unknown_label_error(labels, where)
             return np.asarray(positive, dtype=np.int32)
         known = np.array(self.numbers)
         order = np.argsort(known)
         at = order[np.searchsorted(known, labels, sorter=order).clip(max=len(known) - 1)]
         if not (known[at] == labels).all():
-            raise self._stranger(labels, where)
+            raise self._unknown_label_error(labels, where)
         return np.asarray(at, dtype=np.int32)
 
     def _settle(self, labels: Array) -> None:
@@ -90,7 +90,7 @@ class LabelEncoder:
                 pair = next((pair for pair in PAIRS if set(pair) == {1.0, float(others[0])}), None)
                 self.numbers = list(pair) if pair and pair[1] == 1.0 else self.numbers
 
-    def _stranger(self, labels: Array, where: str) -> DataError:
+    def _unknown_label_error(self, labels: Array, where: str) -> DataError:
         assert self.numbers is not None
         strange = labels[~np.isin(labels, self.numbers)][0]
         if self.given:
@@ -107,20 +107,20 @@ class LabelEncoder:
         )
 
 
-def _observed_classes(found: list[float], where: str, most: int) -> list[float]:
-    check_classes(found, where, most)
+def _observed_classes(labels: list[float], where: str, max_classes: int) -> list[float]:
+    check_classes(labels, where, max_classes)
     for pair in PAIRS:
-        if set(found) == set(pair):
+        if set(labels) == set(pair):
             return list(pair)
-    if found == [1.0]:
+    if labels == [1.0]:
         return [float("nan"), 1.0]
     for pair in PAIRS[:2]:
-        if found == [pair[0]]:
+        if labels == [pair[0]]:
             return list(pair)
-    if len(found) < 3:
-        text = " and ".join(map(format_label, found))
+    if len(labels) < 3:
+        text = " and ".join(map(format_label, labels))
         raise DataError(f"the labels of the first examples are {text}", where=where, hint=PAIR_HINT)
-    return sorted(found)
+    return sorted(labels)
 
 
 def _parse_number(name: str) -> float:

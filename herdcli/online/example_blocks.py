@@ -55,7 +55,7 @@ class ExampleBlock:
         weight, place = (None if each is None else each[rows] for each in (self.weight, self.place))
         return ExampleBlock(pointer - pointer[0], self.index[entries], self.value[entries], self.label[rows], weight, place)
 
-    def dense(self, width: int) -> Array:
+    def to_dense(self, width: int) -> Array:
         """Return the rows as a matrix (n, width) float64; features beyond the width are left out."""
         rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))
         kept = self.index < width
@@ -90,7 +90,7 @@ def block_from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | N
     )
 
 
-def rescale_block(block: ExampleBlock, sizes: Array) -> ExampleBlock:
+def rescale_and_update_sizes(block: ExampleBlock, sizes: Array) -> ExampleBlock:
     """Return the block scaled as a learner of --scale online or standard sees it next; updates the `sizes` of its features.
 
     sizes  (D, 2) for online, see `fast.rescale`, or (D, 5) for standard, see `fast.standardize`.
@@ -160,10 +160,10 @@ def _apply_known_scales(block: ExampleBlock, scales: Array) -> ExampleBlock:
     return made
 
 
-def mask_examples(block: ExampleBlock, held: Array) -> ExampleBlock:
+def mask_examples(block: ExampleBlock, heldout: Array) -> ExampleBlock:
     """Return the block with weight 0 for some (n,) bool of its examples, which are then evaluated and not learned."""
     weight = np.ones(block.rows) if block.weight is None else block.weight
-    return replace(block, weight=np.where(held, 0.0, weight))
+    return replace(block, weight=np.where(heldout, 0.0, weight))
 
 
 class BlockBuilder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.online.learner_state import LearnerState
-from herdcli.online.model import Passes, Settings
+from herdcli.online.model import PassResults, Settings
 from herdcli.schema import Array
 
 WEIGHTS = ("table", "mean", "sigma", "sizes", "stack", "weights")
@@ -25,7 +25,7 @@ def begin_pass(state: LearnerState, settings: Settings) -> None:
     state.passes = column if state.passes is None else np.concatenate([state.passes, column], axis=1)
 
 
-def add_scores(state: LearnerState, wrong: Array, loss: Array) -> None:
+def add_errors_and_losses(state: LearnerState, wrong: Array, loss: Array) -> None:
     """Add the errors and losses (n,) of this pass's examples, before they are learned (if they are), to the totals."""
     assert state.passes is not None
     state.passes[:, -1] += len(loss), wrong.sum(), loss.sum()
@@ -42,7 +42,7 @@ def _weight_arrays(state: LearnerState) -> list[Array]:
     return [each.copy() for name in WEIGHTS if (each := getattr(state, name)) is not None]
 
 
-def restore_best(state: LearnerState) -> None:
+def restore_best_weights(state: LearnerState) -> None:
     """Restore the weights of the best pass if a later one was worse."""
     if not state.best or state.passes is None or best_pass(state) == state.passes.shape[1] - 1:
         return
@@ -52,10 +52,10 @@ def restore_best(state: LearnerState) -> None:
             setattr(state, name, next(kept))
 
 
-def pass_records(state: LearnerState) -> Passes | None:
+def pass_records(state: LearnerState) -> PassResults | None:
     """Return the passes in the artifact's form; None if nothing was held out."""
     if state.passes is None or not state.passes[0].any():
         return None
     examples, wrong, loss = state.passes
     count = np.maximum(examples, 1.0)
-    return Passes(examples.astype(np.int64), wrong / count, loss / count)
+    return PassResults(examples.astype(np.int64), wrong / count, loss / count)

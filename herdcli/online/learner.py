@@ -9,14 +9,14 @@ import numpy as np
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
 from herdcli.online import heldout_examples, running_centroids, tags
-from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_block, split_block
+from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_and_update_sizes, split_block
 from herdcli.online.learner_state import BlockSource, HasClassNames, LabelledBatch, LearnerState
 from herdcli.online.learners import forgetting
 from herdcli.online.learners.full_covariance import learn_full, widen_covariances
 from herdcli.online.learners.kernel_learner import GrowingMachine, learn_kernel
-from herdcli.online.learners.reference_updates import loop_codes
+from herdcli.online.learners.reference_updates import settings_as_codes
 from herdcli.online.learners.state_conversion import SMALLER, classifier_from_state, load_model_into_state
-from herdcli.online.model import Classifier, Machine, Settings
+from herdcli.online.model import Classifier, KernelMachine, Settings
 from herdcli.online.predictions import prediction_sets
 from herdcli.online.text import compact_features
 from herdcli.records import dataclass
@@ -107,7 +107,7 @@ class OnlineLearner:
             state.label = np.zeros((0, count), dtype=np.uint8)
             state.stack = np.zeros((count, 0, 2))
         elif settings.kernel != "none":
-            state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
+            state.machines = [KernelMachine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
         elif settings.covariance == "full":
             state.mean = np.zeros((count, 0))
             state.sigma = np.zeros((1 if self.top else count, 0, 0))
@@ -122,9 +122,9 @@ class OnlineLearner:
         if self.centroids and settings.task == "classification":
             state.centroids = running_centroids.begin_centroids(self.classes)
         if self.coverage:
-            prediction_sets.begin_sets(state, self.coverage, self.model)
+            prediction_sets.begin_prediction_sets(state, self.coverage, self.model)
         if state.table is not None and self.model is None and self.columns > compact_features.LEAST:
-            compact_features.begin_table(state, self.columns)
+            compact_features.begin_bias_table(state, self.columns)
         if settings.kernel == "none":
             _grow_features(state, self, self.columns if state.columns is None else 1)
         return state
@@ -181,7 +181,7 @@ def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> N
     if state.table is not None and len(state.table) < width:
         before = len(state.table)
         spare = min(before, max(before // 4, learner.spare // learner.count)) if learner.spare and before > 1 else 0
-        state.table = _longer(state, width + spare)
+        state.table = _enlarge_table(state, width + spare)
         state.table[before:, 1] = 1.0
     if state.mean is not None and state.mean.shape[1] < width:
         assert state.sigma is not None
@@ -193,7 +193,7 @@ def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> N
         state.mean = np.pad(state.mean, ((0, 0), (0, width - old)))
 
 
-def _longer(state: LearnerState, rows: int) -> Array:
+def _enlarge_table(state: LearnerState, rows: int) -> Array:
     """Return the table with `rows` rows, new ones 0: enlarged in place if nothing else refers to it, else as a copy."""
     assert state.table is not None
     table, state.table = state.table, None
@@ -216,14 +216,14 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     if settings.label_noise:
         block = replace(block, label=add_label_noise(block.label, learner.classes, settings, batch.number))
     if state.columns is not None:
-        block = compact_features.number_features(state, block)
+        block = compact_features.number_by_table_row(state, block)
     predicted = _baseline_predictions(state, batch, block.label)
     if state.sizes is not None:
         _grow_features(state, learner, block.width)
-        block = rescale_block(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
+        block = rescale_and_update_sizes(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
     with np.errstate(all="ignore"):  # values that are no longer finite are reported once, below
         score, variance = learn_block(learner, state, block)
-        found = progressive_losses(settings, score, block.label)
+        found = progressive_errors_and_losses(settings, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
@@ -235,9 +235,9 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     if batch.first_pass:
         _add_progressive_losses(state, *found)
         if state.coverage is not None:
-            prediction_sets.add_sets(state, score, variance, block.label, numbers=settings.task == "regression")
+            prediction_sets.add_prediction_sets(state, score, variance, block.label, numbers=settings.task == "regression")
     if batch.held is not None:
-        heldout_examples.add_scores(state, *(each[batch.held] for each in found))
+        heldout_examples.add_errors_and_losses(state, *(each[batch.held] for each in found))
     _keep_recent_scores(state, batch, score, variance, block.label)
     _keep_recent_predictions(state, batch, predicted)
     state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
@@ -254,7 +254,7 @@ def _baseline_predictions(state: LearnerState, batch: LabelledBatch, label: Arra
         return None
     block = replace(batch.block, label=label)
     if state.columns is not None:
-        block = compact_features.number_features(state, block)
+        block = compact_features.number_by_table_row(state, block)
     last = KEPT if batch.first_pass or batch.held is None else block.rows
     predicted = running_centroids.observe(state.centroids, block, last, learned=batch.first_pass)
     if predicted is None:
@@ -308,7 +308,7 @@ def learn_block(learner: OnlineLearner, state: LearnerState, block: ExampleBlock
     if not learner.settings.half_life:
         return _run_loops(learner, state, block)
     found, step = [], forgetting.fading_interval(learner.settings.half_life)
-    for part in split_block(block, forgetting.fading_points(block.weight, block.rows, int(state.running[0]), step)):
+    for part in split_block(block, forgetting.fading_row_ends(block.weight, block.rows, int(state.running[0]), step)):
         begin = int(state.running[0])
         found.append(_run_loops(learner, state, part))
         if int(state.running[0]) // step > begin // step:
@@ -318,7 +318,7 @@ def learn_block(learner: OnlineLearner, state: LearnerState, block: ExampleBlock
 
 
 def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock) -> tuple[Array, Array]:
-    rule, count = loop_codes(learner.settings), learner.count
+    rule, count = settings_as_codes(learner.settings), learner.count
     if state.stack is not None:
         _grow_features(state, learner, block.width)
         state.stack = tags.grow_weights(state.stack, block.label.shape[1], block.width)
@@ -333,7 +333,9 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
     if learner.settings.kernel != "none":
         width = max(block.width, *(machine.support.shape[1] for machine in state.machines))
         growing = [GrowingMachine(machine, width) for machine in state.machines]
-        found = learn_kernel(growing, block.dense(width), block.label, block.weight, rule, learner.settings, state.running, score, variance)
+        found = learn_kernel(
+            growing, block.to_dense(width), block.label, block.weight, rule, learner.settings, state.running, score, variance
+        )
         state.tally[3:5] += found
         state.machines = [machine.machine() for machine in growing]
         return score, variance
@@ -350,7 +352,7 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
     elif state.table is None:
         assert state.mean is not None
         assert state.sigma is not None
-        dense = block.dense(state.mean.shape[1])
+        dense = block.to_dense(state.mean.shape[1])
         state.tally[3] += learn_full(
             state.mean, state.sigma, dense, label, block.weight, rule, learner.top, state.running, score, variance, target
         )
@@ -381,13 +383,13 @@ def true_margins(score: Array, label: Array) -> Array:
     return np.asarray(own - others.max(axis=1))
 
 
-def progressive_losses(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
+def progressive_errors_and_losses(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
     """Return error and loss (n,) of each example from its scores.
 
     They are whether it is wrong and ½ max(0, 1 − m)²; for regression |y − m| and (y − m)².
     """
     if settings.task == "multilabel":
-        return tags.tag_losses(score, tags.add_label_columns(label, score.shape[1]))
+        return tags.tag_errors_and_losses(score, tags.add_label_columns(label, score.shape[1]))
     if settings.task == "regression":
         residual = label - score[:, 0]
         return np.abs(residual), residual**2

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import ClassVar, Protocol
 
 from herdcli.online.example_blocks import ExampleBlock, mask_examples
-from herdcli.online.model import Machine
+from herdcli.online.model import KernelMachine
 from herdcli.online.running_centroids import RunningCentroids
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -60,13 +60,13 @@ class HoldoutRule:
     every: int = 0
     until_last: bool = False
 
-    def batch(self, block: ExampleBlock, place: Array, number: int, turn: int, passes: int, proof: bytes) -> LabelledBatch:
-        """Return a batch of pass `turn` out of `passes`; place (n,): the index of each example among all."""
+    def batch(self, block: ExampleBlock, positions: Array, number: int, pass_number: int, passes: int, proof: bytes) -> LabelledBatch:
+        """Return a batch of pass `pass_number` out of `passes`; place (n,): the index of each example among all."""
         if not self.every:
-            return LabelledBatch(block, number, turn == 0, proof)
-        held = place % self.every == self.every - 1
-        learns = self.until_last and turn == passes - 1
-        return LabelledBatch(block if learns else mask_examples(block, held), number, turn == 0, proof, held)
+            return LabelledBatch(block, number, pass_number == 0, proof)
+        held = positions % self.every == self.every - 1
+        learns = self.until_last and pass_number == passes - 1
+        return LabelledBatch(block if learns else mask_examples(block, held), number, pass_number == 0, proof, held)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class LearnerState:
     table: Array | None = None  # (D, 2, C) means and variances
     mean: Array | None = None  # (C, D)
     sigma: Array | None = None  # (M, D', D'), upper triangle
-    machines: list[Machine] = field(default_factory=list)
+    machines: list[KernelMachine] = field(default_factory=list)
     sizes: Array | None = (
         None  # (D, 2) number of values ≠ 0 of each feature and the sum of their |x|; for --scale standard (D, 5), see `fast.standardize`
     )

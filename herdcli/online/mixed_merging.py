@@ -52,15 +52,15 @@ def with_calibrated_scores(models: Sequence[Classifier]) -> list[Classifier]:
     for model, share, spread in zip(models, shares.tolist(), spreads, strict=True):
         assert model.mean is not None
         slope = model.scale * (NORMAL_TO_LOGISTIC if model.link == "normal" else 1.0) / (1.0 + spread) ** 0.5
-        made = replace(model, mean=share * slope * model.mean, variance=_variances(model), covariance=None, scale=scale, link=link)
-        found.append(replace(made, settings=_learner_of(models[best].settings, model.settings)))
+        made = replace(model, mean=share * slope * model.mean, variance=_weight_variances(model), covariance=None, scale=scale, link=link)
+        found.append(replace(made, settings=_replace_learner(models[best].settings, model.settings)))
     return found
 
 
-def _learner_of(best: Settings, own: Settings) -> Settings:
+def _replace_learner(best: Settings, settings: Settings) -> Settings:
     """Return the settings of a model with the learner of another."""
     learner = {name: getattr(best, name) for name in ("algorithm", "C", "form", "loss", "multiclass", "dual", "always_update", "half_life")}
-    return replace(own, **learner, covariance="diagonal")
+    return replace(settings, **learner, covariance="diagonal")
 
 
 def _progressive_error(model: Classifier) -> float:
@@ -75,7 +75,7 @@ def _mean_variance(model: Classifier) -> float:
     return model.running.squares / max(model.running.examples, 1)
 
 
-def _variances(model: Classifier) -> Array:
+def _weight_variances(model: Classifier) -> Array:
     """Return the variance of each weight (C, d)."""
     assert model.mean is not None
     if model.variance is not None:
@@ -90,7 +90,7 @@ def with_common_covariances(models: Sequence[Classifier]) -> Sequence[Classifier
     if full is None or all(model.covariance is not None for model in models) or any(model.machines for model in models):
         return models
     if max(model.columns for model in models) > MOST_COLUMNS:
-        parts = [replace(model, variance=_variances(model), covariance=None) for model in models]
+        parts = [replace(model, variance=_weight_variances(model), covariance=None) for model in models]
         return [replace(model, settings=replace(model.settings, covariance="diagonal")) for model in parts]
     assert full.covariance is not None
     joint = full.covariance.shape[1] != full.columns
@@ -99,6 +99,6 @@ def with_common_covariances(models: Sequence[Classifier]) -> Sequence[Classifier
 
 def _with_full_covariance(model: Classifier, *, joint: bool) -> Classifier:
     """Return a model with its diagonal covariance as a full one.  joint  whether of all classes together."""
-    variance = _variances(model)
+    variance = _weight_variances(model)
     covariance = np.diag(variance.ravel())[None] if joint else np.stack([np.diag(row) for row in variance])
     return replace(model, variance=None, covariance=covariance, settings=replace(model.settings, covariance="full"))

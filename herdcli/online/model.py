@@ -12,8 +12,8 @@ from herdcli.errors import DataError
 from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.predictions.coverage import Coverage
-from herdcli.online.text.documents import Documents
-from herdcli.online.text.quadratic_features import require_pairs
+from herdcli.online.text.documents import DocumentConversion
+from herdcli.online.text.quadratic_features import require_valid_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
@@ -101,7 +101,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Holdout:
+class HeldoutScores:
     """Scores of examples before (or without) being learned, for the calibration of the confidence and for `eval`."""
 
     score: Array = array("n C", "μ·x of each class", kind="f")
@@ -114,7 +114,7 @@ class Holdout:
 
 
 @dataclass(frozen=True)
-class Machine:
+class KernelMachine:
     """One two-class machine in the span of its support vectors: f(x) = Σ α k(x_i, x), variance k(x,x) − k'Bk."""
 
     alpha: Array = array("m", "coefficients", kind="f")
@@ -125,7 +125,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningTotals:
     """The state that learning continues from, besides the weights, and the totals of progressive validation."""
 
     examples: int = 0  # in all passes
@@ -139,7 +139,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Race:
+class RaceResults:
     """The learners of a race over the first examples; the one with the lowest progressive loss was chosen."""
 
     algorithm: list[str]
@@ -151,7 +151,7 @@ class Race:
 
 
 @dataclass(frozen=True)
-class Forgetting:
+class ForgettingComparison:
     """Learners with fading evidence compared with one that forgets nothing, over the first examples of a stream that drifts."""
 
     half_life: Array = array("K", "examples after which evidence counts half", kind="f")
@@ -163,7 +163,7 @@ class Forgetting:
 
 
 @dataclass(frozen=True)
-class Passes:
+class PassResults:
     """The results of each pass on the held-out examples, which are evaluated in their turn."""
 
     examples: Array = array("P", "held-out examples", kind="i")
@@ -177,13 +177,13 @@ class Classifier1:
 
     classes: list[str]
     settings: Settings1
-    running: Running
+    running: RunningTotals
     progress: Progress
     mean: Array | None = array("C d", "means of the weights", kind="f", optional=True)
     variance: Array | None = array("C d", "variances, diagonal covariance", kind="f", optional=True)
     covariance: Array | None = array("M D D", "full covariance: of each class, or of all weights together (top-1)", kind="f", optional=True)
-    machines: list[Machine] = field(default_factory=list)
-    holdout: Holdout | None = None
+    machines: list[KernelMachine] = field(default_factory=list)
+    holdout: HeldoutScores | None = None
     scale: float = 1.0  # g of the confidence F(g m / √(1 + v)), with F = Φ
     bits: int = 0  # features are hashed into 2^bits columns
     text: str = ""  # format of the text it was learned from, svmlight or vw
@@ -225,7 +225,7 @@ class Classifier2(Classifier1):
     settings: Settings2
     seen: Array | None = array("d", "values ≠ 0 that each feature had", kind="f", optional=True)
     size: Array | None = array("d", "sum of their sizes |x_i|", kind="f", optional=True)
-    race: Race | None = None
+    race: RaceResults | None = None
 
 
 @dataclass(frozen=True)
@@ -239,14 +239,14 @@ class Classifier(Classifier2):
 
     settings: Settings
     link: str = "normal"  # F of the confidence: normal (Φ) or logistic; for several classes also softmax
-    passes: Passes | None = None
+    passes: PassResults | None = None
     interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
     coverage: Coverage | None = None
     location: Array | None = array("d", "mean of each feature while it is centred, else the sum of its values", kind="f", optional=True)
     deviation: Array | None = array("d", "sum of |x_i − location_i| while it is centred", kind="f", optional=True)
     centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
-    forgetting: Forgetting | None = None
-    documents: Documents | None = None  # how documents become rows, if it was learned from documents
+    forgetting: ForgettingComparison | None = None
+    documents: DocumentConversion | None = None  # how documents become rows, if it was learned from documents
     column: Array | None = array("d", "column of each weight, where hashed ones without evidence are left out", kind="i", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
 
@@ -289,11 +289,11 @@ class Classifier(Classifier2):
         return self
 
     @property
-    def whole_bytes(self) -> int:
+    def expanded_bytes(self) -> int:
         """The bytes that `whole` needs; 0 if it has nothing to do."""
         return 0 if self.column is None or self.mean is None else 8 * self.columns * (2 * len(self.mean) + len(SCALES))
 
-    def condensed(self) -> Classifier:
+    def condense(self) -> Classifier:
         """Return the model in the form of files: if it hashes, with only the columns that have evidence if they are less than half."""
         if not self.bits or self.mean is None or self.variance is None:
             return self
@@ -320,15 +320,15 @@ class Classifier(Classifier2):
 
         return self._with_columns(None, spread)
 
-    def _with_columns(self, column: Array | None, taken: Callable[[Array, float], Array]) -> Classifier:
+    def _with_columns(self, column: Array | None, take: Callable[[Array, float], Array]) -> Classifier:
         """Return the model with these columns.
 
-        taken  (values (…, d), value of a column without evidence) -> values of the columns.
+        take  (values (…, d), value of a column without evidence) -> values of the columns.
         """
         parts = {name: values for name in ("mean", *SCALES) if (values := getattr(self, name)) is not None}
-        made = {name: np.ascontiguousarray(taken(values, 0.0)) for name, values in parts.items()}
+        made = {name: np.ascontiguousarray(take(values, 0.0)) for name, values in parts.items()}
         assert self.variance is not None
-        return replace(self, **made, variance=np.ascontiguousarray(taken(self.variance, 1.0)), column=column)  # type: ignore[arg-type]
+        return replace(self, **made, variance=np.ascontiguousarray(take(self.variance, 1.0)), column=column)  # type: ignore[arg-type]
 
     def validate(self) -> None:
         """Raise DataError unless the arrays fit the classes and each other, and all numbers are valid."""
@@ -338,11 +338,11 @@ class Classifier(Classifier2):
             raise DataError("has two classes with the same name")
         require_settings(self.settings)
         if self.machines:
-            _require_machines(self)
+            _require_valid_machines(self)
         else:
             require_weights(self)
         require_features(self)
-        require_pairs(self.interactions, self.text == "vw", self.bits)
+        require_valid_pairs(self.interactions, self.text == "vw", self.bits)
         if self.documents is not None:
             self.documents.validate()
             if self.features != 1 << self.documents.bits:
@@ -361,10 +361,10 @@ class Classifier(Classifier2):
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("the stored running error and loss must be finite and not negative")
         for name in ("error", "loss"):
-            require_finite(getattr(self.progress, name), f"progress/{name}")
+            require_finite_above(getattr(self.progress, name), f"progress/{name}")
 
 
-def require_finite(values: Array, name: str, lowest: float = -np.inf) -> None:
+def require_finite_above(values: Array, name: str, lowest: float = -np.inf) -> None:
     """Raise DataError unless all values are finite and none is below `lowest`."""
     if not np.isfinite(values).all():
         raise DataError(f"dataset '{name}' has values that are not finite", hint="a smaller --C, or --normalize l2")
@@ -405,30 +405,30 @@ def require_weights(model: Classifier) -> None:
         raise DataError(f"has weights of {len(model.mean)} scores, its {len(model.classes)} classes have {model.count}")
     if model.columns < 1:
         raise DataError("has no features")
-    require_finite(model.mean, "mean")
+    require_finite_above(model.mean, "mean")
     if model.variance is not None:
-        require_finite(model.variance, "variance", 0.0)
+        require_finite_above(model.variance, "variance", 0.0)
     if model.covariance is not None:
         groups, width = model.covariance.shape[:2]
         if (groups, width) not in ((model.count, model.columns), (1, model.count * model.columns)):
             raise DataError(f"dataset 'covariance' is {groups} × {width} × {width}, weights are {model.count} × {model.columns}")
-        require_finite(model.covariance, "covariance")
+        require_finite_above(model.covariance, "covariance")
         own = np.diagonal(model.covariance, axis1=1, axis2=2)
-        require_finite(own, "diagonal of covariance", 0.0)
+        require_finite_above(own, "diagonal of covariance", 0.0)
         for part, deviation in zip(model.covariance, np.sqrt(own), strict=True):
             if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy–Schwarz, up to rounding
                 raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
 
 
-def _require_machines(model: Classifier) -> None:
+def _require_valid_machines(model: Classifier) -> None:
     if model.settings.kernel == "none" or model.mean is not None:
         raise DataError("has both support vectors and weights of features")
     if len(model.machines) != model.count:
         raise DataError(f"has {len(model.machines)} machines, its {len(model.classes)} classes have {model.count}")
-    machine: Machine
+    machine: KernelMachine
     for number, machine in enumerate(model.machines):
         for name in ("alpha", "B", "support"):
-            require_finite(getattr(machine, name), f"machines/{number}/{name}")
+            require_finite_above(getattr(machine, name), f"machines/{number}/{name}")
 
 
 def require_features(model: Classifier) -> None:
@@ -458,7 +458,7 @@ def require_features(model: Classifier) -> None:
             weights = model.columns if model.column is None else len(model.column)
             if len(values) != weights:
                 raise DataError(f"dataset '{name}' has {len(values)} entries, there are {weights} features")
-            require_finite(values, name, -np.inf if name == "location" else 0.0)
+            require_finite_above(values, name, -np.inf if name == "location" else 0.0)
 
 
 def _require_columns(model: Classifier, column: Array) -> None:
@@ -468,11 +468,11 @@ def _require_columns(model: Classifier, column: Array) -> None:
         raise DataError(f"dataset 'column' is not rising within the {model.columns} columns")
 
 
-def _require_holdout(heldout: Holdout, count: int, classes: int) -> None:
+def _require_holdout(heldout: HeldoutScores, count: int, classes: int) -> None:
     if heldout.score.shape[1] != count:
         raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, {classes} classes have {count}")
-    require_finite(heldout.score, "holdout/score")
-    require_finite(heldout.variance, "holdout/variance", 0.0)
+    require_finite_above(heldout.score, "holdout/score")
+    require_finite_above(heldout.variance, "holdout/variance", 0.0)
     if heldout.baselines is not None and heldout.baselines.size and heldout.baselines.max() >= classes:
         raise DataError(f"dataset 'holdout/baselines' has classes outside 0…{classes - 1}")
     if heldout.y.size and not 0 <= heldout.y.min() <= heldout.y.max() < classes:

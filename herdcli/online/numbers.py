@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.online.model import Classifier, require_features, require_finite, require_settings, require_weights
-from herdcli.online.text.quadratic_features import require_pairs
+from herdcli.online.model import Classifier, require_features, require_finite_above, require_settings, require_weights
+from herdcli.online.text.quadratic_features import require_valid_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class HeldoutOutcomes:
     """Predictions of examples before (or without) being learned."""
 
     score: Array = array("n C", "μ·x", kind="f")
@@ -36,7 +36,7 @@ class Predictor(Classifier):
     squares; scale is τ.
     """
 
-    holdout: Outcomes | None = None  # type: ignore[assignment]
+    holdout: HeldoutOutcomes | None = None  # type: ignore[assignment]
     absolute: float = 0.0  # sum of |y − μ·x| over the examples evaluated progressively
 
     @property
@@ -51,12 +51,12 @@ class Predictor(Classifier):
         require_settings(self.settings)
         require_weights(self)
         require_features(self)
-        require_pairs(self.interactions, self.text == "vw", self.bits)
+        require_valid_pairs(self.interactions, self.text == "vw", self.bits)
         if not 0 < self.scale < np.inf or not 0 <= self.absolute < np.inf:
             raise DataError("the scale or the sum of its errors is outside its range")
         if self.holdout is not None:
             for name in ("score", "variance", "y"):
-                require_finite(getattr(self.holdout, name), f"holdout/{name}")
+                require_finite_above(getattr(self.holdout, name), f"holdout/{name}")
 
 
 def noise_variance(model: Classifier) -> float:
@@ -70,7 +70,7 @@ def predictive_deviations(model: Classifier, variance: Array) -> Array:
     return np.asarray(model.scale * np.sqrt(variance[:, 0] + noise_variance(model)))
 
 
-def fit_noise(model: Predictor) -> Predictor:
+def with_fitted_noise(model: Predictor) -> Predictor:
     """Return the predictor with τ from its held-out outcomes, if it has any."""
     held = model.holdout
     if held is None or not (chosen := held.split == 1).any():

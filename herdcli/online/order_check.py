@@ -9,7 +9,7 @@ from herdcli.schema import Array
 FEWER = 10  # factor by which a sorted order has fewer changes from row to row than a mixed one
 
 
-def is_sorted_by(y: Array) -> bool:
+def is_sorted_by_label(y: Array) -> bool:
     """Return whether labels (n,), sets of labels (n, C) or numbers (n,) change far less from row to row than in a mixed order."""
     if len(y) < 2:
         return False

@@ -16,10 +16,19 @@ from herdcli import fast
 from herdcli.errors import DataError, Diverged
 from herdcli.online import heldout_examples
 from herdcli.online.example_blocks import ExampleBlock
-from herdcli.online.model import LINKS, Classifier, Progress, Running, Settings, require_features, require_finite, require_settings
+from herdcli.online.model import (
+    LINKS,
+    Classifier,
+    Progress,
+    RunningTotals,
+    Settings,
+    require_features,
+    require_finite_above,
+    require_settings,
+)
 from herdcli.online.model import require_weights as require_weights_of
-from herdcli.online.predictions.prediction import class_probabilities, fit_link
-from herdcli.online.text.quadratic_features import require_pairs
+from herdcli.online.predictions.prediction import class_probabilities, fit_confidence_link
+from herdcli.online.text.quadratic_features import require_valid_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -32,7 +41,7 @@ ABSENT = -1.0  # score of a label that had not occurred
 
 
 @dataclass(frozen=True)
-class Tagged:
+class HeldoutTagScores:
     """Scores of examples before (or without) being learned."""
 
     score: Array = array("n C", "μ·x of each label", kind="f")
@@ -49,7 +58,7 @@ class Tagger(Classifier):
     its progress is the share of labels that an example has and does not get, or the other way round.  Its loss is the mean over labels.
     """
 
-    holdout: Tagged | None = None  # type: ignore[assignment]
+    holdout: HeldoutTagScores | None = None  # type: ignore[assignment]
     threshold: Array | None = array("C", "score above which an example is given the label", kind="f", optional=True)
     missed: float = 0.0  # sum of the shares of wrong labels over the examples evaluated progressively
 
@@ -65,7 +74,7 @@ class Tagger(Classifier):
         require_settings(self.settings)
         require_weights_of(self)
         require_features(self)
-        require_pairs(self.interactions, self.text == "vw", self.bits)
+        require_valid_pairs(self.interactions, self.text == "vw", self.bits)
         if self.threshold is None or len(self.threshold) != self.count:
             raise DataError("needs 'threshold' with a number for each label")
         if np.isnan(self.threshold).any():
@@ -79,11 +88,11 @@ class Tagger(Classifier):
             _require_heldout(self.holdout, self.count)
 
 
-def _require_heldout(heldout: Tagged, count: int) -> None:
+def _require_heldout(heldout: HeldoutTagScores, count: int) -> None:
     if heldout.score.shape[1] != count:
         raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, there are {count} labels")
-    require_finite(heldout.score, "holdout/score")
-    require_finite(heldout.variance, "holdout/variance", 0.0)
+    require_finite_above(heldout.score, "holdout/score")
+    require_finite_above(heldout.variance, "holdout/variance", 0.0)
     if heldout.y.size and heldout.y.max() > 1:
         raise DataError("dataset 'holdout/y' has values other than 0 and 1")
     if not np.isin(heldout.split, (1, 2)).all():
@@ -124,7 +133,7 @@ def learn_block(stack: Array, block: ExampleBlock, rule: Rule, running: Array) -
     return score, variance, updates
 
 
-def tag_losses(score: Array, label: Array) -> tuple[Array, Array]:
+def tag_errors_and_losses(score: Array, label: Array) -> tuple[Array, Array]:
     """Return the share of wrong labels (n,) of each example, and the mean over labels of ½ max(0, 1 − m)²."""
     if not score.shape[1]:
         return np.zeros(len(score)), np.zeros(len(score))
@@ -136,7 +145,7 @@ def tagger_from_state(settings: Settings, columns: int, state: LearnerState, nam
     """Return the artifact of a finished run, with its labels sorted.  Raises DataError if no example has any."""
     if not names:
         raise DataError("no example has a label", hint="a line is: 1,3,7 | feature feature:value …")
-    heldout_examples.restore_best(state)
+    heldout_examples.restore_best_weights(state)
     assert state.stack is not None
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
     first = 0 if settings.bias else 1
@@ -148,7 +157,7 @@ def tagger_from_state(settings: Settings, columns: int, state: LearnerState, nam
     made = Tagger(
         classes=list(names),
         settings=settings,
-        running=Running(int(state.running[0]), float(state.running[1]), int(seen), 0, loss, int(updates), int(refused)),
+        running=RunningTotals(int(state.running[0]), float(state.running[1]), int(seen), 0, loss, int(updates), int(refused)),
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         passes=heldout_examples.pass_records(state),
         mean=np.ascontiguousarray(weights[:, :, 0]),
@@ -161,7 +170,7 @@ def tagger_from_state(settings: Settings, columns: int, state: LearnerState, nam
     if len(state.label):
         score, variance = add_label_columns(state.score, len(names), ABSENT), add_label_columns(state.variance, len(names))
         y = add_label_columns(state.label, len(names)).astype(np.uint8)
-        made = replace(made, holdout=Tagged(score, variance, y, np.ones(len(y), dtype=np.uint8)))
+        made = replace(made, holdout=HeldoutTagScores(score, variance, y, np.ones(len(y), dtype=np.uint8)))
     return reorder_labels(made, sorted(names, key=label_sort_key))
 
 
@@ -217,13 +226,13 @@ def calibrate_tagger(model: Tagger) -> Tagger:
     if held is None or not (chosen := held.split == 1).any():
         return model
     score, y = held.score[chosen], held.y[chosen]
-    threshold = np.array([best_threshold(score[:, z], y[:, z]) for z in range(model.count)])
+    threshold = np.array([best_f1_threshold(score[:, z], y[:, z]) for z in range(model.count)])
     flat = (score.reshape(-1, 1), held.variance[chosen].reshape(-1, 1), y.reshape(-1).astype(np.int64))
-    scale, link = fit_link(*flat)
+    scale, link = fit_confidence_link(*flat)
     return replace(model, threshold=threshold, scale=scale, link=link)
 
 
-def best_threshold(score: Array, y: Array) -> float:
+def best_f1_threshold(score: Array, y: Array) -> float:
     """Return the threshold with the highest F₁ on held-out examples (n,), halfway between two scores; 0 if too few have the label.
 
     Source: Yang, "A study of thresholding strategies for text categorization", SIGIR 2001 (SCut).

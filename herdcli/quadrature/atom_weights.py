@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.symmetric_matrices import eigenvalues, eigenvectors
+from herdcli.numerics.symmetric_matrices import symmetric_eigendecomposition, symmetric_eigenvalues
 from herdcli.quadrature import simplex
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.records import dataclass
@@ -22,7 +22,7 @@ CUT = 1e-14  # smaller eigenvalues, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
-class WeightReport:
+class AtomWeightReport:
     """A report on weights: condition number of the distinct atoms' Gram matrix, smallest weight, effective size (Σw)²/Σw², and MMD.
 
     The condition number is NaN beyond MOST_….
@@ -34,24 +34,24 @@ class WeightReport:
     mmd: float
 
 
-def fit_weights(kind: str, space: CandidateSpace, atoms: Array, embedding: Array, *, start: Array | None = None) -> Array:
+def compute_atom_weights(kind: str, space: CandidateSpace, atoms: Array, embedding: Array, *, likely_support: Array | None = None) -> Array:
     """Compute the weights (m,) of atoms (m, d) with μ (m,) at them; start is a likely support of the simplex weights.
 
     affine and free weights come from an eigendecomposition without the directions smaller than rounding.
     """
     if kind == "uniform":
         return np.full(len(atoms), 1.0 / len(atoms))
-    first, place, counts = _distinct_atoms(atoms)
+    first, place, counts = _group_equal_atoms(atoms)
     gram, linear = space.kernel.matrix(atoms[first], atoms[first]), embedding[first]
     if kind == "simplex":
-        support = None if start is None else np.unique(place[start])
+        support = None if likely_support is None else np.unique(place[likely_support])
         found = simplex.simplex_weights(gram, linear, start=support)
     else:
-        found = _linear_weights(gram, linear, affine=kind == "affine")
+        found = _minimise_quadratic(gram, linear, affine=kind == "affine")
     return np.asarray(found[place] / counts[place])
 
 
-def _distinct_atoms(atoms: Array) -> tuple[Array, Array, Array]:
+def _group_equal_atoms(atoms: Array) -> tuple[Array, Array, Array]:
     """Find groups of equal atoms, in order of appearance.
 
     Returns the position of the first atom of each group, the group of each atom, and the group sizes.
@@ -63,37 +63,37 @@ def _distinct_atoms(atoms: Array) -> tuple[Array, Array, Array]:
     return first[order], rank[place.ravel()], counts[order]
 
 
-def _linear_weights(gram: Array, linear: Array, *, affine: bool) -> Array:
+def _minimise_quadratic(gram: Array, embedding: Array, *, affine: bool) -> Array:
     """Compute argmin ½ w'Kw − w'z, with Σw = 1 if `affine`."""
     if not affine:
-        return _pseudo_solve(gram, linear)
+        return _pseudo_inverse_solve(gram, embedding)
     # K + c 11' is definite if the atoms are affinely independent, and equivalent to K on Σw = 1
     shift = float(np.abs(np.diag(gram)).max()) or 1.0
-    both = _pseudo_solve(gram + shift, np.column_stack([linear, np.ones(len(gram))]))
+    both = _pseudo_inverse_solve(gram + shift, np.column_stack([embedding, np.ones(len(gram))]))
     return np.asarray(both[:, 0] + (1.0 - both[:, 0].sum()) / both[:, 1].sum() * both[:, 1])
 
 
-def _pseudo_solve(gram: Array, right: Array) -> Array:
-    values, vectors = eigenvectors(gram)
+def _pseudo_inverse_solve(gram: Array, right: Array) -> Array:
+    values, vectors = symmetric_eigendecomposition(gram)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > CUT * values[-1])
     return np.asarray(exact_arithmetic.product(vectors * inverse, exact_arithmetic.product(vectors.T, right)))
 
 
-def report_weights(space: CandidateSpace, atoms: Array, embedding: Array, weight: Array) -> WeightReport:
+def make_weight_report(space: CandidateSpace, atoms: Array, embedding: Array, weight: Array) -> AtomWeightReport:
     """Compute the report on weights (m,), including their MMD."""
-    first, place, _ = _distinct_atoms(atoms)
+    first, place, _ = _group_equal_atoms(atoms)
     shared = np.bincount(place, weights=weight, minlength=len(first))
     most = MOST_EXACT if exact_arithmetic.is_exact() else MOST_CONDITION
-    quadratic = float(exact_arithmetic.product(shared, atom_embedding(space, atoms[first], shared)))
-    return WeightReport(
+    quadratic = float(exact_arithmetic.product(shared, embedding_at_atoms(space, atoms[first], shared)))
+    return AtomWeightReport(
         condition=_condition_number(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
         smallest=float(weight.min()),
-        effective=float(exact_arithmetic.power(weight.sum(), 2) / np.square(weight).sum()),
+        effective=float(exact_arithmetic.integer_power(weight.sum(), 2) / np.square(weight).sum()),
         mmd=space.distance(quadratic, float(exact_arithmetic.product(shared, embedding[first]))),
     )
 
 
-def atom_embedding(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
+def embedding_at_atoms(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
     """Compute Σ_u w_u k(x_u, ·) at the atoms themselves (m,), without the whole Gram matrix."""
     block = max(1, (1 << 20) // len(atoms))
     parts = [exact_arithmetic.product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
@@ -101,11 +101,11 @@ def atom_embedding(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
 
 
 def _condition_number(gram: Array) -> float:
-    values = np.abs(eigenvalues(gram))
+    values = np.abs(symmetric_eigenvalues(gram))
     return float(values.max() / values.min()) if values.min() > 0 else float("inf")
 
 
-def projected_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:
+def simplex_mmd_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:
     """Compute the MMD (p,) of the first t atoms under their simplex weights, for numbers t (p,).
 
     The numbers are spaced evenly in the logarithm, and the last is m.  Returns the numbers and the MMD.
@@ -115,7 +115,7 @@ def projected_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, pe
     counts = np.unique(np.append(np.round(np.logspace(0, np.log10(m), points)).astype(np.int64), [1, m]))
     found, support = np.empty(len(counts)), None
     for i, t in enumerate(counts):
-        w = fit_weights("simplex", space, atoms[:t], embedding[:t], start=support)
+        w = compute_atom_weights("simplex", space, atoms[:t], embedding[:t], likely_support=support)
         support = np.flatnonzero(w)
         gram = space.kernel.matrix(atoms[support], atoms[support])
         quadratic = float(exact_arithmetic.product(exact_arithmetic.product(w[support], gram), w[support]))

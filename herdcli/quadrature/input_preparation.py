@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import sobol_sequence
 from herdcli.quadrature.rules.local_search import SearchBox
-from herdcli.quadrature.targets import MixtureTarget, MomentTarget, Target, TrigonometricTarget, UniformTarget, sign_target
+from herdcli.quadrature.targets import MixtureTarget, MomentTarget, Target, TrigonometricTarget, UniformTarget, make_sign_target
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ MOST_CANDIDATES = 1 << 26
 DRAW = 1 << 40  # step of the random stream for candidates, larger than that of any atom
 
 
-def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[int]]:
+def choose_column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[int]]:
     """Compute divisors (d,) of the columns, and the indices of constant columns, whose divisor is 1.
 
     rule  `none`, `std` (standard deviation), `range` (largest minus smallest), or a number for each column.
@@ -40,7 +40,7 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
     return found, [int(j) for j in constant]
 
 
-def dominant_column(X: Array) -> tuple[int, float] | None:
+def find_dominant_column(X: Array) -> tuple[int, float] | None:
     """Return the column with nearly all of the variance, and its share; None if there is none, or with fewer than three columns.
 
     Squared distances between rows then depend on this column alone, so that the others do not matter.
@@ -57,7 +57,7 @@ def _standard_deviations(X: Array) -> Array:
     return np.asarray(np.sqrt(total / len(X)))
 
 
-def hypercube_states(dimension: int) -> Array:
+def all_hypercube_states(dimension: int) -> Array:
     """Return all ±1 states (2^D, D); bit i of a state's number is unit i."""
     if not 1 <= dimension <= LARGEST_CUBE:
         raise BadUsage(f"cube:{dimension}: D is one of 1 … {LARGEST_CUBE}")
@@ -72,10 +72,10 @@ def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
     grid and sobol fill the target's box.
     """
     if kind == "cube":
-        return hypercube_states(count)
+        return all_hypercube_states(count)
     if kind == "sample":
         return target.sample(generator(seed, Stream.ATOMS, step=DRAW), count)
-    low, high = target.box()
+    low, high = target.bounding_box()
     if kind == "sobol":
         return np.asarray(low + sobol_sequence.sobol_points(count, len(low)) * (high - low))
     if count ** len(low) > MOST_CANDIDATES:
@@ -84,13 +84,13 @@ def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
     return np.stack([axis.ravel() for axis in axes], axis=1)
 
 
-def search_box(target: Target, points: Array) -> SearchBox:
+def make_search_box(target: Target, points: Array) -> SearchBox:
     """Return the region to search around points (N, d): the target's box, within their spacing (N^(−1/d) of the width)."""
-    low, high = target.box()
+    low, high = target.bounding_box()
     return SearchBox(low, high, (high - low) * max(len(points), 1) ** (-1.0 / len(low)))
 
 
-def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
+def parse_mixture_table(X: Array, names: Sequence[str] | None) -> MixtureTarget:
     """Make a Gaussian mixture from the rows of X (c, columns).
 
     The columns are weight, then d means, then d sd or d² cov, identified by their names.
@@ -116,28 +116,29 @@ def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
     return MixtureTarget(weight / weight.sum(), means, covariances)
 
 
-def independent_gaussian(mean: float, deviation: float, dimension: int) -> MixtureTarget:
+def make_independent_gaussian(mean: float, deviation: float, dimension: int) -> MixtureTarget:
     """Make the target of independent columns with the same mean and standard deviation."""
     if deviation <= 0:
         raise BadUsage("the standard deviation of a gaussian target must be above 0")
     return MixtureTarget(np.ones(1), np.full((1, dimension), mean), np.eye(dimension)[None] * deviation**2, name="gaussian")
 
 
-def uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
+def make_uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
     """Make the uniform distribution on the box [low, high]^d."""
     if not low < high:
         raise BadUsage("the box of a uniform target needs low < high")
     return UniformTarget(np.full(dimension, low), np.full(dimension, high))
 
 
-def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
+def parse_target_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
     """Make the target of a file X (rows, d).
 
-    kind  gaussian or mixture (see `mixture_from_rows`), trigonometric (columns a, b; row i is frequency i), signs (a covariance matrix), or
+    kind  gaussian or mixture (see `parse_mixture_table`), trigonometric (columns a, b; row i is frequency i), signs (a covariance matrix),
+    or
           moments (one row E x, or E x followed by the matrix E xx').
     """
     if kind in ("gaussian", "mixture"):
-        found = mixture_from_rows(X, names)
+        found = parse_mixture_table(X, names)
         if kind == "gaussian" and len(X) != 1:
             raise DataError(f"a gaussian target needs one row, not {len(X)}", hint="use --distribution mixture:FILE")
         return found
@@ -148,7 +149,7 @@ def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Targe
     if kind == "signs":
         if X.shape[0] != X.shape[1]:
             raise DataError(f"signs need a square covariance matrix, not {X.shape[0]}×{X.shape[1]}")
-        return sign_target(X)
+        return make_sign_target(X)
     if len(X) not in (1, 1 + X.shape[1]):
         raise DataError(f"moments need one row, or one row and a square matrix below it, not {X.shape[0]}×{X.shape[1]}")
     return MomentTarget(X[0], X[1:] if len(X) > 1 else None)

@@ -29,7 +29,7 @@ class WeightedRows:
     given: Array | None = None
 
 
-def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
+def normalise_row_weights(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
     """Scale weights (n,) of rows to sum 1 (None: equal weights).  Raises DataError for invalid weights, and for a single row."""
     if len(X) < 2:
         raise DataError("needs at least two rows, but has one")
@@ -39,23 +39,25 @@ def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names
     return WeightedRows(X, own / own.sum(), group, group_names, own)
 
 
-def group_numbers(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
+def number_groups(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
     """Return the group number (n,) of each row, and the groups' names: names of classes, or the values themselves."""
     distinct, group = np.unique(values, return_inverse=True)
     return group, [names[int(value)] for value in distinct] if names else [f"{value:g}" for value in distinct]
 
 
-def group_of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> SelectionGroup:
+def make_closed_form_group(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> SelectionGroup:
     """Make the one group of a target that is not rows, with candidates (N, d).
 
     Raises BadUsage for columns whose scale (d,) is not 1.
     """
     if (scale != 1).any():
         raise BadUsage("--scale works only with --distribution rows, because a closed form has its own columns")
-    return SelectionGroup(target, points, count, input_preparation.search_box(target, points) if polish and points is not None else None)
+    return SelectionGroup(
+        target, points, count, input_preparation.make_search_box(target, points) if polish and points is not None else None
+    )
 
 
-def groups_of_rows(
+def make_row_groups(
     rows: WeightedRows, points: Array | None, scale: Array, count: int, *, polish: bool
 ) -> tuple[list[SelectionGroup], list[Array | None]]:
     """Make groups in scaled columns (scale (d,)), and the row numbers of their candidates (None: the candidates are `points`).
@@ -63,29 +65,29 @@ def groups_of_rows(
     `rows.X` is scaled in place.
     points (N, d), None for the rows themselves.  Groups of labels are separate distributions.
     """
-    parts, groups = _rows_by_group(rows), []
+    parts, groups = _row_numbers_by_group(rows), []
     np.divide(rows.X, scale, out=rows.X)
     for part in parts:
         weights = rows.weights[part]
         contiguous = part[-1] - part[0] + 1 == len(part)  # rows are then shared, not copied
         X = rows.X[part[0] : part[-1] + 1] if contiguous else rows.X[part]
         own = RowTarget(X, weights / weights.sum())
-        box = input_preparation.search_box(own, own.X if points is None else points) if polish else None
+        box = input_preparation.make_search_box(own, own.X if points is None else points) if polish else None
         groups.append(SelectionGroup(own, points, count, box))
     return groups, [part if points is None else None for part in parts]
 
 
-def groups_of_scores(rows: WeightedRows, scores: Array, scale: Array, count: int) -> tuple[list[SelectionGroup], list[Array | None]]:
+def make_score_groups(rows: WeightedRows, scores: Array, scale: Array, count: int) -> tuple[list[SelectionGroup], list[Array | None]]:
     """Make groups of points with scores (n, d) ∇ log p in the input's units, in scaled columns, and the row numbers of their candidates.
 
     If a column is divided by c, its score is multiplied by c.
     """
-    parts = _rows_by_group(rows)
+    parts = _row_numbers_by_group(rows)
     both = [np.concatenate([rows.X[part] / scale, scores[part] * scale], axis=1) for part in parts]
     return [SelectionGroup(ScoreTarget(points.shape[1]), points, count) for points in both], list(parts)
 
 
-def _rows_by_group(rows: WeightedRows) -> list[Array]:
+def _row_numbers_by_group(rows: WeightedRows) -> list[Array]:
     """Return the row numbers of each group."""
     n = len(rows.X)
     if rows.group is not None and rows.group_names is not None:

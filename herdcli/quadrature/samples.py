@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.rules import active_set, min_norm_point, sequential_rules
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 
 @dataclass(frozen=True)
-class Summary:
+class GroupSummaries:
     """The figures of each group of atoms, G of them (1 without --by)."""
 
     mmd: Array = array("G", "MMD of the stored weights", kind="f")
@@ -28,7 +28,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Projected:
+class SimplexMMDTraces:
     """The MMD of the first `count` atoms of a group under their simplex weights."""
 
     group: Array = array("p", "group", kind="i")
@@ -42,10 +42,10 @@ class Continuation:
 
     embedding: Array = array("N", "μ at the candidates", kind="f", finite=True)
     norm: float = 0.0
-    sequence: sequential_rules.State | None = None
-    active: active_set.State | None = None
-    hull: min_norm_point.State | None = None
-    added: Added | None = None  # error bounds of an approximate embedding
+    sequence: sequential_rules.SequenceState | None = None
+    active: active_set.ActiveSetState | None = None
+    hull: min_norm_point.MinNormPointState | None = None
+    added: EmbeddingErrorBounds | None = None  # error bounds of an approximate embedding
 
     def validate(self) -> None:
         """Raise DataError unless the state matches the embedding's candidates."""
@@ -65,8 +65,8 @@ class Samples:
     gap: Array = array("m", "duality gap of t atoms, NaN where there is none", kind="f")
     rate: Array | None = array("m", "step size with which each atom came in", kind="f", optional=True)
     group: Array | None = array("m", "group of each atom, an index into group_names", kind="i", optional=True)
-    summary: Summary | None = None
-    projected: Projected | None = None
+    summary: GroupSummaries | None = None
+    projected: SimplexMMDTraces | None = None
     moment: Array | None = array("F", "E Φ under the target, of feature kernels on few ±1 units", kind="f", optional=True, finite=True)
     passes: Array | None = array("q", "MMD at the start and after each swap pass of the first group", kind="f", optional=True)
     rule: str = "herding"
@@ -82,10 +82,10 @@ class Samples:
 
     def validate(self) -> None:
         """Raise DataError unless groups, figures and continuation states match these atoms."""
-        require_index("/group", self.group, self.groups, "a group")
+        require_valid_indices("/group", self.group, self.groups, "a group")
         if not self.x.size:
             raise DataError("/x holds no atoms")
-        empty = next((g for g in range(self.groups) if not self.members(g).size), None)
+        empty = next((g for g in range(self.groups) if not self.group_positions(g).size), None)
         if empty is not None:
             raise DataError(f"/group has no atom of group {empty}")
         if self.scale is not None and not (self.scale != 0).all():
@@ -96,13 +96,13 @@ class Samples:
             if count and count != self.groups:
                 raise DataError(f"/{name} has {count} groups, there are {self.groups}")
         if self.projected is not None:
-            require_index("/projected/group", self.projected.group, self.groups, "a group")
+            require_valid_indices("/projected/group", self.projected.group, self.groups, "a group")
 
     @property
     def groups(self) -> int:
         """The number of groups."""
         return 1 if self.group_names is None else len(self.group_names)
 
-    def members(self, group: int) -> Array:
+    def group_positions(self, group: int) -> Array:
         """Return the positions (m_g,) of a group's atoms."""
         return np.arange(len(self.index)) if self.group is None else np.flatnonzero(self.group == group)

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature.embeddings import nystrom, random_fourier
-from herdcli.quadrature.embeddings.approximation import Added, EmbeddingApproximation
+from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation, EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
 from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
@@ -114,7 +114,7 @@ class GroupResult:
     passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
     state: Continuation | None = None
     norm_error: float | None = None  # standard error of an estimated ‖μ‖²
-    added: Added | None = None  # error bounds of an approximate embedding
+    added: EmbeddingErrorBounds | None = None  # error bounds of an approximate embedding
 
 
 @dataclass
@@ -129,9 +129,9 @@ class SelectionState:
     phase: str
     begun: int
     sums: list[EmbeddingState]
-    sequence: sequential_rules.State | None
-    active: active_set.State | None
-    hull: min_norm_point.State | None
+    sequence: sequential_rules.SequenceState | None
+    active: active_set.ActiveSetState | None
+    hull: min_norm_point.MinNormPointState | None
     swap: swap_refinement.SwapState | None
     done: list[GroupResult]
     thinned: kernel_thinning.ThinningState | None = None
@@ -147,13 +147,13 @@ class SelectionState:
             raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
 
 
-def final_mmd(result: GroupResult) -> float:
+def final_mmd_bound(result: GroupResult) -> float:
     """Return the MMD of a group's atoms plus the bound of an approximate embedding's error."""
     found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
-    return found if result.added is None else found + result.added.mmd_bound(found, result.weight)
+    return found if result.added is None else found + result.added.mmd_error_bound(found, result.weight)
 
 
-def continue_groups(
+def resume_groups(
     groups: list[SelectionGroup], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0
 ) -> list[SelectionGroup]:
     """Return groups that continue from earlier samples, in columns divided by scale (d,).
@@ -170,7 +170,7 @@ def continue_groups(
             f"the samples were made with {earlier.rule} and {earlier.kernel}, not with {rule} and {kernel}",
             hint="repeat the options with which they were made",
         )
-    if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_estimated(group, norm) for group in groups):
+    if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_norm_estimated(group, norm) for group in groups):
         raise BadUsage(
             "‖μ‖² is estimated either for the samples or now, but not for both", hint="repeat the --norm with which they were made"
         )
@@ -187,13 +187,15 @@ def continue_groups(
                 raise BadUsage(
                     f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made"
                 )
-        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_candidates(state), : len(scale)] * scale):
+        elif not np.array_equal(
+            earlier.x[earlier.group_positions(number)], group.points[_active_candidate_indices(state), : len(scale)] * scale
+        ):
             raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made")
         found.append(replace(group, start=state))
     return found
 
 
-def _active_candidates(state: Continuation) -> Array:
+def _active_candidate_indices(state: Continuation) -> Array:
     """Return the candidates in use in a saved active set."""
     if state.hull is not None:
         return state.hull.hull.ids[: state.hull.hull.size]
@@ -205,7 +207,7 @@ PHASES = ("embedding", "rule", "swap")
 
 def phase_lengths(problem: SelectionProblem, group: SelectionGroup) -> tuple[int, int, int]:
     """Return the number of steps of each phase of a group."""
-    sums = sum(steps for steps, _ in sum_sizes(problem, group))
+    sums = sum(steps for steps, _ in embedding_step_costs(problem, group))
     own, count = load_rule(problem.settings.rule.rule), group.count
     return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
 
@@ -221,11 +223,11 @@ def group_approximation(problem: SelectionProblem, group: SelectionGroup) -> Emb
     return chosen if chosen.is_suitable(len(group.points), *target.X.shape) else None
 
 
-def sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
+def embedding_step_costs(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
     """Return (steps, kernel values or the equivalent cost) of the sums of a group's embedding in sequence."""
     chosen, kernel = group_approximation(problem, group), problem.kernel
     if chosen is None or not isinstance(group.target, RowTarget):
-        return [(kernel_sums.count_steps(kernel, *pair), pair[0] * pair[1]) for pair in norm_sizes(problem, group)]
+        return [(kernel_sums.count_steps(kernel, *pair), pair[0] * pair[1]) for pair in kernel_sum_sizes(problem, group)]
     points, rows, size = len(group.points), len(group.target.X), chosen.size
     if chosen.kind == "fourier":
         return [(random_fourier.count_steps(size, count), 4 * count * size) for count in (rows, points)]
@@ -236,12 +238,12 @@ def sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[in
     return [(kernel_sums.count_steps(kernel, count, size), count * size) for count in (points, size)]
 
 
-def is_estimated(group: SelectionGroup, norm: int) -> bool:
+def is_norm_estimated(group: SelectionGroup, norm: int) -> bool:
     """Whether ‖μ‖² of a group is estimated."""
     return norm > 0 and group.candidates is not None and isinstance(group.target, RowTarget)
 
 
-def norm_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
+def kernel_sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
     """Return the sizes (points, rows) of the sums of k: at the candidates, and for ‖μ‖² at all or some of the rows.
 
     The second is needed only if the candidates are not the rows.
@@ -251,24 +253,24 @@ def norm_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[i
         return []
     n, norm = len(target.X), problem.settings.norm
     at = [] if group.start is not None else [(len(group.points), n)]
-    if is_estimated(group, norm):
+    if is_norm_estimated(group, norm):
         return [*at, (norm, n)]
     return at if group.candidates is None or not at else [*at, (n, n)]
 
 
-def norm_pairs(problem: SelectionProblem, group: SelectionGroup, number: int) -> list[tuple[Array, Array]]:
-    """Return the points (n, d) and rows (N, d) of `norm_sizes`."""
+def kernel_sum_inputs(problem: SelectionProblem, group: SelectionGroup, number: int) -> list[tuple[Array, Array]]:
+    """Return the points (n, d) and rows (N, d) of `kernel_sum_sizes`."""
     target = group.target
     if not isinstance(target, RowTarget):
         raise TypeError(target.name)
     points = [group.points] if group.start is None else []
-    if is_estimated(group, problem.settings.norm):
-        points.append(target.X[norm_sample(problem, target, number)])
+    if is_norm_estimated(group, problem.settings.norm):
+        points.append(target.X[sample_norm_rows(problem, target, number)])
     elif group.candidates is not None:
         points.append(target.X)
     return [(at, target.X) for at in points]
 
 
-def norm_sample(problem: SelectionProblem, target: RowTarget, number: int) -> Array:
+def sample_norm_rows(problem: SelectionProblem, target: RowTarget, number: int) -> Array:
     """Sample the rows (norm,) from which ‖μ‖² is estimated, by their weights."""
     return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)

@@ -1,6 +1,6 @@
 """Least squares in a Hilbert space over the simplex: argmin ½ w'Kw − w'z over w ≥ 0, Σw = 1, by an active set.
 
-The support grows by one point at a time and its weights are solved for exactly (`minimise_over_hull`).  A point whose weight would
+The support grows by one point at a time and its weights are solved for exactly (`move_to_hull_minimum`).  A point whose weight would
 become negative is dropped on the way.  Adding c·11' to K and c·1 to z changes nothing on the simplex and makes the
 Gram matrix of affinely independent points definite, so one Cholesky factor is sufficient.  All arrays are float64.
 Source: Wolfe (1976), finding the nearest point in a polytope; Lawson & Hanson (1974), the same steps for NNLS.
@@ -39,15 +39,15 @@ class Hull:
     weight: Array = array("capacity", "weights, positive, of sum 1", kind="f", finite=True)
 
 
-def empty_hull(capacity: int, shift: float) -> Hull:
+def allocate_hull(capacity: int, shift: float) -> Hull:
     """Return a hull without points and with memory for `capacity`."""
     square = (capacity, capacity)
     return Hull(0, shift, np.zeros(capacity, np.int64), np.zeros(square), np.zeros(square), np.zeros(capacity), np.zeros(capacity))
 
 
-def grow_hull(hull: Hull, capacity: int) -> Hull:
+def enlarge_hull(hull: Hull, capacity: int) -> Hull:
     """Return the same hull with memory for `capacity` points."""
-    new = empty_hull(max(capacity, hull.size), hull.shift)
+    new = allocate_hull(max(capacity, hull.size), hull.shift)
     new.size = n = hull.size
     for name in ("ids", "linear", "weight"):
         getattr(new, name)[:n] = getattr(hull, name)[:n]
@@ -55,7 +55,7 @@ def grow_hull(hull: Hull, capacity: int) -> Hull:
     return new
 
 
-def enter_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: float) -> bool:
+def add_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: float) -> bool:
     """Add a point with weight 0 (1 if it is the first): row (size,) of k to the support, k(x, x), z(x).
 
     Returns False, and adds nothing, if the point lies in the affine hull of the support to rounding.
@@ -75,7 +75,7 @@ def enter_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: 
     return True
 
 
-def minimise_over_hull(hull: Hull) -> None:
+def move_to_hull_minimum(hull: Hull) -> None:
     """Move the weights to the minimum over the support's hull, dropping points whose weights reach 0."""
     while True:
         n = hull.size
@@ -93,11 +93,11 @@ def minimise_over_hull(hull: Hull) -> None:
         weight += share * (target - weight)
         weight[ratios <= share] = 0.0
         np.maximum(weight, 0.0, out=weight)
-        _keep_points(hull, weight > 0)
+        _retain_points(hull, weight > 0)
         hull.weight[: hull.size] /= hull.weight[: hull.size].sum()
 
 
-def objective_terms(hull: Hull) -> tuple[float, float]:
+def quadratic_and_linear_terms(hull: Hull) -> tuple[float, float]:
     """Compute w'Kw and w'z."""
     n = hull.size
     w = hull.weight[:n]
@@ -118,15 +118,15 @@ def _affine_minimum(hull: Hull) -> Array:
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
 
 
-def _keep_points(hull: Hull, kept: Array) -> None:
+def _retain_points(hull: Hull, is_retained: Array) -> None:
     """Remove points; the factor is computed again from the first removed point on."""
-    first = int(np.argmin(kept))
-    rest = np.flatnonzero(kept[first:]) + first
+    first = int(np.argmin(is_retained))
+    rest = np.flatnonzero(is_retained[first:]) + first
     saved = [(int(hull.ids[i]), hull.gram[i].copy(), float(hull.linear[i]), float(hull.weight[i])) for i in rest]
     hull.size = first
     order = list(range(first))
     for position, (identity, row, linear, weight) in zip(rest, saved, strict=True):
-        if enter_point(hull, identity, row[order], row[position], linear):
+        if add_point(hull, identity, row[order], row[position], linear):
             hull.weight[hull.size - 1] = weight
             order.append(int(position))
 
@@ -140,13 +140,13 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
     """
     diagonal = np.diag(gram)
     scale = float(np.abs(diagonal).max())
-    hull = empty_hull(len(gram), scale or 1.0)
+    hull = allocate_hull(len(gram), scale or 1.0)
     first = [int(np.argmin(0.5 * diagonal - linear))] if start is None or not len(start) else [int(i) for i in start]
     for j in first:
-        _enter_point(hull, gram, diagonal, linear, j)
+        _add_candidate(hull, gram, diagonal, linear, j)
     if hull.size > 1:
         hull.weight[: hull.size] = 1.0 / hull.size
-    minimise_over_hull(hull)
+    move_to_hull_minimum(hull)
     refused: list[int] = []
     best, stalled = np.inf, 0
     while stalled < PATIENCE:
@@ -160,11 +160,11 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
         j = int(np.argmin(slope))
         if slope[j] >= level - TOLERANCE * scale:
             break
-        if not _enter_point(hull, gram, diagonal, linear, j):
+        if not _add_candidate(hull, gram, diagonal, linear, j):
             refused.append(j)
             continue
-        minimise_over_hull(hull)
-        quadratic, along = objective_terms(hull)
+        move_to_hull_minimum(hull)
+        quadratic, along = quadratic_and_linear_terms(hull)
         value = 0.5 * quadratic - along
         stalled = 0 if value < best - ROUNDING * scale else stalled + 1
         best = min(best, value)
@@ -176,5 +176,5 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
     return found
 
 
-def _enter_point(hull: Hull, gram: Array, diagonal: Array, linear: Array, j: int) -> bool:
-    return enter_point(hull, j, gram[j, hull.ids[: hull.size]], float(diagonal[j]), float(linear[j]))
+def _add_candidate(hull: Hull, gram: Array, diagonal: Array, linear: Array, j: int) -> bool:
+    return add_point(hull, j, gram[j, hull.ids[: hull.size]], float(diagonal[j]), float(linear[j]))

@@ -37,7 +37,7 @@ class Target(Protocol):
     def quantile(self, u: Array) -> Array:
         """Map points u of the unit cube (n, d) through an inverse CDF to (n, d)."""
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return the lowest and highest corner (d,) of the support, or of the part that matters."""
 
     def moments(self) -> tuple[Array, Array | None]:
@@ -67,7 +67,7 @@ class RowTarget:
         found = np.searchsorted(edges, random.random(count) * edges[-1], side="right")
         return np.asarray(np.minimum(found, len(edges) - 1))
 
-    def positions(self, u: Array) -> Array:
+    def rows_at_levels(self, u: Array) -> Array:
         """Return indices (n,) of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
             raise BadUsage("--rule sobol needs an inverse CDF, but rows of several columns have none", hint="use --rule random or herding")
@@ -77,9 +77,9 @@ class RowTarget:
 
     def quantile(self, u: Array) -> Array:
         """Return the rows (n, d) at levels u (n, 1)."""
-        return np.asarray(self.X[self.positions(u)])
+        return np.asarray(self.X[self.rows_at_levels(u)])
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return the smallest and the largest value (d,) of each column."""
         return self.X.min(axis=0), self.X.max(axis=0)
 
@@ -111,7 +111,7 @@ class UniformTarget:
         """Compute low + u (high − low) (n, d)."""
         return np.asarray(self.low + u * (self.high - self.low))
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return the box itself (d,)."""
         return self.low, self.high
 
@@ -163,7 +163,7 @@ class MixtureTarget:
             return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
         if self.dimension > 1:
             raise BadUsage("--rule sobol needs an inverse CDF, but a mixture of several columns has none", hint="use --rule random")
-        low, high = self.box()
+        low, high = self.bounding_box()
         return _invert_cdf(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
     def _cdf(self, x: Array) -> Array:
@@ -172,7 +172,7 @@ class MixtureTarget:
         deviations = np.sqrt(self.covariances[:, 0, 0])
         return np.asarray(ndtr((x[:, None] - self.means[:, 0]) / deviations) @ self.weights)
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return the hull (d,) of all components' boxes m ± 6 standard deviations."""
         reach = TAIL * np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         return (self.means - reach).min(axis=0), (self.means + reach).max(axis=0)
@@ -232,7 +232,7 @@ class TrigonometricTarget:
         """Map u (n, 1) to (n, 1) through the CDF, inverted by bisection."""
         return _invert_cdf(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return 0 and 1 (1,)."""
         return np.zeros(1), np.ones(1)
 
@@ -272,7 +272,7 @@ class MomentTarget:
 
         return np.where(ndtri(np.maximum(u, LEAST)) @ self._normal_factor().T >= 0, 1.0, -1.0)
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Return −1 and +1 (d,)."""
         return -np.ones(self.dimension), np.ones(self.dimension)
 
@@ -281,7 +281,7 @@ class MomentTarget:
         return self.mean, self.second
 
 
-def sign_target(covariance: Array) -> MomentTarget:
+def make_sign_target(covariance: Array) -> MomentTarget:
     """Make the target of the signs of N(0, covariance).
 
     Its mean is 0 and E x_i x_j = (2/π) asin ρ_ij, from the orthant probability 1/4 + asin(ρ)/2π.

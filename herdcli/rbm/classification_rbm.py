@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.learning.gradients import GradientSums
+from herdcli.rbm.learning.gradients import GradientStatistics
 from herdcli.rbm.likelihood.row_likelihood import row_blocks
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
@@ -26,14 +26,14 @@ from herdcli.schema import Array
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def append_labels(X: Array, y: Array, classes: int) -> Array:
+def append_one_hot_labels(X: Array, y: Array, classes: int) -> Array:
     """Return rows (n, D + C): the rows X (n, D) with their labels y (n,) as one-hot columns."""
     shown = np.zeros((len(y), classes), dtype=X.dtype)
     shown[np.arange(len(y)), y] = 1
     return np.concatenate([X, shown], axis=1)
 
 
-def _label_inputs(h: Harmonium, v: Array, classes: int) -> Array:
+def _hidden_inputs_by_label(h: Harmonium, v: Array, classes: int) -> Array:
     """Compute the hidden inputs (C, n, K) of rows v (n, D) with each label in turn."""
     found: Array = (exact_arithmetic.product(v, h.W[:-classes]) + h.c)[None] + h.W[-classes:, None]
     return found
@@ -51,12 +51,12 @@ def label_count(h: Harmonium) -> int:
     return h.visible.labels.group
 
 
-def log_posterior(h: Harmonium, v: Array, *, map: Map = map) -> Array:
+def label_log_posterior(h: Harmonium, v: Array, *, map: Map = map) -> Array:
     """Compute log p(y | v) (n, C) of rows v (n, D) without labels."""
     C = label_count(h)
 
     def block(part: slice) -> Array:
-        joint = _joint_log_weights(h, _label_inputs(h, np.asarray(v[part], dtype=np.float64), C))
+        joint = _joint_log_weights(h, _hidden_inputs_by_label(h, np.asarray(v[part], dtype=np.float64), C))
         result: Array = (joint - exact_arithmetic.log_sum_exp(joint, axis=0)).T
         return result
 
@@ -64,12 +64,12 @@ def log_posterior(h: Harmonium, v: Array, *, map: Map = map) -> Array:
     return np.concatenate([np.empty((0, C)), *parts])
 
 
-def label_weighted_features(h: Harmonium, v: Array, *, map: Map = map) -> Array:
+def label_marginalised_features(h: Harmonium, v: Array, *, map: Map = map) -> Array:
     """Compute E[h | v] (n, K) of rows v (n, D) without labels: the means given each label, weighted by its probability."""
     C = label_count(h)
 
     def block(part: slice) -> Array:
-        inputs = _label_inputs(h, np.asarray(v[part], dtype=np.float64), C)
+        inputs = _hidden_inputs_by_label(h, np.asarray(v[part], dtype=np.float64), C)
         joint = _joint_log_weights(h, inputs)
         p = exact_arithmetic.exp(joint - exact_arithmetic.log_sum_exp(joint, axis=0))
         result: Array = (p[:, :, None] * h.hidden.mean(inputs)).sum(axis=0)
@@ -79,13 +79,13 @@ def label_weighted_features(h: Harmonium, v: Array, *, map: Map = map) -> Array:
     return np.concatenate([np.empty((0, h.W.shape[1])), *parts])
 
 
-def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientSums:
+def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientStatistics:
     """Compute the gradient of the mean log p(y | v) of rows with labels (n, D + C)."""
     W, b, c = (part.astype(np.float64) for part in (sweeper.W, sweeper.b, sweeper.c))
     h, joined = Harmonium(W, b, c, visible, hidden), rows.astype(np.float64)
     C, n = label_count(h), len(rows)
     v, shown = joined[:, :-C], joined[:, -C:]
-    inputs = _label_inputs(h, v, C)
+    inputs = _hidden_inputs_by_label(h, v, C)
     joint = _joint_log_weights(h, inputs)
     p, means = exact_arithmetic.exp(joint - exact_arithmetic.log_sum_exp(joint, axis=0)), hidden.mean(inputs)
     # ∂ log p(y | v) = ∂ log p(v, y) − Σ_s p(s | v) ∂ log p(v, s).  Along c, ∂ log p(v, s) is E[h | v, s]; along W it is v times that, along
@@ -97,4 +97,4 @@ def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: 
     own = (shown.T[:, :, None] * means).sum(axis=0)
     parts = (slope_W, slope_b, summed.mean(axis=0), own.mean(axis=0))
     W32, b32, c32, mean = (np.ascontiguousarray(part, dtype=np.float32) for part in parts)
-    return GradientSums(W32, b32, c32, float(np.square(shown - p.T).sum()), mean)
+    return GradientStatistics(W32, b32, c32, float(np.square(shown - p.T).sum()), mean)

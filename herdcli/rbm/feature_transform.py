@@ -14,7 +14,7 @@ from herdcli.rbm.units import unit_family
 from herdcli.schema import Array
 
 
-def hidden_features(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Array:
+def hidden_unit_means(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Array:
     """Compute E[h | v] of all models as columns (n, C·K) float32, for rows (n, D) in unit values; for rate units as proportions."""
     result = np.empty((rows.shape[0], model.c.size), dtype=np.float32)
     width, models = model.c.shape[1], model.harmoniums()
@@ -27,7 +27,7 @@ def hidden_features(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Arr
     return result
 
 
-def free_energies(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any] = map) -> Array:
+def free_energies_by_model(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any] = map) -> Array:
     """Compute the free energy (n, C) float64, in nats, of every row (n, D) under every model.
 
     Each model has its own unknown log Z.
@@ -47,7 +47,7 @@ def free_energies(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any
     return result
 
 
-def feature_range(model: RBM) -> Array | None:
+def hidden_mean_range(model: RBM) -> Array | None:
     """Return the lowest and highest value of a feature, (2,) float64; None if it has no bounds."""
     units = unit_family(model.hidden_units)
     return None if units.range is None else np.array(units.range) / units.scale

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
+from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -28,10 +28,10 @@ def heldout_counts(split: Array) -> tuple[int, int]:
     return int(np.count_nonzero(split == VALID)), int(np.count_nonzero(split == TEST))
 
 
-def read_heldout(X: Any, split: Array) -> Array:
+def read_heldout_rows(X: Any, split: Array) -> Array:
     """Read the held-out rows (m, D), in their order, from a matrix that is not in memory."""
     found = [np.empty((0, X.shape[1]), dtype=X.dtype)]
-    for block in row_slices(X):
+    for block in iterate_row_slices(X):
         chosen = np.isin(split[block], PARTS)
         if chosen.any():
             found.append(X[block][chosen])
@@ -45,7 +45,7 @@ def heldout_digest(X: Any, split: Array, y: Array | None) -> str:
     """
     own = {part: hashlib.sha256() for part in PARTS}
     kind = np.dtype(X.dtype).newbyteorder("<")
-    for block in row_slices(X):
+    for block in iterate_row_slices(X):
         parts = split[block]
         if not np.isin(parts, PARTS).any():
             continue

@@ -37,6 +37,6 @@ def model_layers(value: RBM | DBN) -> list[RBM]:
     return value.layers if isinstance(value, DBN) else [value]
 
 
-def replace_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
+def replace_lowest_layer(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
     """Return the model with another lowest layer."""
     return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest

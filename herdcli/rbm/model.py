@@ -18,7 +18,7 @@ from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_image_shape, require_index
+from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Harmonium:
         result: Array = -exact_arithmetic.product(v, self.b) - self.hidden.log_partition(exact_arithmetic.product(v, self.W) + self.c).sum(
             axis=-1
         )
-        return result - self.visible.log_base_of_rows(v)
+        return result - self.visible.row_log_base_measure(v)
 
     def hidden_means(self, v: Any) -> Array:
         """Compute E[h | v] (n, K) for rows v (n, D), dense or CSR."""
@@ -55,7 +55,7 @@ class Harmonium:
 
 
 @dataclass(frozen=True)
-class Rows:
+class StoredHeldoutRows:
     """Held-out rows in unit values that are stored for evaluation; split 1 valid, 2 test."""
 
     X: Any = array("n D", "rows in the visible units' values", kind="iuf", sparse=True)
@@ -64,7 +64,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class ExternalHeldoutRows:
     """Held-out rows that are too many to be stored: they stay in the data set that the model was fitted to, and are identified by a digest.
 
     sha256  `heldout_rows.heldout_digest` of the rows.  parts  the split as it was requested; None: that of the data set, or the
@@ -82,7 +82,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Trace:
+class LearningCurves:
     """The learning curves, with one entry per epoch and model."""
 
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
@@ -98,7 +98,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class HiddenSizeResults:
     """The numbers of hidden units that were tried, and figures of each model on held-out rows, in nats per row."""
 
     hidden: list[int]
@@ -120,7 +120,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ResumableState:
     """The state that learning continues from, in addition to the parameters."""
 
     W_velocity: Array = array("C D K", "last update of W", kind="f", finite=True)
@@ -162,8 +162,8 @@ class RBM1:
     chains: int  # 0: as many as the batch
     seed: int
     average_scores: int = 0  # updates over which the scores were averaged; 0: scores of the final models
-    trace: Trace | None = None
-    holdout: Rows | None = None
+    trace: LearningCurves | None = None
+    holdout: StoredHeldoutRows | None = None
     scores: Scores | None = None
     classes: list[str] | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
@@ -214,9 +214,9 @@ class RBM(RBM1):
     generative_share: float = 0.01  # of hybrid learning, the weight of log p(v, y)
     learn_variances: bool = False  # column_scale was learned
     labels: list[str] | None = None  # names of the columns of the last visible unit
-    kept: Kept | None = None
-    sizes: Sizes | None = None  # the search that chose the number of hidden units
-    elsewhere: Elsewhere | None = None  # used instead of `holdout`
+    kept: ResumableState | None = None
+    sizes: HiddenSizeResults | None = None  # the search that chose the number of hidden units
+    elsewhere: ExternalHeldoutRows | None = None  # used instead of `holdout`
     tracked_log_z: Array | None = array("C", "log Z of the models as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("C", "its standard error", kind="f", optional=True)
     base_rates: Array | None = array(
@@ -251,7 +251,7 @@ class RBM(RBM1):
         if self.scores is not None:
             self.scores.require_classes(self.count)
 
-    def _validate_rows(self, rows: Rows) -> None:
+    def _validate_rows(self, rows: StoredHeldoutRows) -> None:
         if rows.X.shape[1] != self.W.shape[1]:
             raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
         try:
@@ -259,16 +259,16 @@ class RBM(RBM1):
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
-            require_index("/holdout/y", rows.y, self.count, "one of the models")
+            require_valid_indices("/holdout/y", rows.y, self.count, "one of the models")
 
     @property
     def count(self) -> int:
         """The number of models, C."""
         return len(self.W)
 
-    def restored(self, rows: Any) -> Array:
+    def to_original(self, rows: Any) -> Array:
         """Convert rows (n, D) in unit values to values of data sets: counts of rate units to proportions, columns to their own scale."""
-        return display_values(rows[..., : self.columns], unit_family(self.visible_units), self.column_mean, self.column_scale)
+        return to_dataset_values(rows[..., : self.columns], unit_family(self.visible_units), self.column_mean, self.column_scale)
 
     @property
     def columns(self) -> int:
@@ -286,7 +286,7 @@ class RBM(RBM1):
         return [self.harmonium(index) for index in range(self.count)]
 
 
-def display_values(rows: Any, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
+def to_dataset_values(rows: Any, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
     """Convert rows (n, D) in unit values to the values of data sets.
 
     Counts of rate units become proportions.  Columns that were centred and scaled get back their mean and scale, (D,) each.

@@ -24,7 +24,7 @@ def unbounded_families(visible: UnitFamily, hidden: UnitFamily) -> tuple[str, ..
     return tuple(sorted((visible.name, hidden.name))) if visible.range is None and hidden.range is None else ()
 
 
-def require_pair(visible: UnitFamily, hidden: UnitFamily) -> None:
+def require_normalisable_families(visible: UnitFamily, hidden: UnitFamily) -> None:
     """Raise BadUsage for a pair of families whose partition function is infinite for all weights except 0."""
     if unbounded_families(visible, hidden) == ("gaussian", "poisson"):
         raise BadUsage(
@@ -46,14 +46,14 @@ def divergence_reason(visible: UnitFamily, hidden: UnitFamily, W: Array) -> str 
     return None
 
 
-def require_proper(h: Harmonium) -> None:
+def require_normalisable(h: Harmonium) -> None:
     """Raise DataError with the reason unless the model is a probability distribution."""
     reason = divergence_reason(h.visible, h.hidden, h.W)
     if reason:
         raise DataError(f"the model is not normalisable: {reason}")
 
 
-def project_weights(visible: UnitFamily, hidden: UnitFamily, W: Array) -> None:
+def project_to_normalisable(visible: UnitFamily, hidden: UnitFamily, W: Array) -> None:
     """Move weights W (D, K), in place, to the nearest weights with a finite partition function."""
     pair = unbounded_families(visible, hidden)
     if pair == ("poisson", "poisson"):
@@ -61,13 +61,13 @@ def project_weights(visible: UnitFamily, hidden: UnitFamily, W: Array) -> None:
     elif pair == ("gaussian", "gaussian") and symmetric_matrices.frobenius_norm(W) > LARGEST_SINGULAR and np.isfinite(W).all():
         # (I −W; −W' I) has the eigenvalues 1 ± σ_i: positive definite if σ_1 < 1.  Clipping the singular values gives the nearest such W in
         # the Frobenius norm.  This norm bounds σ_1 from above, which avoids most decompositions.
-        nearest = symmetric_matrices.bound_singular_values(W, LARGEST_SINGULAR)
+        nearest = symmetric_matrices.clip_singular_values(W, LARGEST_SINGULAR)
         if nearest is not None:
             W[...] = nearest
 
 
-def is_at_boundary(h: Harmonium) -> bool:
-    """Whether a model of Gaussian layers is normalisable only because of `project_weights`, to float32 precision."""
+def is_barely_normalisable(h: Harmonium) -> bool:
+    """Whether a model of Gaussian layers is normalisable only because of `project_to_normalisable`, to float32 precision."""
     return unbounded_families(h.visible, h.hidden) == ("gaussian", "gaussian") and bool(
         symmetric_matrices.spectral_norm(h.W) > LARGEST_SINGULAR - 1e-5
     )

@@ -28,7 +28,7 @@ LARGEST = 80.0  # e^{8·80} is still a float64
 
 
 @dataclass(frozen=True)
-class HiddenTotals:
+class HiddenInputTotals:
     """Contributions of images to the hidden units' input, in the first position (biases included) and the second: (n, K) float64."""
 
     first: Array
@@ -38,10 +38,10 @@ class HiddenTotals:
         return len(self.first)
 
 
-def hidden_totals(model: PairRBM, X: Array) -> HiddenTotals:
+def compute_hidden_totals(model: PairRBM, X: Array) -> HiddenInputTotals:
     """Compute the totals of images X (n, D) in unit values."""
     X = np.asarray(X, dtype=np.float64)
-    return HiddenTotals(X @ model.W1.astype(np.float64) + model.c, X @ model.W2.astype(np.float64))
+    return HiddenInputTotals(X @ model.W1.astype(np.float64) + model.c, X @ model.W2.astype(np.float64))
 
 
 def pair_goodness(model: PairRBM, first: Array, second: Array) -> Array:
@@ -49,7 +49,9 @@ def pair_goodness(model: PairRBM, first: Array, second: Array) -> Array:
     return -model.harmonium().free_energy(np.concatenate([first, second], axis=1))
 
 
-def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals, map: Callable[..., Iterable[Any]] = map) -> Array:
+def pair_similarity(
+    model: PairRBM, probes: HiddenInputTotals, gallery: HiddenInputTotals, map: Callable[..., Iterable[Any]] = map
+) -> Array:
     """Compute F (P, G) of every probe with every gallery image, in nats.
 
     map  runs blocks of probes; it may use threads.
@@ -57,7 +59,7 @@ def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals,
     units = unit_family(model.settings.hidden_units)
     result = np.empty((len(probes), len(gallery)))
     own = [units.summed_log_partition(part.first + part.second) for part in (probes, gallery)]
-    score = _pair_scorer(units, probes, gallery)
+    score = _make_pair_scorer(units, probes, gallery)
 
     def fill(start: int) -> None:
         rows = slice(start, start + ROWS)
@@ -71,12 +73,12 @@ def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals,
     return result
 
 
-def _pair_scorer(units: UnitFamily, probes: HiddenTotals, gallery: HiddenTotals) -> Callable[[slice, slice], Array]:
+def _make_pair_scorer(units: UnitFamily, probes: HiddenInputTotals, gallery: HiddenInputTotals) -> Callable[[slice, slice], Array]:
     """Return a function that computes Σ_j A(a_j) of both orders of pairs, for a slice of the probes and one of the gallery."""
     if units.states == (0, 1):
         reach = [np.abs(part).max(initial=0.0) for part in (probes.first, probes.second, gallery.first, gallery.second)]
         if max(reach[0] + reach[3], reach[1] + reach[2]) <= LARGEST:
-            return _product_scorer(units.scale, probes, gallery)
+            return _make_product_scorer(units.scale, probes, gallery)
 
     def score(rows: slice, columns: slice) -> Array:
         orders = ((probes.first, gallery.second), (probes.second, gallery.first))
@@ -87,7 +89,7 @@ def _pair_scorer(units: UnitFamily, probes: HiddenTotals, gallery: HiddenTotals)
     return score
 
 
-def _product_scorer(replicas: int, probes: HiddenTotals, gallery: HiddenTotals) -> Callable[[slice, slice], Array]:
+def _make_product_scorer(replicas: int, probes: HiddenInputTotals, gallery: HiddenInputTotals) -> Callable[[slice, slice], Array]:
     """Return the same function for n Σ_j log(1 + e^{x_j + y_j}) = n log Π_j (1 + e^{x_j} e^{y_j}).
 
     The loop then needs no exponential and few logarithms.

@@ -13,7 +13,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.row_selection import SelectedRows
 from herdcli.rbm.learning.parallel_fits import LearningProblem, LearningState, RBMLearning
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.normalizability import project_weights
+from herdcli.rbm.normalizability import project_to_normalisable
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
@@ -43,7 +43,7 @@ class PairRows(SelectedRows):
         """The shape of the joined rows, (n, 2D)."""
         return len(self.index), 2 * self.base.shape[1]
 
-    def stored(self, chosen: Array | slice) -> Array:
+    def read_stored_rows(self, chosen: Array | slice) -> Array:
         """Return some of the rows, (m, 2 D)."""
         index = self.index[chosen]
         rows: Array = self.base[index].reshape(len(index), self.shape[1])
@@ -89,7 +89,7 @@ class PairRBM:
         return Harmonium(W, b, self.c.astype(np.float64), unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units))
 
 
-def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
+def same_person_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
     """Return all ordered pairs (m, 2) of different rows of one person, among `rows` of a data set.
 
     persons (n,) are indices into names.
@@ -112,7 +112,7 @@ def default_epochs(pairs: int, batch_size: int) -> int:
     return -(-ITERATIONS // -(-pairs // (batch_size or pairs)))
 
 
-def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningProblem, Array]:
+def make_pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningProblem, Array]:
     """Make the learning problem of images X (n, D) and pairs (m, 2), and the mask (D,) bool of the pixels that vary and take part.
 
     Raises DataError if no pixel varies among the images of the pairs, and BadUsage if several columns are one unit.
@@ -131,15 +131,15 @@ def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningPr
 
 @dataclass(frozen=True)
 class PairLearning(RBMLearning):
-    """The algorithm that learns a model of pairs: `RBMLearning` with the update of `_centred_step`."""
+    """The algorithm that learns a model of pairs: `RBMLearning` with the update of `_apply_centred_step`."""
 
     def step(self, state: LearningState) -> LearningState:
         """Run one minibatch; `state` is updated in place."""
         before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
-        return _centred_step(self.problem, before, super().step(state))
+        return _apply_centred_step(self.problem, before, super().step(state))
 
 
-def _centred_step(problem: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
+def _apply_centred_step(problem: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
     """Replace the plain step, which led from W and the biases' velocities `before` to `state`, by the step of centred units.
 
     Weights learn from v − μ and h − λ, so mean inputs are left to the biases.
@@ -161,7 +161,7 @@ def _centred_step(problem: LearningProblem, before: list[Array], state: Learning
     np.add(before[0], velocity, out=W)
     if settings.non_negative:
         np.maximum(W, 0.0, out=W)
-    project_weights(problem.visible, problem.hidden, W)
+    project_to_normalisable(problem.visible, problem.hidden, W)
     change = W - before[0]
     state.b[0] -= change @ half
     state.c[0] -= mean @ change
@@ -177,7 +177,7 @@ def assemble_pair_rbm(problem: LearningProblem, state: LearningState, varies: Ar
     W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
     W[:, varies] = state.W[0].reshape(2, wide, -1)
     b = np.empty((2, D), dtype=np.float32)
-    b[:, ~varies] = problem.visible.base_rate(X[pairs[:, 0]][:, ~varies])
+    b[:, ~varies] = problem.visible.base_rate_parameters(X[pairs[:, 0]][:, ~varies])
     b[:, varies] = state.b[0].reshape(2, wide)
     return PairRBM(
         W1=W[0],
@@ -189,11 +189,11 @@ def assemble_pair_rbm(problem: LearningProblem, state: LearningState, varies: Ar
         pairs=len(pairs),
         trace=state.trace[:, 0],
         split=split,
-        spread=_mean_variance(problem),
+        spread=_mean_pixel_variance(problem),
     )
 
 
-def _mean_variance(problem: LearningProblem) -> float:
+def _mean_pixel_variance(problem: LearningProblem) -> float:
     """Compute the mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
     rows = problem.rows[0]
     assert isinstance(rows, PairRows)

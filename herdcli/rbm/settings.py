@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.normalizability import require_pair
+from herdcli.rbm.normalizability import require_normalisable_families
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
@@ -96,22 +96,22 @@ class Settings:
         if not 0 <= self.fast_decay < 1:
             raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
-        require_pair(visible, hidden)
+        require_normalisable_families(visible, hidden)
         if self.sparsity_target and hidden.range is None:
             raise BadUsage(f"a sparsity target needs hidden units with a bounded range, but these are {hidden.name}")
         if self.sparsity_target >= 1:
             raise BadUsage(f"sparsity_target must be below 1, not {self.sparsity_target:g}")
-        self._require_algorithm()
+        self._require_algorithm_settings()
         if self.track_likelihood:
-            self._require_tracked()
+            self._require_trackable()
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
-    def data_dependent(self) -> dict[str, Any]:
+    def data_dependent_settings(self) -> dict[str, Any]:
         """Return the settings that `fill_defaults` chooses."""
         return {"learning_rate": self.learning_rate, "centering": self.centering, "weight_decay": self.weight_decay}
 
-    def _require_algorithm(self) -> None:
+    def _require_algorithm_settings(self) -> None:
         """Raise BadUsage for settings that cannot be combined with the algorithm."""
         visible = unit_family(self.visible_units)
         if (self.joint != "none") != (visible.labels is not None):
@@ -150,7 +150,7 @@ class Settings:
         if self.algorithm == "tap" and any(unit_family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
             raise BadUsage("tap needs units of one column, but softmax units have several", hint="--algorithm pcd")
 
-    def require_torn(self) -> None:
+    def require_missing_values_support(self) -> None:
         """Raise BadUsage for settings that cannot be combined with missing entries."""
         visible = unit_family(self.visible_units)
         units = visible.columns
@@ -166,7 +166,7 @@ class Settings:
             message = "missing entries of rows with labels are drawn for --labels generative by sampled algorithms"
             raise BadUsage(message, hint="--algorithm cd, or --missing drop or mean")
 
-    def _require_tracked(self) -> None:
+    def _require_trackable(self) -> None:
         """Raise BadUsage for models without a single log Z to track, or to which particles cannot be carried."""
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         if visible.multinomial:
@@ -220,28 +220,34 @@ class Settings:
         """Whether the lengths of rows serve as temperatures of the chains."""
         return self.algorithm == "pt" and unit_family(self.visible_units).multinomial
 
-    def sweeps(self, done: float) -> int:
-        """Return k for an update after the share `done` of all updates; each k has the same number of updates."""
+    def sweeps(self, completed_fraction: float) -> int:
+        """Return k for an update after the share `completed_fraction` of all updates; each k has the same number of updates."""
         if not self.final_steps:
             return self.steps
         step = 1 if self.final_steps >= self.steps else -1
-        return self.steps + step * int(done * (abs(self.final_steps - self.steps) + 1))
+        return self.steps + step * int(completed_fraction * (abs(self.final_steps - self.steps) + 1))
 
-    def remaining_rate(self, done: float) -> float:
-        """Return the factor of the learning rate after the share `done` of all updates.
+    def learning_rate_factor(self, completed_fraction: float) -> float:
+        """Return the factor of the learning rate after the share `completed_fraction` of all updates.
 
         inverse  1/(1 + 9 t/T), a tenth in the end: the sum of rates diverges and that of their squares
         converges (Robbins & Monro 1951).
         """
         if self.rate_decay == "linear":
-            return 1.0 - done
+            return 1.0 - completed_fraction
         if self.rate_decay == "cosine":
-            return 0.5 * (1.0 + math.cos(math.pi * done))
-        return 1.0 / (1.0 + 9.0 * done) if self.rate_decay == "inverse" else 1.0
+            return 0.5 * (1.0 + math.cos(math.pi * completed_fraction))
+        return 1.0 / (1.0 + 9.0 * completed_fraction) if self.rate_decay == "inverse" else 1.0
 
 
 def fill_defaults(
-    settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False, moment: Callable[[], float] | None = None
+    settings: Settings,
+    rows: int,
+    *,
+    rate: bool,
+    centering: bool,
+    decay: bool = False,
+    largest_eigenvalue: Callable[[], float] | None = None,
 ) -> Settings:
     """Fill in the learning rate, centring and weight decay that suit models of this number of rows, each if it is requested.
 
@@ -252,10 +258,12 @@ def fill_defaults(
     over the rows; few rows and many weights need it.  See scripts/bench/rbm/defaults.py.  Other families keep the defaults of Settings.
 
     Chains of rpcd restart at rows and cannot lag behind for long, so that rates may be higher for any batch size, as long as this number of
-    chains keeps up.  The exception is rows that vary mainly along one direction: moment computes `curvature_bound.largest_moment` of the
+    chains keeps up.  The exception is rows that vary mainly along one direction: moment computes
+    `curvature_bound.largest_covariance_eigenvalue` of the
     rows, in unit values, which bounds the rate.  Hidden inputs of words are sums over N of them and all hidden units affect the same words,
     so that N² times their number bounds the rate of cd: moment computes the mean of N².  Chains of pt exchange their lengths and keep up:
-    moment computes `curvature_bound.count_shift`.  Chains of cd never leave narrow clusters, so that learned variances shrink without end
+    moment computes `curvature_bound.estimate_hidden_input_shift`.  Chains of cd never leave narrow clusters, so that learned variances
+    shrink without end
     unless the rate is low.
     """
     visible = unit_family(settings.visible_units)
@@ -263,9 +271,9 @@ def fill_defaults(
     batch = min(settings.batch_size or rows, rows)
     updates = settings.epochs * -(-rows // batch)
     if visible.multinomial and rate:
-        if settings.optimizer != "momentum" or moment is None:
+        if settings.optimizer != "momentum" or largest_eigenvalue is None:
             return replace(settings, learning_rate=WORDS_RATE)
-        found = max(moment(), TINY)
+        found = max(largest_eigenvalue(), TINY)
         bound = (
             min(TEMPERED_RATE, 1.0 / found) if settings.tempers_lengths else min(WORDS_RATE, LONG / (found * max(settings.hidden, MANY)))
         )
@@ -280,7 +288,7 @@ def fill_defaults(
     first, share = RATE, larger * min(1.0, UPDATES / updates)
     if settings.algorithm == "rpcd":
         low, high = layers[0].range or (0.0, 1.0)
-        curvature = moment() / (high - low) ** 2 if rate and moment is not None else 0.0
+        curvature = largest_eigenvalue() / (high - low) ** 2 if rate and largest_eigenvalue is not None else 0.0
         first, share = min(RENEWED_RATE, CURVED / max(curvature, TINY)), min(1.0, UPDATES / updates)
     found = float(f"{min(first * (1.0 - settings.momentum) / 0.1 * math.sqrt(share), first * 2.5) / gaps**2:.2g}")
     if settings.optimizer == "adam":  # the size of its steps does not depend on the gradient's size

@@ -16,7 +16,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import block_units
 from herdcli.numerics.block_statistics import Map
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, process_blocks, thin_rows
+from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order, select_evenly_spaced
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -53,7 +53,7 @@ class PilotFit:
         """Return the pilot of a process that has no rows: all 0."""
         return cls(np.zeros(columns), np.zeros(columns + 1))
 
-    def entries(self, block: RegressionBlock) -> Array:
+    def product_entries(self, block: RegressionBlock) -> Array:
         """Return u (m, D + 2) of the rows of a block."""
         u = np.empty((len(block.X), block.X.shape[1] + 2))
         u[:, :-2] = block.X - self.centre
@@ -95,7 +95,7 @@ class RegressionShard(Shard):
         columns = len(self.centre)
         if len(self.pilot) != columns + 1 or (self.names is not None and len(self.names) != columns):
             raise DataError(f"has a pilot of {len(self.pilot) - 1} columns, and centres of {columns}")
-        sizes = columns + 2, product_indices(columns + 2)[0].size if columns <= ROBUST else 0
+        sizes = columns + 2, product_index_pairs(columns + 2)[0].size if columns <= ROBUST else 0
         for part in self.parts:
             if part.rows < 0:
                 raise DataError(f"has sums of {part.rows} rows")
@@ -104,7 +104,7 @@ class RegressionShard(Shard):
                 raise DataError(f"has sums of {found[0]} and {found[1]} entries, expected {sizes[0]} and {sizes[1]} of {columns} columns")
 
 
-def product_indices(entries: int) -> tuple[Array, Array]:
+def product_index_pairs(entries: int) -> tuple[Array, Array]:
     """Return the indices a ≤ b, (t,) each, of the two entries of each product."""
     a, b = np.triu_indices(entries)
     return a, b
@@ -121,23 +121,23 @@ def pilot_fit(head: RegressionBlock) -> PilotFit:
     begun = PilotFit(centre, np.append(np.zeros(columns), level))
     if len(head.X) < 2 * (columns + 1):
         return begun
-    u = begun.entries(head)
+    u = begun.product_entries(head)
     gram = u.T @ u
     # Least squares on the residuals: (Z'Z)⁻¹ Z'r is added to the coefficients that they are residuals of.
     return replace(begun, theta=begun.theta + solve_symmetric(gram[:-1, :-1], gram[:-1, -1]))
 
 
-def block_sums(block: RegressionBlock, of: PilotFit, weight_kind: str = "precision") -> PartialSums:
+def block_sums(block: RegressionBlock, pilot: PilotFit, weight_kind: str = "precision") -> PartialSums:
     """Return the sums of a block.  Raises DataError for invalid weights and targets."""
     _check_block(block)
     train = (block.split == 0) & (True if block.weight is None else block.weight > 0)
     own = replace(block, X=block.X[train], y=block.y[train], offset=block.offset[train])
-    u = of.entries(own)
+    u = pilot.product_entries(own)
     train_weight = None if block.weight is None else block.weight[train]
     weighted = u if train_weight is None else u * train_weight[:, None]
     size = 0
     if block.X.shape[1] <= ROBUST:
-        a, b = product_indices(u.shape[1])
+        a, b = product_index_pairs(u.shape[1])
         size = a.size
     fourth = np.zeros((size, size))
     if size:
@@ -163,11 +163,11 @@ def _check_block(block: RegressionBlock) -> None:
 def evaluation_mask(split: Array) -> Array:
     """Return a mask (n,) bool of the rows kept for evaluation: those of split 1 and 2, or HELD of them, evenly spaced."""
     found = np.zeros(len(split), dtype=bool)
-    found[thin_rows((split == 1) | (split == 2), HELD)] = True
+    found[select_evenly_spaced((split == 1) | (split == 2), HELD)] = True
     return found
 
 
-def add_parts(parts: Iterable[PartialSums]) -> PartialSums:
+def add_partial_sums(parts: Iterable[PartialSums]) -> PartialSums:
     """Return the sum of all parts in their order, with sums in the fixed tree."""
     logarithms = list[float]()
 
@@ -176,7 +176,7 @@ def add_parts(parts: Iterable[PartialSums]) -> PartialSums:
             logarithms.append(each.logarithms)
             yield each
 
-    sums, of = block_units.add_parts(watched(), ("second", "fourth"), ("X", "y", "offset", "weight", "split"))
+    sums, of = block_units.sum_part_fields(watched(), ("second", "fourth"), ("X", "y", "offset", "weight", "split"))
     joined = {name: np.concatenate(items) for name, items in of.items()}
     return PartialSums(int(sums["rows"][0]), sums["second"], sums["fourth"], **joined, logarithms=float(np.sum(logarithms)))
 
@@ -198,14 +198,16 @@ class Summation(UnitRun[SummationState]):
     weight_kind: str = "precision"
     state = SummationState  # the type of its states
 
-    def part(self, own: range) -> PartialSums:
+    def part(self, rows: range) -> PartialSums:
         """Return the sums of a unit."""
-        return add_parts(
-            process_blocks(self.source, own, partial(block_sums, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once)
+        return add_partial_sums(
+            map_blocks_in_order(
+                self.source, rows, partial(block_sums, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once
+            )
         )
 
     def memory(self) -> int:
         """Return the bytes of the rows being processed and the sums in the tree."""
         q = self.layout.columns + 2
-        sums = q * q + (product_indices(q)[0].size ** 2 if self.layout.columns <= ROBUST else 0)
+        sums = q * q + (product_index_pairs(q)[0].size ** 2 if self.layout.columns <= ROBUST else 0)
         return super().memory() + 8 * sums * (len(self.units) + self.layout.size.bit_length())

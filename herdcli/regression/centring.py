@@ -22,7 +22,7 @@ def find_centre(X: Array, chosen: Array) -> Array | None:
     return np.where(away, mean, 0.0) if away.any() else None
 
 
-def centre_coefficients(theta: Array, centre: Array) -> Array:
+def uncentre_coefficients(theta: Array, centre: Array) -> Array:
     """Return coefficients θ (K, p) at the centre, the intercept last, as those of the original columns: α = a − c'β."""
     found = theta.copy()
     found[:, -1] -= theta[:, :-1] @ centre
@@ -30,7 +30,7 @@ def centre_coefficients(theta: Array, centre: Array) -> Array:
 
 
 def uncentring_matrix(outputs: int, centre: Array) -> Array:
-    """Return the matrix (K p, K p) by which `centre_coefficients` multiplies θ."""
+    """Return the matrix (K p, K p) by which `uncentre_coefficients` multiplies θ."""
     one = np.eye(len(centre) + 1)
     one[-1, :-1] = -centre
     return np.kron(np.eye(outputs), one)

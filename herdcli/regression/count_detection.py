@@ -16,14 +16,14 @@ BISECTIONS = 50  # halvings of the range of a mean
 LEVEL = 0.05  # level of the test that columns follow the order of the numbers
 
 
-def is_whole(y: Array) -> bool:
+def are_nonnegative_integers(y: Array) -> bool:
     """Return whether all values are non-negative whole numbers."""
     return bool((y >= 0).all() and (y == np.floor(y)).all())
 
 
 def may_be_counts(y: Array) -> bool:
     """Return whether whole numbers (n,) begin near 0 and have several values of which the largest is rare."""
-    if not is_whole(y) or y.max() > LARGEST or y.min() > max(1.0, NEAR * float(y.mean())):
+    if not are_nonnegative_integers(y) or y.max() > LARGEST or y.min() > max(1.0, NEAR * float(y.mean())):
         return False
     frequency = np.bincount(y.astype(np.int64))
     return bool(np.count_nonzero(frequency) >= LEAST_VALUES and 2 * frequency[-1] <= frequency.max())
@@ -83,7 +83,7 @@ def _criterion_with_excess_zeros(k: Array, there: Array, zeros: int) -> float:
     return float(least - 2 * (xlogy(zeros, zeros / n) + above * np.log(above / n)))
 
 
-def is_unordered(X: Array, y: Array) -> bool:
+def contradicts_count_order(X: Array, y: Array) -> bool:
     """Return whether the columns of X (n, D) contradict that whole numbers y (n,) are counts, at a level of .05.
 
     Under a generalised linear model, the mean of a column over the rows of each count rises or falls with the counts.  Over
@@ -100,13 +100,13 @@ def is_unordered(X: Array, y: Array) -> bool:
     for column in X.T:
         mean = np.bincount(place, weights=column - column.mean()) / count
         within = float(np.square(column - column.mean() - mean[place]).sum()) / (n - K)
-        left = min(_left_by_rising(mean, count), _left_by_rising(-mean, count)) / (K - 2)
+        left = min(_isotonic_residual_squares(mean, count), _isotonic_residual_squares(-mean, count)) / (K - 2)
         if left > 0:
             least = min(least, float(fdtrc(K - 2, n - K, left / within)) if within > 0 else 0.0)
     return bool(least * D < LEVEL)
 
 
-def _left_by_rising(mean: Array, count: Array) -> float:
+def _isotonic_residual_squares(mean: Array, count: Array) -> float:
     """Return the weighted residual squares of the rising sequence nearest to means (K,), by pooling adjacent violators."""
     pools: list[tuple[float, float]] = []  # value and weight
     sizes: list[int] = []

@@ -21,12 +21,12 @@ import numpy as np
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, RowTable, Sums, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, Map, RowBlock, RowBlocks, Sums, sum_statistics
 from herdcli.records import dataclass
-from herdcli.regression.centring import centre_coefficients
+from herdcli.regression.centring import uncentre_coefficients
 from herdcli.regression.families import Gaussian, family_by_name
 from herdcli.regression.fit import ALIASED, NewtonDescent, RegressionProblem, solve_symmetric, symmetric_inverse
-from herdcli.regression.small_sample_correction import CovarianceUncertainty, coefficient_excess
+from herdcli.regression.small_sample_correction import CovarianceUncertainty, covariance_excess
 from herdcli.schema import Array
 
 NAMES = ("ar1", "variance", "given")
@@ -51,7 +51,7 @@ class LeastSquaresColumns:
     def problem(self) -> RegressionProblem:
         """Return the least-squares problem with the intercept among the columns."""
         rows = np.column_stack([self.X, self.one, self.y, np.zeros(len(self.y))])
-        return RegressionProblem(RowTable(rows), Gaussian(), 1, self.X.shape[1], constant=True)
+        return RegressionProblem(ArrayRows(rows), Gaussian(), 1, self.X.shape[1], constant=True)
 
     def scaled(self, factor: Array) -> LeastSquaresColumns:
         """Return the rows times factor (n,)."""
@@ -90,7 +90,7 @@ class TimeSteps:
         """Return some of the rows; the rows between them still count as steps."""
         return TimeSteps(self.sequence[chosen], self.step[chosen])
 
-    def ordered(self) -> tuple[Array, Array]:
+    def time_order_and_gaps(self) -> tuple[Array, Array]:
         """Return the row order by sequence and time (n,), and the steps since the previous row (n,), 0 at the beginning of a sequence."""
         order = np.lexsort((self.step, self.sequence))
         gap = np.zeros(len(order), dtype=np.int64)
@@ -98,14 +98,14 @@ class TimeSteps:
         return order, gap
 
 
-def last_observed_before(steps: TimeSteps, values: Array, known: Array) -> tuple[Array, Array]:
+def last_observed_before(steps: TimeSteps, values: Array, is_known: Array) -> tuple[Array, Array]:
     """Return values (n, c) of the last earlier row in each row's sequence that is known (n,), and the steps since (n,).
 
     Both are 0 if there is none.
     """
-    order, _ = steps.ordered()
+    order, _ = steps.time_order_and_gaps()
     place = np.arange(len(order))
-    last = np.maximum.accumulate(np.where(known[order], place, -1))
+    last = np.maximum.accumulate(np.where(is_known[order], place, -1))
     last = np.concatenate([[-1], last[:-1]])
     there = (last >= 0) & (steps.sequence[order[last]] == steps.sequence[order])
     at, of = order[there], order[last[there]]
@@ -121,7 +121,7 @@ def whiten_ar1(columns: LeastSquaresColumns, steps: TimeSteps, correlation: floa
     present.  So (e_t − ρ^g e_{t−g}) / √(1 − ρ^{2g}) are independent with variance 1, and log|Ω| = Σ log(1 − ρ^{2g}).  With g = 1
     these are Prais & Winsten's differences; without the first row Cochrane & Orcutt's.
     """
-    order, gap = steps.ordered()
+    order, gap = steps.time_order_and_gaps()
     later = np.flatnonzero(gap)
     power = np.power(float(correlation), gap[later].astype(np.float64))
     left = 1 - power * power
@@ -139,10 +139,10 @@ def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> W
     """Return the rows whitened by the ρ that maximises the restricted likelihood, with the best coefficients and σ² for each ρ."""
     from scipy.optimize import minimize_scalar
 
-    if not steps.ordered()[1].any():
+    if not steps.time_order_and_gaps()[1].any():
         raise DataError("no sequence has a second row, so nothing is known of the correlation of its errors")
-    centred = replace(columns, y=residuals(columns, map))
-    chosen = independent_columns(_gram_matrix(centred, map)[:-1, :-1])
+    centred = replace(columns, y=least_squares_residuals(columns, map))
+    chosen = independent_column_indices(_gram_matrix(centred, map)[:-1, :-1])
     count = len(columns.y) - len(chosen)
 
     def loss(z: float) -> float:
@@ -159,10 +159,10 @@ def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> W
     z = float(found.x)
     bend = (loss(z - BEND) - 2 * loss(z) + loss(z + BEND)) / (2 * BEND**2)  # second derivative of −log p: the information on z
     made = whiten_ar1(columns, steps, float(np.tanh(z)))
-    return replace(made, parameters=1, uncertainty=_uncertainty_ar1(centred, steps, z, 1 / max(bend, LEAST_INFORMATION), map))
+    return replace(made, parameters=1, uncertainty=_ar1_uncertainty(centred, steps, z, 1 / max(bend, LEAST_INFORMATION), map))
 
 
-def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, variance: float, map: Map) -> CovarianceUncertainty:
+def _ar1_uncertainty(columns: LeastSquaresColumns, steps: TimeSteps, z: float, variance: float, map: Map) -> CovarianceUncertainty:
     """Return the uncertainty of z = artanh ρ, whose variance is known, from differences in z with the best σ² for each z."""
     rows = np.column_stack([columns.X, columns.one])
     breads, sigmas, images = [], [], []
@@ -171,27 +171,27 @@ def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, v
         gram = _gram_matrix(found.columns, map)
         breads.append(symmetric_inverse(gram[:-1, :-1]))
         sigmas.append(_residual_squares(gram))
-        images.append(_precision_ar1(rows, steps, float(np.tanh(at))))
+        images.append(_multiply_by_ar1_precision(rows, steps, float(np.tanh(at))))
     slope = (images[2] - images[0]) / (2 * STEP)  # derivative of Ω⁻¹X, which is −Ω⁻¹Ω'Ω⁻¹X
-    root = _transposed_root_ar1(slope, steps, float(np.tanh(z)))  # L'
+    root = _multiply_by_transposed_root(slope, steps, float(np.tanh(z)))  # L'
     first, second = rows.T @ slope, root.T @ root
     spread = np.array([[variance]])
-    more = coefficient_excess(breads[1], first[None], variance * second, spread)
+    more = covariance_excess(breads[1], first[None], variance * second, spread)
     tilt = (sigmas[2] * breads[2] - sigmas[0] * breads[0]) / (2 * STEP * sigmas[1])
-    return CovarianceUncertainty(more, tilt[None], spread, 2.0 / max(len(rows) - len(independent_columns(gram[:-1, :-1])), 1))
+    return CovarianceUncertainty(more, tilt[None], spread, 2.0 / max(len(rows) - len(independent_column_indices(gram[:-1, :-1])), 1))
 
 
-def _root_ar1(steps: TimeSteps, correlation: float) -> tuple[Array, Array, Array]:
+def _ar1_whitening_root(steps: TimeSteps, correlation: float) -> tuple[Array, Array, Array]:
     """Return the time order of rows (n,), and L⁻¹ as its diagonal (n,) and subdiagonal (n,), 0 at the beginning of a sequence."""
-    order, gap = steps.ordered()
+    order, gap = steps.time_order_and_gaps()
     power = np.where(gap > 0, np.power(float(correlation), gap.astype(np.float64)), 0.0)
     diagonal = 1 / np.sqrt(1 - power * power)
     return order, diagonal, -power * diagonal
 
 
-def _precision_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
+def _multiply_by_ar1_precision(values: Array, steps: TimeSteps, correlation: float) -> Array:
     """Return Ω⁻¹ (n, n) times values (n, c): L⁻ᵀ(L⁻¹ v), where L⁻¹ has a diagonal and one subdiagonal."""
-    order, diagonal, below = _root_ar1(steps, correlation)
+    order, diagonal, below = _ar1_whitening_root(steps, correlation)
     Z = values[order]
     white = diagonal[:, None] * Z
     white[1:] += below[1:, None] * Z[:-1]
@@ -202,17 +202,17 @@ def _precision_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array
     return found
 
 
-def _transposed_root_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
+def _multiply_by_transposed_root(values: Array, steps: TimeSteps, correlation: float) -> Array:
     """Return L' (n, n) times values (n, c) of rows in time: L⁻ᵀ x = v is solved from the last row backwards."""
     from scipy.linalg import solve_banded
 
-    order, diagonal, below = _root_ar1(steps, correlation)
+    order, diagonal, below = _ar1_whitening_root(steps, correlation)
     band = np.vstack([np.concatenate([[0.0], below[1:]]), diagonal])
     found: Array = solve_banded((0, 1), band, values[order], check_finite=False)
     return found
 
 
-def independent_columns(gram: Array) -> Array:
+def independent_column_indices(gram: Array) -> Array:
     """Return a largest set of linearly independent columns (r,), by Cholesky's factor with pivoting."""
     from scipy.linalg.lapack import dpstrf
 
@@ -222,7 +222,7 @@ def independent_columns(gram: Array) -> Array:
     return found
 
 
-def residuals(columns: LeastSquaresColumns, map: Map = map) -> Array:
+def least_squares_residuals(columns: LeastSquaresColumns, map: Map = map) -> Array:
     """Return the residuals (n,) of least squares.  Raises DataError if they are all 0."""
     theta = run_algorithm(NewtonDescent(columns.problem(), np.zeros((1, columns.X.shape[1] + 1)), map=map)).theta[0]
     rest: Array = columns.y - columns.X @ theta[:-1] - theta[-1] * columns.one
@@ -237,7 +237,7 @@ def _gram_matrix(columns: LeastSquaresColumns, map: Map = map) -> Array:
     def statistics(block: RowBlock) -> Sums:
         return {"gram": block.X.T @ block.X}
 
-    found: Array = total_statistics(RowBlocks(RowTable(np.column_stack([columns.X, columns.one, columns.y]))), statistics, map)["gram"]
+    found: Array = sum_statistics(RowBlocks(ArrayRows(np.column_stack([columns.X, columns.one, columns.y]))), statistics, map)["gram"]
     return found
 
 
@@ -276,18 +276,20 @@ def fit_variance_model(columns: LeastSquaresColumns, Z: Array, map: Map = map) -
     Given γ, β is least squares with weights exp(−η), η = Zγ + γ₀; h is the diagonal of its hat matrix.  The restricted likelihood has
     its maximum in γ where Σ (e² exp(−η) − (1 − h)) z = 0: a gamma regression of e²/(1 − h) with weights 1 − h and a log link (Smyth 2002).
     """
-    rest, gamma, eta = residuals(columns, map), None, np.zeros(len(Z))
+    rest, gamma, eta = least_squares_residuals(columns, map), None, np.zeros(len(Z))
     hat = _leverages(columns, map)
     for _ in range(ROUNDS):
         before = eta
-        gamma = _log_variances(Z, rest * rest / np.maximum(1 - hat, LEAST_SHARE), np.maximum(1 - hat, LEAST_SHARE), gamma, map)
+        gamma = _fit_log_variance_coefficients(
+            Z, rest * rest / np.maximum(1 - hat, LEAST_SHARE), np.maximum(1 - hat, LEAST_SHARE), gamma, map
+        )
         eta = Z @ gamma[:-1] + gamma[-1]
         found = columns.scaled(np.exp(-0.5 * eta))
-        rest = residuals(found, map) * np.exp(0.5 * eta)
+        rest = least_squares_residuals(found, map) * np.exp(0.5 * eta)
         hat = _leverages(found, map)
         if np.abs(eta - before).max() < SETTLED:
             break
-    return WhitenedRows(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma, uncertainty=_uncertainty_variance(found, Z, map))
+    return WhitenedRows(found, float(eta.sum()), parameters=Z.shape[1], gamma=gamma, uncertainty=_variance_model_uncertainty(found, Z, map))
 
 
 def _leverages(columns: LeastSquaresColumns, map: Map) -> Array:
@@ -297,7 +299,7 @@ def _leverages(columns: LeastSquaresColumns, map: Map) -> Array:
     return found
 
 
-def _uncertainty_variance(white: LeastSquaresColumns, Z: Array, map: Map) -> CovarianceUncertainty:
+def _variance_model_uncertainty(white: LeastSquaresColumns, Z: Array, map: Map) -> CovarianceUncertainty:
     """Return the uncertainty of γ and its constant, from the whitened rows: Ω_i = diag(z_i) Ω."""
     rows, parts = np.column_stack([white.X, white.one]), np.column_stack([Z, np.ones(len(Z))])
     bread, hat = symmetric_inverse(_gram_matrix(white, map)[:-1, :-1]), _leverages(white, map)
@@ -307,12 +309,12 @@ def _uncertainty_variance(white: LeastSquaresColumns, Z: Array, map: Map) -> Cov
     information = 0.5 * ((parts * (1 - 2 * hat)[:, None]).T @ parts + pairs)
     spread = symmetric_inverse(information)
     second = (rows * ((parts @ spread) * parts).sum(axis=1)[:, None]).T @ rows  # Σ W_ij z_i z_j
-    return CovarianceUncertainty(coefficient_excess(bread, first, second, spread), bread @ first @ bread, spread, 0.0)
+    return CovarianceUncertainty(covariance_excess(bread, first, second, spread), bread @ first @ bread, spread, 0.0)
 
 
-def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None, map: Map) -> Array:
+def _fit_log_variance_coefficients(Z: Array, squared: Array, weight: Array, start: Array | None, map: Map) -> Array:
     """Return γ (q + 1,), the constant last."""
-    table = RowTable(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
+    table = ArrayRows(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
     problem = RegressionProblem(table, family_by_name("gamma"), 1, Z.shape[1])
     begun = np.append(np.zeros(Z.shape[1]), np.log(squared.mean())) if start is None else start
     found: Array = run_algorithm(NewtonDescent(problem, begun[None, :], map=map)).theta[0]
@@ -328,8 +330,8 @@ def profile_log_likelihood(whitened: WhitenedRows, deviance: float) -> float:
     return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + whitened.log_determinant)
 
 
-def covariance_record(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
+def covariance_fields(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
     """Return the artifact's fields about Ω.  centre  (D,) subtracted from its columns."""
-    gamma = whitened.gamma if whitened.gamma is None or centre is None else centre_coefficients(whitened.gamma[None, :], centre)[0]
+    gamma = whitened.gamma if whitened.gamma is None or centre is None else uncentre_coefficients(whitened.gamma[None, :], centre)[0]
     correlation = float("nan") if whitened.correlation is None else whitened.correlation
     return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": whitened.parameters}

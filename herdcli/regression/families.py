@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from herdcli.errors import BadUsage, DataError, IncompletePart
-from herdcli.parts import require_attributes, whole
+from herdcli.parts import import_complete_class, require_attributes
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.schema import Array
@@ -342,7 +342,7 @@ def family_by_name(name: str, *, classes: int = 2, symmetric: bool = False, scal
     """
     if name not in TABLE:
         raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(TABLE)}")
-    found: Family = whole(TABLE[name].path, Family).make(classes=classes, symmetric=symmetric, scale=scale)
+    found: Family = import_complete_class(TABLE[name].path, Family).make(classes=classes, symmetric=symmetric, scale=scale)
     require_attributes(found, Family)
     return found
 

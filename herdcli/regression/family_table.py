@@ -6,7 +6,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class FamilyEntry:
     """One line of the table.
 
     path     the class, a Family.
@@ -21,11 +21,11 @@ class Entry:
     firth: bool = False
 
 
-TABLE: dict[str, Entry] = {  # in the order of --help
-    "gaussian": Entry(path="herdcli.regression.families.Gaussian"),
-    "bernoulli": Entry(path="herdcli.regression.families.Bernoulli", classes=True, recedes=True, firth=True),
-    "poisson": Entry(path="herdcli.regression.families.Poisson", recedes=True, firth=True),
-    "gamma": Entry(path="herdcli.regression.families.Gamma"),
-    "gamma-shape": Entry(path="herdcli.regression.families.GammaShape"),
-    "softmax": Entry(path="herdcli.regression.families.Softmax", classes=True, recedes=True),
+TABLE: dict[str, FamilyEntry] = {  # in the order of --help
+    "gaussian": FamilyEntry(path="herdcli.regression.families.Gaussian"),
+    "bernoulli": FamilyEntry(path="herdcli.regression.families.Bernoulli", classes=True, recedes=True, firth=True),
+    "poisson": FamilyEntry(path="herdcli.regression.families.Poisson", recedes=True, firth=True),
+    "gamma": FamilyEntry(path="herdcli.regression.families.Gamma"),
+    "gamma-shape": FamilyEntry(path="herdcli.regression.families.GammaShape"),
+    "softmax": FamilyEntry(path="herdcli.regression.families.Softmax", classes=True, recedes=True),
 }

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, DescentBase, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
@@ -27,7 +27,7 @@ TOLERANCE = 1e-18  # relative to the objective: steps end at a smaller decrease
 
 
 @dataclass(frozen=True)
-class LeverageSums(Statistics):
+class LeverageSums(BlockStatistics):
     """A function from a block to Σ ½ h (A'''/A'') z (p,) at θ, and its curvature (p, p) with h fixed.
 
     inverse (p, p)  of the information.
@@ -79,7 +79,7 @@ class FirthAscent(DescentBase):
     def step(self, state: FirthState) -> FirthState:
         """Evaluate the trial step: accept it and compute the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
-        sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
+        sums = sum_statistics(self.source, derivative_sums(problem, tried), self.map)
         inner = self.frame.T @ sums["curvature"] @ self.frame
         sign, logarithm = np.linalg.slogdet(inner)
         mass = float(sums["mass"][0])
@@ -91,7 +91,7 @@ class FirthAscent(DescentBase):
             return state
         inverse = self.frame @ np.linalg.solve(inner, self.frame.T)
         free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
-        bias = total_statistics(self.source, LeverageSums(free, tried, inverse), self.map)
+        bias = sum_statistics(self.source, LeverageSums(free, tried, inverse), self.map)
         slope = self.frame.T @ (bias["pull"] - sums["gradient"])
         direction = np.linalg.solve(inner + self.frame.T @ bias["curvature"] @ self.frame, slope)
         state.theta, state.objective, state.mass, state.information = tried, objective, mass, sums["curvature"]
@@ -118,7 +118,7 @@ class FirthAscent(DescentBase):
 
 
 @dataclass(frozen=True)
-class GramSums(Statistics):
+class GramSums(BlockStatistics):
     """A function from a block to Σ z z' over rows of positive weight."""
 
     problem: RegressionProblem
@@ -130,11 +130,11 @@ class GramSums(Statistics):
         return {"gram": Z.T @ Z}
 
 
-def firth_ascent(problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None) -> FirthAscent:
+def make_firth_ascent(problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None) -> FirthAscent:
     """Return the algorithm for a problem, after a pass that finds the redundant columns."""
     plain = DescentBase(problem, start, iterations, map=map, elsewhere=elsewhere)
     free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
-    gram = total_statistics(plain.source, GramSums(free), map)["gram"]
+    gram = sum_statistics(plain.source, GramSums(free), map)["gram"]
     scale = 1 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
     values, vectors = np.linalg.eigh(scale[:, None] * gram * scale)
     frame = scale[:, None] * vectors[:, values > ALIASED * values[-1]]

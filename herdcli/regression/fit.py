@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowBlocks, RowReader, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowBlocks, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family
@@ -86,7 +86,7 @@ class RemoteRows:
 
 
 @dataclass(frozen=True)
-class DerivativeSums(Statistics):
+class DerivativeSums(BlockStatistics):
     """A function from a block to Σw, the loss at θ (K, p), its gradient (K p,) and curvature (K p, K p)."""
 
     problem: RegressionProblem
@@ -103,7 +103,7 @@ class DerivativeSums(Statistics):
                 "loss": np.array([weight @ loss]),
                 "gradient": ((slope * weight[:, None]).T @ Z).ravel(),
                 "curvature": weighted_curvature(Z, curve, weight),
-                "wrong": np.array([np.count_nonzero(misclassified_rows(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
+                "wrong": np.array([np.count_nonzero(misclassified_row_mask(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
             }
 
 
@@ -112,7 +112,7 @@ def derivative_sums(problem: RegressionProblem, theta: Array) -> DerivativeSums:
     return DerivativeSums(replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns)), theta)
 
 
-def misclassified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
+def misclassified_row_mask(problem: RegressionProblem, eta: Array, y: Array) -> Array:
     """Return which rows (m,) the predictors η (m, K), without offsets, put on the wrong side of their class.
 
     All rows count as wrong if the family has no classes.
@@ -223,7 +223,7 @@ class NewtonDescent(DescentBase):
         """Evaluate the trial step: accept it and model the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
+            sums = sum_statistics(self.source, derivative_sums(problem, tried), self.map)
         mass = float(sums["mass"][0])
         # The loss is a mean, so a penalty has the same effect for any number of rows: λ for n copies of the rows is that for one.
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
@@ -242,9 +242,9 @@ class NewtonDescent(DescentBase):
 
     def done(self, state: DescentState) -> bool:
         """Return whether no step gains more than the tolerance, classes are separated, or all iterations are used."""
-        return state.step >= self.iterations or self._settled(state) or self._torn(state)
+        return state.step >= self.iterations or self._settled(state) or self._is_separated(state)
 
-    def _torn(self, state: DescentState) -> bool:
+    def _is_separated(self, state: DescentState) -> bool:
         """Return whether classes are separated without error: Newton steps then gain 1/e of the previous one, without end.
 
         Slow steps alone prove nothing.  Coefficients that put every row on the side of its class do: the loss of multiples tends to 0.
@@ -269,7 +269,7 @@ class NewtonDescent(DescentBase):
 
     def result(self, state: DescentState) -> RegressionFit:
         """Return the coefficients, with flags for convergence and separation."""
-        separated = self._torn(state)
+        separated = self._is_separated(state)
         return RegressionFit(
             state.theta,
             state.curvature * state.mass,
@@ -328,13 +328,13 @@ def _scaled_spectrum(matrix: Array) -> tuple[Array, Array, Array]:
     return scale, values, vectors
 
 
-def redundant_columns(gram: Array) -> int:
+def count_redundant_columns(gram: Array) -> int:
     """Return the number of columns beyond a largest linearly independent set."""
     values = _scaled_spectrum(gram)[1]
     return int(np.count_nonzero(values <= ALIASED * max(values[-1], 1e-300)))
 
 
-def aliased_columns(gram: Array) -> Array:
+def aliased_column_mask(gram: Array) -> Array:
     """Return which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
     scale, values, vectors = _scaled_spectrum(gram)
     null = np.abs(vectors[:, values <= ALIASED * max(values[-1], 1e-300)]) > 1e-6
@@ -413,7 +413,7 @@ def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> boo
     return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
-def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
+def final_fit_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
     """Return sums at θ over rows of positive weight: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z'.
 
     If `scored`, also Σ s s' of the scores s_n = w_n slope_n ⊗ z_n; under frequency weights a row counts as w_n equal rows.
@@ -434,7 +434,7 @@ def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scor
             "gram": (Z * weight[:, None]).T @ Z,
         }
 
-    sums = total_statistics(RowBlocks(problem.rows), statistics, map)
+    sums = sum_statistics(RowBlocks(problem.rows), statistics, map)
     rows, mass, deviance, pearson = sums["figures"].tolist()
     return {"rows": int(rows), "mass": mass, "deviance": deviance, "pearson": pearson, "scores": sums["scores"], "gram": sums["gram"]}
 
@@ -452,4 +452,4 @@ def total_log_likelihood(problem: RegressionProblem, theta: Array, dispersion: f
             )
         }
 
-    return float(total_statistics(RowBlocks(problem.rows), statistics, map)["sum"][0])
+    return float(sum_statistics(RowBlocks(problem.rows), statistics, map)["sum"][0])

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import RemoteSource, Statistics, Sums
+from herdcli.numerics.block_statistics import BlockStatistics, RemoteSource, Sums
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
-from herdcli.regression.block_sums import PartialSums, PilotFit, add_parts, product_indices
-from herdcli.regression.centring import centre_coefficients, uncentring_matrix
+from herdcli.regression.block_sums import PartialSums, PilotFit, add_partial_sums, product_index_pairs
+from herdcli.regression.centring import uncentre_coefficients, uncentring_matrix
 from herdcli.regression.families import Gaussian
-from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, aliased_columns, redundant_columns
-from herdcli.regression.model import FitStatistics, GeneralisedLinear, HeldOut, standard_errors
+from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, aliased_column_mask, count_redundant_columns
+from herdcli.regression.model import FitStatistics, GeneralisedLinear, HeldoutRows, standard_errors
 from herdcli.schema import Array
 
 
@@ -43,7 +43,7 @@ class SummedRows(RemoteSource):
         """Raise LookupError, since only sums of the rows are available."""
         raise LookupError("these rows are sums")
 
-    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+    def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return the sums of `fit.DerivativeSums`."""
         theta: Array = statistics.theta[0]  # type: ignore[attr-defined]
         e = self.errors(theta)
@@ -81,9 +81,9 @@ class SummedRows(RemoteSource):
         return np.append(np.zeros(len(self.pilot.centre)), self.mean())[None, :]
 
 
-def join_parts(parts: list[PartialSums]) -> PartialSums:
+def join_partial_sums(parts: list[PartialSums]) -> PartialSums:
     """Return the sum of all units.  Raises DataError if there are no rows."""
-    found = add_parts(parts)
+    found = add_partial_sums(parts)
     if not found.rows:
         raise DataError("the split has no training rows")
     if not found.second[-2, -2] > 0:
@@ -91,28 +91,28 @@ def join_parts(parts: list[PartialSums]) -> PartialSums:
     return found
 
 
-def fit_with_figures(
-    of: PartialSums, summed: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
+def uncentred_fit_with_statistics(
+    partial_sums: PartialSums, summed: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
 ) -> tuple[RegressionFit, FitStatistics]:
     """Return the fit, with the intercept at 0 instead of at the centre, and its statistics.
 
     weighted  whether rows have weights other than 1.
     """
-    theta, mass = fit.theta[0], float(of.second[-2, -2])
+    theta, mass = fit.theta[0], float(partial_sums.second[-2, -2])
     null, deviance = summed.start()[0], summed.deviance(theta)
-    n = weight_meaning.observation_count(problem.weights, of.rows, mass)
-    more = redundant_columns(of.second[:-1, :-1])
+    n = weight_meaning.observation_count(problem.weights, partial_sums.rows, mass)
+    more = count_redundant_columns(partial_sums.second[:-1, :-1])
     without, freedom = summed.deviance(null), max(n - len(theta) + more, 1.0)
     within = max(deviance / n, 1e-300)
     # Rows with precision weight w have variance φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
-    logarithms = of.logarithms if weighted and problem.weights == "precision" else 0.0
+    logarithms = partial_sums.logarithms if weighted and problem.weights == "precision" else 0.0
     centre = summed.pilot.centre
-    repeated = aliased_columns(of.second[:-1, :-1])[:-1]
+    repeated = aliased_column_mask(partial_sums.second[:-1, :-1])[:-1]
     standard, robust = standard_errors(
-        problem, fit, score_products(of, summed.errors(theta)), deviance / freedom, repeated, uncentring_matrix(1, centre)
+        problem, fit, score_products(partial_sums, summed.errors(theta)), deviance / freedom, repeated, uncentring_matrix(1, centre)
     )
     figures = FitStatistics(
-        rows=of.rows,
+        rows=partial_sums.rows,
         mass=mass,
         deviance=deviance,
         dispersion=deviance / freedom,
@@ -125,27 +125,34 @@ def fit_with_figures(
         aliased=repeated,
         redundant=more,
     )
-    return replace(fit, theta=centre_coefficients(fit.theta, centre)), figures
+    return replace(fit, theta=uncentre_coefficients(fit.theta, centre)), figures
 
 
-def score_products(of: PartialSums, e: Array) -> Array:
+def score_products(partial_sums: PartialSums, e: Array) -> Array:
     """Return Σ w² r² z z' (p, p) of residuals r = e'u; NaN if products of four were not summed."""
     p = len(e) - 1
-    if not len(of.fourth):
+    if not len(partial_sums.fourth):
         return np.full((p, p), np.nan)
-    a, b = product_indices(len(e))
+    a, b = product_index_pairs(len(e))
     # r² = Σ_{a ≤ b} (2 − 1[a = b]) e_a e_b u_a u_b.
-    square = e[a] * e[b] * np.where(a == b, 1.0, 2.0) @ of.fourth
+    square = e[a] * e[b] * np.where(a == b, 1.0, 2.0) @ partial_sums.fourth
     found = np.empty((p + 1, p + 1))
     found[a, b] = found[b, a] = square
     return found[:-1, :-1]
 
 
-def with_heldout_rows(of: PartialSums, value: GeneralisedLinear, *, weighted: bool) -> GeneralisedLinear:
+def with_heldout_rows(partial_sums: PartialSums, value: GeneralisedLinear, *, weighted: bool) -> GeneralisedLinear:
     """Return the regression with the rows kept for evaluation."""
-    if not len(of.y):
+    if not len(partial_sums.y):
         return value
-    weight = of.weight if weighted else None
+    weight = partial_sums.weight if weighted else None
     return replace(
-        value, holdout=HeldOut(predictor=value.predictor(of.X, of.offset), offset=of.offset, y=of.y, split=of.split, weight=weight)
+        value,
+        holdout=HeldoutRows(
+            predictor=value.predictor(partial_sums.X, partial_sums.offset),
+            offset=partial_sums.offset,
+            y=partial_sums.y,
+            split=partial_sums.split,
+            weight=weight,
+        ),
     )

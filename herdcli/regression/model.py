@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, RowBlocks, total_statistics
+from herdcli.numerics.block_statistics import Map, RowBlocks, sum_statistics
 from herdcli.numerics.class_baselines import ClassBaselines
 from herdcli.records import dataclass
 from herdcli.regression import centring, covariance, separation, weight_meaning
@@ -20,9 +20,9 @@ from herdcli.regression.fit import (
     NewtonDescent,
     RegressionFit,
     RegressionProblem,
-    aliased_columns,
-    final_sums,
-    redundant_columns,
+    aliased_column_mask,
+    count_redundant_columns,
+    final_fit_sums,
     symmetric_inverse,
     total_log_likelihood,
 )
@@ -34,7 +34,7 @@ COVERED = 0.95  # coverage of the intervals of a table
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut:
+class HeldoutRows:
     """Held-out rows with their predictions."""
 
     predictor: Array = array("h K", "linear predictor η, offset included", kind="f", finite=True)
@@ -99,7 +99,7 @@ class GeneralisedLinear:
     )
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
-    holdout: HeldOut | None = None
+    holdout: HeldoutRows | None = None
 
     def validate(self) -> None:
         """Raise DataError unless family, predictors and classes are consistent."""
@@ -143,8 +143,8 @@ class GeneralisedLinear:
         eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
         return eta if offset is None else eta + offset[:, None]
 
-    def last_errors(self, steps: covariance.TimeSteps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
-        """Return `HeldOut.before` and `gap` for rows in time; a target NaN is unknown."""
+    def last_known_errors(self, steps: covariance.TimeSteps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
+        """Return `HeldoutRows.before` and `gap` for rows in time; a target NaN is unknown."""
         away = np.column_stack([y - self.predictor(X, offset)[:, 0], y - offset - self.null_intercept[0]])
         return covariance.last_observed_before(steps, away / np.sqrt(variance)[:, None], np.isfinite(y))
 
@@ -175,9 +175,9 @@ class GeneralisedLinear:
             for j, name in enumerate(self.names()):
                 value, error = float(theta[k, j]), float(self.standard_error[k, j])
                 z = value / error if error > 0 else float("nan")
-                tail = stdtr(freedom[j], -abs(z)) if student else _normal_tail(abs(z))
+                tail = stdtr(freedom[j], -abs(z)) if student else _normal_upper_tail(abs(z))
                 width = error * (stdtrit(freedom[j], 0.5 + COVERED / 2) if student else ndtri(0.5 + COVERED / 2))
-                own = {"class": self._class_index(k)} if self.family == "softmax" else {}
+                own = {"class": self._class_name(k)} if self.family == "softmax" else {}
                 figures = {"estimate": value, "standard_error": error, "robust_error": float(self.robust_error[k, j])}
                 tests = {"t" if student else "z": z, "p": float(2 * tail), "low": value - width, "high": value + width}
                 rows.append({**own, "term": name, **figures, **tests, "note": self._missing_error_note(k, j)})
@@ -195,20 +195,20 @@ class GeneralisedLinear:
             return "combination of other columns"
         return "no finite estimate" if self.separated and self.unbounded is None else ""
 
-    def unbounded_names(self) -> list[str]:
+    def unbounded_coefficient_names(self) -> list[str]:
         """Return the names of coefficients without a finite estimate, with their class if there are several."""
         if self.unbounded is None:
             return []
         names, several = self.names(), len(self.coefficients) > 1
         places = [(int(k), int(j)) for k, j in np.argwhere(self.unbounded)]
-        return [f"{names[j]} ({self._class_index(k)})" if several else names[j] for k, j in places]
+        return [f"{names[j]} ({self._class_name(k)})" if several else names[j] for k, j in places]
 
-    def _class_index(self, k: int) -> str:
+    def _class_name(self, k: int) -> str:
         classes = self.classes or []
         return classes[k + len(classes) - len(self.coefficients)]
 
 
-def _normal_tail(z: float) -> float:
+def _normal_upper_tail(z: float) -> float:
     from scipy.special import ndtr
 
     return float(ndtr(-z))
@@ -221,7 +221,7 @@ def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
         _, y, _, weight = problem.parts(block)
         return {"y": problem.family.totals(y, weight)}
 
-    sums = total_statistics(RowBlocks(problem.rows), statistics, map)["y"]
+    sums = sum_statistics(RowBlocks(problem.rows), statistics, map)["y"]
     theta = np.zeros((problem.outputs, problem.features + 1))
     theta[:, -1] = problem.family.start(sums)
     return theta
@@ -247,16 +247,16 @@ def assemble_regression(
     pearson   whether errors of a family without dispersion are multiplied by the root of Pearson's χ² per degree of freedom.
     """
     endless = separation.find_recession(problem, fit, map)
-    ended = final_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit))
+    ended = final_fit_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit))
     alone = RegressionProblem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
     least = run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta
-    null = final_sums(alone, least, map, scored=False)
-    n, more = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"]), redundant_columns(ended["gram"])
+    null = final_fit_sums(alone, least, map, scored=False)
+    n, more = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"]), count_redundant_columns(ended["gram"])
     freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
-    repeated = aliased_columns(ended["gram"])[:-1]
+    repeated = aliased_column_mask(ended["gram"])[:-1]
     to_zero = None if centre is None else centring.uncentring_matrix(problem.outputs, centre)
     uncertainty = None if whitened is None else whitened[1].uncertainty
     standard, robust = standard_errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)
@@ -265,7 +265,7 @@ def assemble_regression(
     else:
         reached, kept = (
             covariance.profile_log_likelihood(whitened[1], ended["deviance"]),
-            covariance.covariance_record(whitened[1], whitened[0], centre),
+            covariance.covariance_fields(whitened[1], whitened[0], centre),
         )
     if uncertainty is not None:
         kept["freedom"] = np.minimum(uncertainty.freedom(symmetric_inverse(fit.curvature), to_zero), freedom)
@@ -286,7 +286,7 @@ def assemble_regression(
         redundant=more,
     )
     if centre is not None:
-        fit = replace(fit, theta=centring.centre_coefficients(fit.theta, centre))
+        fit = replace(fit, theta=centring.uncentre_coefficients(fit.theta, centre))
     return regression_artifact(problem, fit, figures, names=names, classes=classes, target=target, seed=seed, **kept)
 
 
@@ -311,7 +311,7 @@ class FitStatistics:
 def regression_artifact(
     problem: RegressionProblem,
     fit: RegressionFit,
-    figures: FitStatistics,
+    statistics: FitStatistics,
     *,
     names: Sequence[str] | None,
     classes: list[str] | None,
@@ -320,7 +320,7 @@ def regression_artifact(
     **kept: Any,
 ) -> GeneralisedLinear:
     """Return the artifact of a fit and its statistics.  kept  fields about the errors' covariance and separation."""
-    found = {each.name: getattr(figures, each.name) for each in fields(FitStatistics)}
+    found = {each.name: getattr(statistics, each.name) for each in fields(FitStatistics)}
     found |= {name: found[name].reshape(fit.theta.shape) for name in ("standard_error", "robust_error")}
     return GeneralisedLinear(
         coefficients=fit.theta[:, :-1].copy(),
@@ -349,14 +349,15 @@ def standard_errors(
     scores: Array,
     dispersion: float,
     repeated: Array,
-    back: Array | None = None,
-    endless: RecessionDirections | None = None,
+    to_original_coefficients: Array | None = None,
+    recession: RecessionDirections | None = None,
     uncertainty: CovarianceUncertainty | None = None,
 ) -> tuple[Array, Array]:
     """Return standard errors (q,) from the curvature, and those of the sandwich; NaN for penalties, separation or redundancy.
 
-    back     (q, q): the coefficients are `back` times those of the curvature and the scores; None: they are the same.
-    endless  directions in which the likelihood rises without end; the other coefficients have the errors of the limiting model.
+    to_original_coefficients     (q, q): the coefficients are `to_original_coefficients` times those of the curvature and the scores; None:
+    they are the same.
+    recession  directions in which the likelihood rises without end; the other coefficients have the errors of the limiting model.
     uncertainty  of the errors' covariance, included in the standard errors.
     """
     q = fit.theta.size
@@ -364,14 +365,22 @@ def standard_errors(
     if not _has_standard_errors(problem, fit):
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ if the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
-    bread = symmetric_inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
-    left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
+    bread = symmetric_inverse(fit.curvature) if recession is None else recession.inverse(fit.curvature)
+    left, right = (
+        (bread, bread) if to_original_coefficients is None else (to_original_coefficients @ bread, bread @ to_original_coefficients.T)
+    )
     spread = bread if uncertainty is None else uncertainty.covariance(bread)
-    standard = np.sqrt(np.maximum(np.diag(spread if back is None else back @ spread @ back.T) * dispersion, 0.0))
+    standard = np.sqrt(
+        np.maximum(
+            np.diag(spread if to_original_coefficients is None else to_original_coefficients @ spread @ to_original_coefficients.T)
+            * dispersion,
+            0.0,
+        )
+    )
     robust = np.sqrt(np.maximum(np.diag(left @ scores @ right), 0.0))
     withheld = np.tile(np.append(repeated, False), problem.outputs)
-    if endless is not None:
-        withheld |= endless.unbounded(back)
+    if recession is not None:
+        withheld |= recession.unbounded(to_original_coefficients)
     standard[withheld], robust[withheld] = np.nan, np.nan
     # Firth's gradient is not a sum over rows, so the middle of the sandwich is not that of these scores.
     return standard, np.full(q, np.nan) if problem.firth else robust

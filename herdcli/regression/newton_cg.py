@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from herdcli.algorithm import Algorithm
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import firth
 from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
@@ -36,12 +36,12 @@ SPECTRUM = 2.4e-10  # seconds of processor time for errors, times the cube of th
 MARGIN = 1e-3  # least η that puts a row on the side of its class beyond rounding
 
 
-def large_descent(
+def make_large_problem_descent(
     problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None
 ) -> Algorithm[Any, RegressionFit]:
     """Return the algorithm for a problem of this size; least squares takes one step at any size, and ℓ1 has no other."""
     if problem.firth:
-        return firth.firth_ascent(problem, start, iterations, map, elsewhere)
+        return firth.make_firth_ascent(problem, start, iterations, map, elsewhere)
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
     if few:
         return NewtonDescent(problem, start, iterations, map=map, elsewhere=elsewhere)
@@ -69,10 +69,10 @@ def _block_weights(block: RowBlock) -> Array:
 
 
 @dataclass(frozen=True)
-class GradientSums(Statistics):
+class GradientSums(BlockStatistics):
     """A function from a block to Σw, the loss at θ (K, p), its gradient and curvature diagonal (K, p), and doubtful rows.
 
-    Doubtful rows are those that `poorly_classified_rows` finds.
+    Doubtful rows are those that `poorly_classified_row_mask` finds.
     """
 
     problem: RegressionProblem
@@ -91,12 +91,14 @@ class GradientSums(Statistics):
                 "loss": np.array([weight[:, 0] @ loss]),
                 "gradient": _gradient_sum(problem, block, slope * weight),
                 "diagonal": _gradient_sum(problem, squares, (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight),
-                "doubtful": np.array([np.count_nonzero(poorly_classified_rows(problem, eta, y) & (weight[:, 0] > 0))], dtype=np.float64),
+                "doubtful": np.array(
+                    [np.count_nonzero(poorly_classified_row_mask(problem, eta, y) & (weight[:, 0] > 0))], dtype=np.float64
+                ),
             }
 
 
 @dataclass(frozen=True)
-class HessianProduct(Statistics):
+class HessianProduct(BlockStatistics):
     """A function from a block to the curvature at θ times v, both (K, p)."""
 
     problem: RegressionProblem
@@ -114,7 +116,7 @@ class HessianProduct(Statistics):
         return {"product": _gradient_sum(problem, block, along * _block_weights(block))}
 
 
-def poorly_classified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
+def poorly_classified_row_mask(problem: RegressionProblem, eta: Array, y: Array) -> Array:
     """Return which rows (m,) the predictors η (m, K), without offsets, do not put clearly on the side of their class.
 
     All rows count if the family has no classes.
@@ -164,7 +166,7 @@ class TrustRegion(DescentBase):
     def step(self, state: TrustRegionState) -> TrustRegionState:
         """Evaluate the trial step, accept or reject it, adapt the region and compute the next step."""
         problem, tried = self.problem, state.theta + state.direction
-        sums = total_statistics(self.source, self.gradient_sums(tried), self.map)
+        sums = sum_statistics(self.source, self.gradient_sums(tried), self.map)
         mass = float(sums["mass"][0])
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
         begun = state.step == 0
@@ -186,37 +188,41 @@ class TrustRegion(DescentBase):
             state.trace = np.append(state.trace, objective)
         if begun:
             state.radius = _scaled_norm(_divide_by_metric(state.gradient, state.metric), state.metric)
-        state.direction, state.foreseen, state.inside = trust_region_step(self._product(state), state.gradient, state.metric, state.radius)
+        state.direction, state.foreseen, state.inside = trust_region_step(
+            self._curvature_product(state), state.gradient, state.metric, state.radius
+        )
         return state
 
-    def gradient_sums(self, theta: Array) -> Statistics:
+    def gradient_sums(self, theta: Array) -> BlockStatistics:
         """Return the statistics `GradientSums` at θ."""
         return GradientSums(without_rows(self.problem), theta)
 
-    def product_sums(self, theta: Array, v: Array) -> Statistics:
+    def hessian_product_sums(self, theta: Array, v: Array) -> BlockStatistics:
         """Return the statistics for the product of the curvature at θ with v."""
         return HessianProduct(without_rows(self.problem), theta, v)
 
-    def _product(self, state: TrustRegionState) -> Callable[[Array], Array]:
+    def _curvature_product(self, state: TrustRegionState) -> Callable[[Array], Array]:
         """Return the curvature at θ as a function of a direction."""
         problem, source = self.problem, self.source
         penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
 
         def product(v: Array) -> Array:
-            found: Array = total_statistics(source, self.product_sums(state.theta, v), self.map)["product"] / state.mass + penalised * v
+            found: Array = (
+                sum_statistics(source, self.hessian_product_sums(state.theta, v), self.map)["product"] / state.mass + penalised * v
+            )
             return found
 
         return product
 
     def done(self, state: TrustRegionState) -> bool:
         """Return whether no step gains more than rounding, classes are separated, or all iterations are used."""
-        return state.step >= self.iterations or self.settled(state) or self._torn(state)
+        return state.step >= self.iterations or self.settled(state) or self._is_separated(state)
 
     def settled(self, state: TrustRegionState) -> bool:
         """Return whether no step gains more than rounding."""
         return np.isfinite(state.objective) and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
 
-    def _torn(self, state: TrustRegionState) -> bool:
+    def _is_separated(self, state: TrustRegionState) -> bool:
         """Return whether unpenalised coefficients put every row on the side of its class, so that multiples of them lose less and less."""
         return state.doubtful == 0 and not self.problem.l2
 
@@ -227,16 +233,16 @@ class TrustRegion(DescentBase):
 
     def after(self, state: TrustRegionState) -> tuple[float, int]:
         """Return the approximate seconds and bytes for the errors after a descent that continues from this state."""
-        if self.problem.l2 or self._torn(state):
+        if self.problem.l2 or self._is_separated(state):
             return 0.0, 0
         return SPECTRUM * self.start.size**3, self.memory()
 
     def result(self, state: TrustRegionState) -> RegressionFit:
         """Return the coefficients, flags for convergence and separation, and the curvature if errors are computed from it."""
-        separated = self._torn(state)
+        separated = self._is_separated(state)
         curve = np.zeros((0, 0))
         if not (separated or self.problem.l2):
-            curve = total_statistics(self.source, derivative_sums(self.problem, state.theta), self.map)["curvature"]
+            curve = sum_statistics(self.source, derivative_sums(self.problem, state.theta), self.map)["curvature"]
         return RegressionFit(state.theta, curve, state.trace, state.mass, self.settled(state) and not separated, separated)
 
 
@@ -271,9 +277,9 @@ def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric
     return d, -float((gradient * d).sum() + 0.5 * (d * along).sum()), inside
 
 
-def _distance_to_border(d: Array, way: Array, metric: Array, radius: float) -> float:
+def _distance_to_border(d: Array, direction: Array, metric: Array, radius: float) -> float:
     """Return t ≥ 0 with ‖d + t way‖ = radius."""
-    a, b = float((way * metric * way).sum()), float((d * metric * way).sum())
+    a, b = float((direction * metric * direction).sum()), float((d * metric * direction).sum())
     c = radius**2 - float((d * metric * d).sum())
     return float((np.sqrt(b * b + a * max(c, 0.0)) - b) / a)
 

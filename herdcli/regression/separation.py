@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, Sums, total_statistics
+from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, RegressionFit, RegressionProblem, symmetric_inverse
@@ -50,14 +50,15 @@ class RecessionDirections:
     rows: int
     certain: bool = True
 
-    def directions(self, back: Array | None = None) -> Array:
-        """Return the directions in the units of the coefficients (q, m), which are `back` (q, q) times the fitted ones."""
+    def unscaled_directions(self, to_original_coefficients: Array | None = None) -> Array:
+        """Return the directions in the units of the coefficients (q, m), which are `to_original_coefficients` (q, q) times the fitted
+        ones."""
         found: Array = self.span / self.scale[:, None]
-        return found if back is None else back @ found
+        return found if to_original_coefficients is None else to_original_coefficients @ found
 
-    def unbounded(self, back: Array | None = None) -> Array:
+    def unbounded(self, to_original_coefficients: Array | None = None) -> Array:
         """Return which coefficients (q,) have no finite estimate."""
-        found = np.abs(self.directions(back)) * self.scale[:, None] > PRESENT
+        found = np.abs(self.unscaled_directions(to_original_coefficients)) * self.scale[:, None] > PRESENT
         return np.asarray(found.any(axis=1))
 
     def inverse(self, curvature: Array) -> Array:
@@ -96,7 +97,7 @@ def find_recession(problem: RegressionProblem, fit: RegressionFit, map: Map = ma
     """Return the directions of recession of an unpenalised fit; None if there are none."""
     if not TABLE[problem.family.name].recedes or problem.l1 or problem.l2 or problem.firth:
         return None
-    sums = total_statistics(RowBlocks(problem.rows), lambda block: _column_scales(problem, block), map)
+    sums = sum_statistics(RowBlocks(problem.rows), lambda block: _column_scales(problem, block), map)
     scale = np.tile(np.sqrt(sums["squares"] / max(float(sums["rows"][0]), 1.0)), problem.outputs)
     scale[scale == 0] = 1.0
     rows, q = int(sums["rows"][0]), fit.theta.size
@@ -149,7 +150,7 @@ class _RecessionSearch:
 
     def search_any_direction(self) -> RecessionDirections | None:
         """Return directions of recession of any orientation."""
-        near = total_statistics(RowBlocks(self.problem.rows), self._near_contrast_products, self.map)
+        near = sum_statistics(RowBlocks(self.problem.rows), self._near_contrast_products, self.map)
         if not near["far"][0]:
             return None
         basis = self._free_directions(near["gram"], near["all"])
@@ -157,7 +158,7 @@ class _RecessionSearch:
             return None
         # A second pass multiplies rows by the basis itself: squares of zero entries are then 1e-30 and not 1e-16 of the largest.
         basis = basis @ _null_directions(
-            total_statistics(RowBlocks(self.problem.rows), lambda block: self._remaining_contrasts(block, basis), self.map)["gram"],
+            sum_statistics(RowBlocks(self.problem.rows), lambda block: self._remaining_contrasts(block, basis), self.map)["gram"],
             EXACT**2,
         )
         if not basis.shape[1]:
@@ -175,7 +176,7 @@ class _RecessionSearch:
         K = self.problem.outputs
         gram, far = np.zeros((K + 1, p, K + 1, p)), 0.0
         for each in class_contrasts(self.problem, self.theta, block):
-            vanished = self._has_vanished_rival(block, each)
+            vanished = self._has_vanished_alternative(block, each)
             far += float(np.count_nonzero(vanished))
             part = Z[each.rows[~vanished]]
             product = part.T @ part
@@ -187,10 +188,10 @@ class _RecessionSearch:
         Z = Z[self.problem.parts(block)[3] > 0]
         return {"gram": inner, "far": np.array([far]), "all": Z.T @ Z}
 
-    def _has_vanished_rival(self, block: RowBlock, each: ClassContrast) -> Array:
+    def _has_vanished_alternative(self, block: RowBlock, contrast: ClassContrast) -> Array:
         """Return which contrasts (m,) have an alternative that has vanished; a low-weight row's probability is less informative."""
-        weight = 1.0 if block.weight is None else np.minimum(1.0, block.weight[each.rows] / self.typical)
-        found: Array = each.rival * weight < self.limit
+        weight = 1.0 if block.weight is None else np.minimum(1.0, block.weight[contrast.rows] / self.typical)
+        found: Array = contrast.rival * weight < self.limit
         return found
 
     def _columns(self, block: RowBlock) -> Array:
@@ -207,11 +208,11 @@ class _RecessionSearch:
         found: Array = free @ vectors[:, squares > 0.5] / np.sqrt(squares[squares > 0.5])
         return found
 
-    def _products(self, basis: Array, block: RowBlock, each: ClassContrast, rows: Array) -> Array:
+    def _contrast_products(self, basis: Array, block: RowBlock, contrast: ClassContrast, rows: Array) -> Array:
         """Return a'V (m, directions) of some of a contrast's rows."""
         K, p = self.problem.outputs, self.problem.features + 1
         whole = np.concatenate([np.zeros((1, p, basis.shape[1])), basis.reshape(K, p, -1)])
-        found: Array = self._columns(block)[rows] @ (whole[each.plus] - whole[each.minus])
+        found: Array = self._columns(block)[rows] @ (whole[contrast.plus] - whole[contrast.minus])
         return found
 
     def _remaining_contrasts(self, block: RowBlock, basis: Array) -> Sums:
@@ -219,8 +220,8 @@ class _RecessionSearch:
         found = np.zeros((basis.shape[1], basis.shape[1]))
         lengths = np.linalg.norm(self._columns(block), axis=1)
         for each in class_contrasts(self.problem, self.theta, block):
-            rows = each.rows[~self._has_vanished_rival(block, each)]
-            part = self._products(basis, block, each, rows) / lengths[rows, None]
+            rows = each.rows[~self._has_vanished_alternative(block, each)]
+            part = self._contrast_products(basis, block, each, rows) / lengths[rows, None]
             found += part.T @ part
         return {"gram": found}
 
@@ -229,8 +230,8 @@ class _RecessionSearch:
         parts, numbers = [np.zeros((0, basis.shape[1]))], [np.zeros(0, dtype=np.int64)]
         for block in RowBlocks(self.problem.rows).take(0, RowBlocks(self.problem.rows).count):
             for each in class_contrasts(self.problem, self.theta, block):
-                rows = each.rows[self._has_vanished_rival(block, each)]
-                parts.append(self._products(basis, block, each, rows))
+                rows = each.rows[self._has_vanished_alternative(block, each)]
+                parts.append(self._contrast_products(basis, block, each, rows))
                 numbers.append(block.first + rows)
         B, number = np.concatenate(parts), np.concatenate(numbers)
         lengths = np.linalg.norm(B, axis=1)
@@ -260,7 +261,7 @@ class _RecessionSearch:
                     found[each.minus - 1, :2] += [down, up]
             return {"signs": found}
 
-        rise, fall, fixed = np.moveaxis(total_statistics(RowBlocks(self.problem.rows), extremes, self.map)["signs"], 1, 0)
+        rise, fall, fixed = np.moveaxis(sum_statistics(RowBlocks(self.problem.rows), extremes, self.map)["signs"], 1, 0)
         free = ((fixed == 0) & ((rise > 0) != (fall > 0))).ravel()
         if not free.any():
             return None

@@ -34,16 +34,16 @@ class CovarianceUncertainty:
         found: Array = bread + self.excess
         return found
 
-    def freedom(self, bread: Array, back: Array | None = None) -> Array:
-        """Return the degrees of freedom (p,) of t, for coefficients that are `back` (p, p) times these."""
-        change = np.eye(len(bread)) if back is None else back
+    def freedom(self, bread: Array, to_original_coefficients: Array | None = None) -> Array:
+        """Return the degrees of freedom (p,) of t, for coefficients that are `to_original_coefficients` (p, p) times these."""
+        change = np.eye(len(bread)) if to_original_coefficients is None else to_original_coefficients
         level = np.einsum("ji,ik,jk->j", change, bread, change)
         gain = np.einsum("ji,mik,jk->jm", change, self.slopes, change) / np.maximum(level, 1e-300)[:, None]
         variance = self.own + np.einsum("jm,mn,jn->j", gain, self.spread, gain)
         return np.asarray(np.maximum(2.0 / variance, 1.0))
 
 
-def coefficient_excess(bread: Array, first: Array, second: Array, spread: Array) -> Array:
+def covariance_excess(bread: Array, first: Array, second: Array, spread: Array) -> Array:
     """Return 2Λ (p, p) from P (k, p, p), Σ W_ij Q_ij (p, p) and W (k, k)."""
     mixed = np.einsum("mn,mij->nij", spread, first)
     middle = second - (mixed @ bread @ first).sum(axis=0)

@@ -10,7 +10,7 @@ from herdcli.schema import Array
 BLOCK = 1024  # rows sampled together; their bits are a function of (seed, block index)
 
 
-def drawn(X: Array, limits: tuple[float, float], seed: int) -> Array:
+def sample_binary_rows(X: Array, limits: tuple[float, float], seed: int) -> Array:
     """Sample uint8 (n, D), 1 with probability (x − low)/(high − low), from rows X (n, D) with values within the limits (low, high).
 
     Source: Salakhutdinov & Murray (2008), sec. 5.2, who binarize the digits once and keep them.
@@ -24,7 +24,7 @@ def drawn(X: Array, limits: tuple[float, float], seed: int) -> Array:
     return on
 
 
-def cuts(X: Array) -> Array:
+def balanced_thresholds(X: Array) -> Array:
     """Return thresholds (D,) that divide each column of X (n, D) most evenly: about as many rows are at or above one as below it.
 
     A column's threshold is one of its values.  It is the upper median, or the next larger value if the share of rows at or above that
@@ -40,6 +40,6 @@ def cuts(X: Array) -> Array:
     return found
 
 
-def at_or_above(X: Array, least: Array) -> Array:
+def threshold_rows(X: Array, thresholds: Array) -> Array:
     """Return uint8 (n, D), 1 where a value of X (n, D) is at or above the threshold of its column in least (D,)."""
-    return np.greater_equal(X, least).astype(np.uint8)
+    return np.greater_equal(X, thresholds).astype(np.uint8)

@@ -12,7 +12,7 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 
-def subsampled(X: Array, shape: tuple[int, int], factor: int) -> Array:
+def downsample_images(X: Array, shape: tuple[int, int], factor: int) -> Array:
     """Return the means (n, h·w / factor²) float32 of factor × factor blocks of images X (n, h·w) with `shape` (h, w).
 
     Raises DataError unless the factor divides both sides.
@@ -25,7 +25,7 @@ def subsampled(X: Array, shape: tuple[int, int], factor: int) -> Array:
     return means.reshape(len(X), -1)
 
 
-def ellipse(shape: tuple[int, int], across: float = 1.0, down: float = 1.0) -> Array:
+def ellipse_mask(shape: tuple[int, int], across: float = 1.0, down: float = 1.0) -> Array:
     """Return the pixels (h·w,) bool whose centres lie in a centred ellipse with axes `across` · width and `down` · height."""
     height, width = shape
     y = (np.arange(height) + 0.5) / height * 2 - 1
@@ -34,12 +34,12 @@ def ellipse(shape: tuple[int, int], across: float = 1.0, down: float = 1.0) -> A
     return inside.ravel()
 
 
-def masked(X: Array, mask: Array, outside: float) -> Array:
+def mask_pixels(X: Array, mask: Array, outside: float) -> Array:
     """Return rows (n, D) with the pixels outside `mask` (D,) set to one value, so that they carry no information."""
     return np.where(mask, X, np.asarray(outside, dtype=X.dtype))
 
 
-def equalized(X: Array, mask: Array) -> Array:
+def equalize_histograms(X: Array, mask: Array) -> Array:
     """Return rows (n, D) in float32 in which the pixels inside `mask` (D,) have the common histogram of all rows.
 
     The pixel of rank r in its row gets the mean of the r-th n values among the sorted values of all rows.  Pixels of equal value

@@ -10,12 +10,12 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 
-def random(sources: int, *, seed: int) -> Array:
+def random_mixing_matrix(sources: int, *, seed: int) -> Array:
     """Return a square matrix of independent standard normal entries."""
     return generator(seed, Stream.MIXING).standard_normal((sources, sources))
 
 
-def instamix(sources: int, b: float) -> Array:
+def instamix_matrix(sources: int, b: float) -> Array:
     """Return a matrix with 1 on the diagonal and ((1 − b)/(1 + b))² off it: for b = ½ the 1/9 of Teh (2003), sec. 4.6, the only b there.
 
     0 < b ≤ 1.  The matrix is symmetric and positive definite, so that ZCA whitening alone nearly inverts it.
@@ -24,13 +24,13 @@ def instamix(sources: int, b: float) -> Array:
     return np.full((sources, sources), off) + (1.0 - off) * np.eye(sources)
 
 
-def mixed(S: Array, A: Array) -> Array:
+def mix_sources(S: Array, A: Array) -> Array:
     """Return mixtures (m, d) float64 of sources S (m, s)."""
     result: Array = S.astype(np.float64) @ A.T
     return result
 
 
-def unit_variance(S: Array) -> Array:
+def scale_to_unit_variance(S: Array) -> Array:
     """Return sources (m, s) divided by their standard deviations, so that a mixing matrix determines the scale.
 
     Constant sources stay 0 or become huge.
@@ -39,7 +39,7 @@ def unit_variance(S: Array) -> Array:
     return result
 
 
-def estimate(S: Array, X: Array) -> Array:
+def estimate_mixing_matrix(S: Array, X: Array) -> Array:
     """Return the matrix A (d, s) that best explains mixtures X (m, d) by sources S (m, s) up to means; exact where X = S Aᵀ + const.
 
     Raises DataError if the sources do not determine it: another number of rows, or linearly dependent sources.

@@ -32,7 +32,7 @@ class Estimator(BaseEstimator):
     artifact_: Any
     seed_: int
 
-    def _learned(self, command: str, *rows: Any, **options: Any) -> None:
+    def _fit_command(self, command: str, *rows: Any, **options: Any) -> None:
         """Run a command on rows and store its result."""
         self.seed_ = self._seed()
         self.artifact_ = self._run(command, *rows, seed=self.seed_, **options)
@@ -44,7 +44,7 @@ class Estimator(BaseEstimator):
         state = self.random_state
         return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(LARGEST_SEED))
 
-    def _fitting(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+    def _validate_training_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Return training rows as an array or CSR; with y, return both."""
         return validate_data(self, X, y, **checks)
 
@@ -53,19 +53,19 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "artifact_")
         return validate_data(self, X, reset=False, **checks)
 
-    def _dataset(self, X: Any, **parts: Any) -> Dataset:
+    def _training_dataset(self, X: Any, **parts: Any) -> Dataset:
         """Return rows as a data set for training only, with the names of their columns if they have any."""
         names = getattr(self, "feature_names_in_", None)
         split = parts.pop("split", np.zeros(X.shape[0], dtype=np.uint8))
         return Dataset(X, split=split, feature_names=None if names is None else [str(name) for name in names], **parts)
 
-    def _applied(self, X: Any, **options: Any) -> Dataset:
+    def _apply_model(self, X: Any, **options: Any) -> Dataset:
         """Return the result of `herd apply` with the fitted model on new rows."""
-        made: Dataset = function("apply")(self.artifact_, self._dataset(X), **options)
+        made: Dataset = function("apply")(self.artifact_, self._training_dataset(X), **options)
         return made
 
 
-class Ranged(Estimator):
+class BinaryUnitEstimator(Estimator):
     """An estimator of binary units: values from `threshold` of their range upwards are on.
 
     The range is `value_range`, or that of the training rows if it is None; new rows are clipped to it.
@@ -75,23 +75,23 @@ class Ranged(Estimator):
     value_range: tuple[float, float] | None
     value_range_: tuple[float, float] | None
 
-    def _two_state(self) -> bool:
+    def _are_units_binary(self) -> bool:
         return True
 
-    def _grey(self, X: Any) -> dict[str, Any]:
+    def _unit_options(self, X: Any) -> dict[str, Any]:
         """Return the options that convert training rows to units: none for rows with two values, or for counts in CSR."""
         self.value_range_ = None
-        if not self._two_state():
+        if not self._are_units_binary():
             return {}
         if self.value_range is not None:
             self.value_range_ = self.value_range
-        elif not _two_valued(X):
+        elif not _has_binary_units(X):
             low, high = float(X.min()), float(X.max())
             self.value_range_ = (low, high if high > low else low + 1.0)
         given = {"range": self.value_range_, "threshold": self.threshold}
         return {name: value for name, value in given.items() if value is not None}
 
-    def _clipped(self, X: Any) -> Any:
+    def _clip_to_range(self, X: Any) -> Any:
         if self.value_range_ is None:
             return X
         if not hasattr(X, "indptr"):
@@ -101,13 +101,13 @@ class Ranged(Estimator):
         return clipped
 
 
-def _two_valued(X: Any) -> bool:
+def _has_binary_units(X: Any) -> bool:
     """Return whether rows are binary units already: 0 and 1, −1 and 1, or counts in CSR."""
     if hasattr(X, "indptr"):
         return bool((X.data % 1 == 0).all())
     return any(np.isin(X, pair).all() for pair in ((0, 1), (-1, 1)))
 
 
-def components(array: Array) -> Array:
+def writable_copy(array: Array) -> Array:
     """Return a writable copy of an array, for an attribute of an estimator."""
     return np.array(array)

@@ -13,7 +13,7 @@ from herdcli.engine import function
 from herdcli.evaluation.baselines.energy_classification import class_probabilities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, Ranged
+from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options
 
 
 def number_classes(y: Any, classes: Any = None) -> tuple[Array, Array]:
@@ -66,7 +66,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any) -> NHERDClassifier:
         """Fit to rows (n, d), in their order, and labels (n,)."""
-        X, y = self._fitting(X, y, accept_sparse="csr")
+        X, y = self._validate_training_rows(X, y, accept_sparse="csr")
         self.classes_, codes = number_classes(y)
         self._begin(X, codes)
         return self
@@ -78,7 +78,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         are centred at the mean of the first 100 rows.
         """
         first = not hasattr(self, "artifact_")
-        X, y = self._fitting(X, y, accept_sparse="csr", reset=first)
+        X, y = self._validate_training_rows(X, y, accept_sparse="csr", reset=first)
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
         if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -87,23 +87,23 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         if first:
             self._begin(X, codes)
         else:
-            self.artifact_ = function("nherd_train")(self._dataset(X, y=codes), continue_=self.artifact_)
+            self.artifact_ = function("nherd_train")(self._training_dataset(X, y=codes), continue_=self.artifact_)
         return self
 
     def _begin(self, X: Any, codes: Array) -> None:
         asked = {name: getattr(self, name) for name in ("algorithm", "C", "covariance", "passes", "shuffle", "kernel")}
         names = ",".join(str(code) for code in range(len(self.classes_)))
-        self._learned("nherd_train", self._dataset(X, y=codes), classes=names, normalize=self.normalize, **asked)
+        self._fit_command("nherd_train", self._training_dataset(X, y=codes), classes=names, normalize=self.normalize, **asked)
 
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        made: Array = self._applied(self._new(X, accept_sparse="csr")).X
+        made: Array = self._apply_model(self._new(X, accept_sparse="csr")).X
         return made
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
-        winners = self._applied(self._new(X, accept_sparse="csr")).y
+        winners = self._apply_model(self._new(X, accept_sparse="csr")).y
         found: Array = self.classes_[winners]
         return found
 
@@ -113,7 +113,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         return tags
 
 
-class HerdingClassifier(ClassifierMixin, Ranged):
+class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
     """Herding with one run for each class; energies averaged along the runs give the class, as in `herd herd --per-class`.
 
     The weights of a run do not converge, so there is no final model for new rows.  Therefore `predict` repeats the run with the same rows
@@ -149,13 +149,13 @@ class HerdingClassifier(ClassifierMixin, Ranged):
 
     def fit(self, X: Any, y: Any) -> HerdingClassifier:
         """Fit to rows (n, d) and labels (n,)."""
-        X, y = self._fitting(X, y)
+        X, y = self._validate_training_rows(X, y)
         self.classes_, codes = number_classes(y)
         names = [str(code) for code in range(len(self.classes_))]
-        rows = self._dataset(X, y=codes, class_names=names, split=None)
-        self.grey_ = self._grey(X)
+        rows = self._training_dataset(X, y=codes, class_names=names, split=None)
+        self.grey_ = self._unit_options(X)
         self.training_ = function("convert")(rows, split=(1.0 - self.validation, self.validation, 0), seed=self._seed())
-        self._learned("herd", self.training_, **self._asked())
+        self._fit_command("herd", self.training_, **self._asked())
         return self
 
     def _asked(self) -> dict[str, Any]:
@@ -164,12 +164,12 @@ class HerdingClassifier(ClassifierMixin, Ranged):
 
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        X = self._clipped(self._new(X))
+        X = self._clip_to_range(self._new(X))
         known = self.training_
         rows = np.concatenate([known.X, X])
         y = np.concatenate([known.y, np.zeros(len(X), dtype=known.y.dtype)])
         split = np.concatenate([known.split, np.full(len(X), 2, dtype=known.split.dtype)])
-        beside = self._dataset(rows, y=y, split=split, class_names=known.class_names)
+        beside = self._training_dataset(rows, y=y, split=split, class_names=known.class_names)
         scores = self._run("herd", beside, seed=self.seed_, **self._asked()).scores
         new = scores.energy[scores.split == 2]
         return class_probabilities(scores, new, EvaluationSettings(seed=self.seed_))

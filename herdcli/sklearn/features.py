@@ -12,24 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from herdcli.engine import function
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, Ranged, components
+from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options, writable_copy
 
 TWO_STATE = ("binary", "spin")
 
 
-class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
+class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEstimator):
     """The base of RBM and DBN: features are the means of the highest hidden units given the rows."""
 
     units: str
     visible_units: str | None
 
-    def _two_state(self) -> bool:
+    def _are_units_binary(self) -> bool:
         return (self.visible_units or self.units) in TWO_STATE
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
-        X = self._fitting(X, accept_sparse="csr")
-        self._learned("fit_rbm", self._dataset(X), **self._asked(), **self._grey(X))
+        X = self._validate_training_rows(X, accept_sparse="csr")
+        self._fit_command("fit_rbm", self._training_dataset(X), **self._asked(), **self._unit_options(X))
         self._n_features_out = int(self._top().W.shape[2])
         return self
 
@@ -42,7 +42,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
 
     def transform(self, X: Any) -> Array:
         """Return E[h | v] (n, K) of rows (n, d)."""
-        made: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="features").X
+        made: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="features").X
         return made
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -50,7 +50,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
 
         It is exact if a layer has at most 25 units, else computed by annealing.
         """
-        rows = self._dataset(self._clipped(self._new(X, accept_sparse="csr")), split=np.full(X.shape[0], 2, dtype=np.uint8))
+        rows = self._training_dataset(self._clip_to_range(self._new(X, accept_sparse="csr")), split=np.full(X.shape[0], 2, dtype=np.uint8))
         row = function("eval")(self.artifact_, data=rows)[0]
         return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
 
@@ -117,11 +117,11 @@ class RBM(Harmonium):
     def fit(self, X: Any, y: Any = None) -> RBM:
         """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         super().fit(X, y)
-        self._show_weights()
+        self._set_weight_attributes()
         return self
 
-    def _show_weights(self) -> None:
-        W, b, c = (components(item[0]) for item in (self.artifact_.W, self.artifact_.b, self.artifact_.c))
+    def _set_weight_attributes(self) -> None:
+        W, b, c = (writable_copy(item[0]) for item in (self.artifact_.W, self.artifact_.b, self.artifact_.c))
         self.components_, self.intercept_visible_, self.intercept_hidden_ = W.T, b, c
         self._n_features_out = len(c)
 
@@ -133,11 +133,11 @@ class RBM(Harmonium):
         hidden, about = artifact.W.shape[2], {"visible_units": artifact.visible_units, "hidden_units": artifact.hidden_units}
         made = cls(hidden, **about, epochs=artifact.epochs or 1, threshold=artifact.threshold, random_state=artifact.seed)
         made.artifact_, made.seed_, made.n_features_in_ = artifact, artifact.seed, artifact.columns
-        limits = artifact.value_range if made._two_state() else None
+        limits = artifact.value_range if made._are_units_binary() else None
         made.value_range = made.value_range_ = None if limits is None else (float(limits[0]), float(limits[1]))
         if artifact.feature_names is not None:
             made.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
-        made._show_weights()
+        made._set_weight_attributes()
         return made
 
     def as_bernoulli_rbm(self) -> BernoulliRBM:
@@ -157,7 +157,7 @@ class RBM(Harmonium):
 
     def score_samples(self, X: Any) -> Array:
         """Return −F(v) (n,) in nats: the log-probability of each row plus log Z."""
-        found: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="energies").X
+        found: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="energies").X
         return -found[:, 0]
 
 
@@ -236,17 +236,21 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def fit(self, X: Any, y: Any = None) -> ICA:
         """Fit to all rows (n, d); y is ignored."""
-        X = self._fitting(X, ensure_min_samples=2)
+        X = self._validate_training_rows(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("algorithm", "components", "filters", "iterations")}
-        self._learned("ica", self._dataset(X), **{name: value for name, value in asked.items() if value is not None})
+        self._fit_command("ica", self._training_dataset(X), **{name: value for name, value in asked.items() if value is not None})
         model = self.artifact_
-        self.components_, self.mixing_, self.mean_ = components(model.unmixing), components(model.basis), components(model.whitening.mean)
+        self.components_, self.mixing_, self.mean_ = (
+            writable_copy(model.unmixing_matrix),
+            writable_copy(model.basis),
+            writable_copy(model.whitening.mean),
+        )
         self._n_features_out = len(self.components_)
         return self
 
     def transform(self, X: Any) -> Array:
         """Return the outputs (n, M) of rows (n, d)."""
-        made: Array = self._applied(self._new(X)).X
+        made: Array = self._apply_model(self._new(X)).X
         return made
 
     def inverse_transform(self, X: Any) -> Array:

@@ -36,15 +36,17 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
 
     def fit(self, X: Any, y: Any = None) -> EMImputer:
         """Fit to all rows (n, d), with NaN for missing values; y is ignored."""
-        X = self._fitting(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        X = self._validate_training_rows(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("components", "iterations")}
         asked |= {"covariance": self.covariance} if self.model == "gmm" else {}
-        self._learned("em", self._dataset(X), model=self.model, **{name: value for name, value in asked.items() if value is not None})
+        self._fit_command(
+            "em", self._training_dataset(X), model=self.model, **{name: value for name, value in asked.items() if value is not None}
+        )
         return self
 
     def transform(self, X: Any) -> Array:
         """Return the rows (n, d) with missing values filled in."""
-        made: Array = self._applied(self._new(X, ensure_all_finite="allow-nan"), want="completed").X
+        made: Array = self._apply_model(self._new(X, ensure_all_finite="allow-nan"), want="completed").X
         return made
 
     def __sklearn_tags__(self) -> Any:

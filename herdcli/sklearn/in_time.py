@@ -15,35 +15,35 @@ from herdcli.schema import Array
 from herdcli.sklearn.base import Estimator, Options
 
 
-class InTime(Estimator):
+class SequenceEstimator(Estimator):
     """The base of the sequence models.  Rows are in time order; `lengths` are the lengths of consecutive sequences."""
 
     components: Any
     iterations: int
     restarts: int
 
-    def _fitted(self, X: Any, lengths: Sequence[int] | None, model: str, **asked: Any) -> None:
-        X = self._fitting(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
+    def _fit_sequences(self, X: Any, lengths: Sequence[int] | None, model: str, **asked: Any) -> None:
+        X = self._validate_training_rows(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
         own = {name: getattr(self, name) for name in ("components", "iterations", "restarts")}
         given = {name: value for name, value in (own | asked).items() if value is not None}
-        self._learned("em", self._sequences(X, lengths), model=model, **given)
+        self._fit_command("em", self._sequence_dataset(X, lengths), model=model, **given)
 
-    def _sequences(self, X: Array, lengths: Sequence[int] | None, part: int = 0) -> Dataset:
+    def _sequence_dataset(self, X: Array, lengths: Sequence[int] | None, part: int = 0) -> Dataset:
         counts = [len(X)] if lengths is None else list(lengths)
         if sum(counts) != len(X) or min(counts) < 1:
             raise ValueError(f"lengths {counts} are not those of {len(X)} rows")
         split = np.full(len(X), part, dtype=np.uint8)
-        return self._dataset(X, columns={"sequence": np.repeat(np.arange(len(counts)), counts)}, split=split)
+        return self._training_dataset(X, columns={"sequence": np.repeat(np.arange(len(counts)), counts)}, split=split)
 
     def _told(self, X: Any, lengths: Sequence[int] | None, want: str) -> Dataset:
         X = self._new(X, ensure_all_finite="allow-nan")
-        made: Dataset = function("apply")(self.artifact_, self._sequences(X, lengths), want=want)
+        made: Dataset = function("apply")(self.artifact_, self._sequence_dataset(X, lengths), want=want)
         return made
 
     def score(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> float:
         """Return the mean log-likelihood in nats per row."""
         X = self._new(X, ensure_all_finite="allow-nan")
-        return float(function("eval")(self.artifact_, data=self._sequences(X, lengths, part=2))[0]["log_likelihood"])
+        return float(function("eval")(self.artifact_, data=self._sequence_dataset(X, lengths, part=2))[0]["log_likelihood"])
 
     def sample(self, n_samples: int = 1) -> Array:
         """Return rows (n_samples, d) of a new sequence."""
@@ -57,7 +57,7 @@ class InTime(Estimator):
         return tags
 
 
-class HMM(InTime):
+class HMM(SequenceEstimator):
     """A hidden Markov model, fitted as by `herd em --model hmm`; NaN are missing values.
 
     components  number of states, or a range "1-5" from which BIC chooses.
@@ -89,7 +89,7 @@ class HMM(InTime):
     def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> HMM:
         """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
         asked = {"emission": self.emission, "transitions": self.transitions}
-        self._fitted(X, lengths, "hmm", **asked, covariance=self.covariance if self.emission in ("gaussian", "gmm") else None)
+        self._fit_sequences(X, lengths, "hmm", **asked, covariance=self.covariance if self.emission in ("gaussian", "gmm") else None)
         return self
 
     def predict(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
@@ -103,7 +103,7 @@ class HMM(InTime):
         return found
 
 
-class LDS(TransformerMixin, InTime):
+class LDS(TransformerMixin, SequenceEstimator):
     """A linear dynamical system fitted by EM, as by `herd em --model lds`; NaN are missing values, which `completed` fills in.
 
     components  dimension of the state.  diagonal: the noise is independent in every column.
@@ -128,7 +128,7 @@ class LDS(TransformerMixin, InTime):
 
     def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> LDS:
         """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
-        self._fitted(X, lengths, "lds", diagonal=self.diagonal)
+        self._fit_sequences(X, lengths, "lds", diagonal=self.diagonal)
         return self
 
     def transform(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:

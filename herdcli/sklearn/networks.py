@@ -9,7 +9,7 @@ from sklearn.base import DensityMixin
 
 from herdcli.engine import function
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, components
+from herdcli.sklearn.base import Estimator, Options, writable_copy
 
 
 class MarkovNetwork(DensityMixin, Estimator):
@@ -38,20 +38,20 @@ class MarkovNetwork(DensityMixin, Estimator):
 
     def fit(self, X: Any, y: Any = None) -> MarkovNetwork:
         """Fit to all rows (n, d) of states; y is ignored."""
-        X = self._whole(self._fitting(X))
+        X = self._whole(self._validate_training_rows(X))
         asked = {"structure": self.structure, "algorithm": self.algorithm, "smoothing": self.smoothing}
-        self._learned("fit_mrf", self._dataset(X), **asked)
-        self.cardinality_ = components(self.artifact_.cardinality)
+        self._fit_command("fit_mrf", self._training_dataset(X), **asked)
+        self.cardinality_ = writable_copy(self.artifact_.cardinality)
         return self
 
     def marginals(self, X: Any) -> Array:
         """Return probabilities (n, Σ states) of all states of all columns, given the entries of each row that are not NaN."""
-        return self._answers(X)[:, :-1]
+        return self._infer_marginals(X)[:, :-1]
 
     def score_samples(self, X: Any) -> Array:
         """Return log p (n,) of rows in nats; NaN entries are summed out."""
         nothing = function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
-        found: Array = self._answers(X)[:, -1] - nothing
+        found: Array = self._infer_marginals(X)[:, -1] - nothing
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -66,10 +66,10 @@ class MarkovNetwork(DensityMixin, Estimator):
         likeliest = np.column_stack([part.argmax(axis=1) for part in parts])
         return np.where(np.isnan(filled), likeliest, filled).astype(np.int64)
 
-    def _answers(self, X: Any) -> Array:
+    def _infer_marginals(self, X: Any) -> Array:
         X = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
         evidence = self._whole(np.where(np.isnan(X), -1, X))
-        made: Array = function("ups_infer")(self.artifact_, evidence_rows=self._dataset(evidence)).X
+        made: Array = function("ups_infer")(self.artifact_, evidence_rows=self._training_dataset(evidence)).X
         return made
 
     @staticmethod

@@ -28,7 +28,7 @@ class Layered(Estimator):
         split = f"{1 - self.validation_fraction:.12g},{self.validation_fraction:.12g},0"
         asked = {name: getattr(self, name) for name in FITTED}
         given = {name: value for name, value in asked.items() if value is not None}
-        self._learned("regress", *rows, hidden=",".join(str(size) for size in sizes), split=split, **given, **options)
+        self._fit_command("regress", *rows, hidden=",".join(str(size) for size in sizes), split=split, **given, **options)
 
 
 class PerceptronClassifier(ClassifierMixin, Layered):
@@ -78,15 +78,15 @@ class PerceptronClassifier(ClassifierMixin, Layered):
 
     def fit(self, X: Any, y: Any) -> PerceptronClassifier:
         """Fit to rows (n, d), dense or CSR, and labels (n,)."""
-        X, y = self._fitting(X, y, accept_sparse="csr")
+        X, y = self._validate_training_rows(X, y, accept_sparse="csr")
         self.classes_, codes = number_classes(y)
         names = [str(code) for code in range(len(self.classes_))]
-        self._fit_layers(self._dataset(X, y=codes, class_names=names, split=None))
+        self._fit_layers(self._training_dataset(X, y=codes, class_names=names, split=None))
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        found: Array = self._applied(self._new(X, accept_sparse="csr"), want="classes").X
+        found: Array = self._apply_model(self._new(X, accept_sparse="csr"), want="classes").X
         return found
 
     def predict(self, X: Any) -> Array:
@@ -144,12 +144,12 @@ class PerceptronRegressor(RegressorMixin, Layered):
 
     def fit(self, X: Any, y: Any) -> PerceptronRegressor:
         """Fit to rows (n, d) and targets (n,)."""
-        X, y = self._fitting(X, y, y_numeric=True, ensure_min_samples=2)
+        X, y = self._validate_training_rows(X, y, y_numeric=True, ensure_min_samples=2)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{column}" for column in range(X.shape[1])])]
         self._fit_layers(X, np.asarray(y, dtype=np.float64), feature_names=names, family=self.family)
         return self
 
     def predict(self, X: Any) -> Array:
         """Return the expected target (n,) of each row."""
-        found: Array = self._applied(self._new(X), want="means").X[:, 0]
+        found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
         return found

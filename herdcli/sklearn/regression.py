@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, components
+from herdcli.sklearn.base import Estimator, Options, writable_copy
 
 
 class GLMRegressor(RegressorMixin, Estimator):
@@ -43,12 +43,12 @@ class GLMRegressor(RegressorMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GLMRegressor:
         """Fit to rows (n, d) and targets (n,) with weights (n,)."""
-        X, y = self._fitting(X, y, y_numeric=True)
+        X, y = self._validate_training_rows(X, y, y_numeric=True)
         asked = {name: getattr(self, name) for name in ("family", "l2", "l1", "gls", "iterations")}
         given = {name: value for name, value in asked.items() if value is not None}
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{column}" for column in range(X.shape[1])])]
-        self._learned(
+        self._fit_command(
             "regress",
             X,
             np.asarray(y, dtype=np.float64),
@@ -57,11 +57,11 @@ class GLMRegressor(RegressorMixin, Estimator):
             row_weight=weight,
             **given,
         )
-        self.coef_, self.intercept_ = components(self.artifact_.coefficients[0]), float(self.artifact_.intercept[0])
-        self.standard_error_ = components(self.artifact_.standard_error[0])
+        self.coef_, self.intercept_ = writable_copy(self.artifact_.coefficients[0]), float(self.artifact_.intercept[0])
+        self.standard_error_ = writable_copy(self.artifact_.standard_error[0])
         return self
 
     def predict(self, X: Any) -> Array:
         """Return the expected target (n,) of each row."""
-        found: Array = self._applied(self._new(X), want="means").X[:, 0]
+        found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
         return found

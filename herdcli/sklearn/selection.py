@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, components
+from herdcli.sklearn.base import Estimator, Options, writable_copy
 
 
 class KernelHerder(Estimator):
@@ -44,13 +44,13 @@ class KernelHerder(Estimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelHerder:
         """Choose from rows (n, d) with weights (n,); y is ignored."""
-        X = self._fitting(X, ensure_min_samples=2)
+        X = self._validate_training_rows(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("rule", "kernel", "bandwidth", "weights", "unique")}
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         count = min(self.count, len(X)) if self.unique else self.count
-        self._learned("kernel_herd", self._dataset(X, weight=weight), count=count, **asked)
+        self._fit_command("kernel_herd", self._training_dataset(X, weight=weight), count=count, **asked)
         made = self.artifact_
-        self.sample_indices_, self.sample_weight_, self.atoms_ = (components(part) for part in (made.index, made.weight, made.x))
+        self.sample_indices_, self.sample_weight_, self.atoms_ = (writable_copy(part) for part in (made.index, made.weight, made.x))
         return self
 
     def fit_resample(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from sklearn import datasets
 
-from herdcli.regression.count_detection import is_unordered, look_like_counts
+from herdcli.regression.count_detection import contradicts_count_order, look_like_counts
 
 REPEATS = 200
 LAWS = ("Poisson", "negative binomial", "excess of zeros")
@@ -83,7 +83,7 @@ def share(make: Callable[[np.random.Generator], Target], *, coded: bool) -> tupl
         if len(np.unique(y)) < 4 or len(np.unique(y)) > 20:
             continue
         said = look_like_counts(y)
-        alone, both, total = alone + said, both + (said and not is_unordered(X, y)), total + 1
+        alone, both, total = alone + said, both + (said and not contradicts_count_order(X, y)), total + 1
     return alone / total, both / total, total
 
 

@@ -18,13 +18,13 @@ import requests
 from shared.figure_pipeline import replace
 
 from herdcli.datasets import registry
-from herdcli.datasets.registry import DatasetEntry, Source
+from herdcli.datasets.registry import DatasetEntry, PublishedFile
 
 SECONDS = 30
 HEADINGS = ("set", "file", "address", "status", "bytes", "SHA-256")
 
 
-def look(source: Source, address: str, download: bool) -> tuple[str, str, str, bool]:
+def look(source: PublishedFile, address: str, download: bool) -> tuple[str, str, str, bool]:
     """Status, size and digest of one address, in words, and whether they are as expected."""
     try:
         with requests.get(address, headers={"Accept-Encoding": "identity"}, stream=True, timeout=SECONDS, allow_redirects=True) as answer:
@@ -69,11 +69,11 @@ def page(found: list[tuple[str, ...]]) -> str:
 def main() -> int:
     """Look at every address."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", metavar="NAME", choices=registry.names())
+    parser.add_argument("--only", action="append", metavar="NAME", choices=registry.dataset_names())
     parser.add_argument("--download", action="store_true")
     parser.add_argument("--write", type=Path, metavar="FILE")
     options = parser.parse_args()
-    found, failed = rows([registry.entry(name) for name in options.only or registry.names()], options.download)
+    found, failed = rows([registry.find_dataset(name) for name in options.only or registry.dataset_names()], options.download)
     if options.write:
         replace(options.write, page(found))
     print(f"{len(found)} addresses, {failed} not as expected")

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics.partition_functions import log_partitions
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.enumeration import enumerate_hidden
+from herdcli.rbm.likelihood.enumeration import iterate_hidden_states
 from herdcli.rbm.likelihood.log_z_estimates import STUDENT
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
@@ -54,7 +54,7 @@ def model(seed: int, least: int, most: int) -> tuple[Harmonium, float]:
     left, right = random.permutation(D), random.permutation(K)
     b, c = np.concatenate([each.b for each in parts]), np.concatenate([each.c for each in parts])
     truth = sum(
-        float(exact_arithmetic.log_sum_exp(np.concatenate([states.log_weight for states in enumerate_hidden(each)]))) for each in parts
+        float(exact_arithmetic.log_sum_exp(np.concatenate([states.log_weight for states in iterate_hidden_states(each)]))) for each in parts
     )
     return Harmonium(W[left][:, right], b[left], c[right], unit_family("gaussian"), unit_family("binary")), truth
 
@@ -85,7 +85,7 @@ def main() -> None:
             h, truth = model(seed, asked.least, asked.most)
             known, begun = rows_of(h, seed), time.process_time()
             settings = EvaluationSettings(likelihood=asked.likelihood, seed=seed)
-            found = log_partitions({0: h}, {0: h.visible.base_rate(known)}, {0: known}, settings, map, None)[""][0]
+            found = log_partitions({0: h}, {0: h.visible.base_rate_parameters(known)}, {0: known}, settings, map, None)[""][0]
             used = time.process_time() - begun
             width = STUDENT * found.standard_error + 1e-9 * abs(truth)
             holds = abs(found.log_partition - truth) <= width

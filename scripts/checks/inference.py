@@ -33,8 +33,8 @@ from herdcli.errors import HerdError
 from herdcli.evaluation.figures import beliefs as figures
 from herdcli.evaluation.verdicts import OK, verdict_text
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, TABLE, able
-from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, TABLE, algorithms_using_marginals
+from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
 from herdcli.markov.method import InferenceResult, InferenceSettings
 from herdcli.markov.model import beliefs, network, random_networks
 from herdcli.markov.query import reliability
@@ -85,13 +85,13 @@ def large_network(seed: int) -> tuple[network.Network, dict[int, int]]:
     """A Boltzmann machine on a lattice or a random graph; 24 seeds in turn have every kind, size and weight."""
     sigma, size = (0.5, 1.0, 2.0, 4.0)[seed // 2 % 4], seed // 8 % 3
     if seed % 2:
-        return random_networks.generate("random", nodes=(150, 200, 250)[size], degree=2.5, sigma_w=sigma, seed=seed), {}
-    return random_networks.generate("grid", rows=12, columns=(12, 30, 75)[size], sigma_w=sigma, seed=seed), {}
+        return random_networks.generate_random_network("random", nodes=(150, 200, 250)[size], degree=2.5, sigma_w=sigma, seed=seed), {}
+    return random_networks.generate_random_network("grid", rows=12, columns=(12, 30, 75)[size], sigma_w=sigma, seed=seed), {}
 
 
 def by_elimination(given: network.Network) -> list[Any]:
     """The exact marginals by a junction tree."""
-    return list(run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="junction-tree"))).nodes)
+    return list(run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="junction-tree"))).nodes)
 
 
 def enumerated(given: network.Network) -> list[Any] | None:
@@ -106,8 +106,8 @@ def enumerated(given: network.Network) -> list[Any] | None:
 def judge(given: network.Network, found: InferenceResult, algorithm: str, exactly: bool) -> tuple[str, float]:
     """The verdict on a result, and the CPU seconds of what it was checked by."""
     begun = time.process_time()
-    bound = mean_field_bound(given)
-    known = reliability.compute_reference(given, int(found.attributes.get("iterations", 1)), bound, answer=found, exactly=exactly)
+    bound = compute_mean_field_bound(given)
+    known = reliability.compute_reference(given, int(found.attributes.get("iterations", 1)), bound, answer=found, allow_exact=exactly)
     told = reliability.assess_answer(found, algorithm, known).attributes()
     seconds = time.process_time() - begun
     told["log_z_mean_field"] = None if algorithm in NO_LOG_Z else bound
@@ -133,7 +133,7 @@ def measured(algorithm: str, seeds: Sequence[int], exactly: bool, large: bool) -
             if exact is None:
                 continue
             begun = time.process_time()
-            found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, sweeps=1000, burn_in=100)))
+            found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, sweeps=1000, burn_in=100)))
             runs += time.process_time() - begun
         except HerdError:
             counts["refused"] += 1
@@ -179,7 +179,9 @@ def main() -> int:
         Path(asked.output).write_text(summary(asked.summary))
         return 0
     first, last = map(int, asked.seeds.split(":"))
-    names = asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*EXACT, *able("needed")}]
+    names = (
+        asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*EXACT, *algorithms_using_marginals("needed")}]
+    )
     ways = {"exact": (True,), "chains": (False,), "both": (True, False)}[asked.second_answer]
     lines, missed = ["\t".join(HEADER)], []
     with np.errstate(all="ignore"):

@@ -33,9 +33,9 @@ import numpy as np
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
 from herdcli.rbm.likelihood import annealed_importance, repeated_annealing
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
 from herdcli.rbm.likelihood.log_z_estimates import STUDENT, LogZEstimate
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import fill_defaults
@@ -72,7 +72,9 @@ def rows_of(name: str) -> np.ndarray | None:
 def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
     settings = parallel_fits.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate or 1.0, momentum=0.9, seed=seed)
     if not rate:
-        settings = fill_defaults(settings, len(train), rate=True, centering=True, decay=True, moment=partial(largest_moment, train))
+        settings = fill_defaults(
+            settings, len(train), rate=True, centering=True, decay=True, largest_eigenvalue=partial(largest_covariance_eigenvalue, train)
+        )
     problem = parallel_fits.LearningProblem([train], settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
@@ -81,7 +83,7 @@ def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: i
 
 def plain(h: Harmonium, own: np.ndarray) -> LogZEstimate:
     problem = annealed_importance.AnnealingProblem((h,), (own,), 100, 1000)
-    return run_algorithm(annealed_importance.Annealing(problem))[0]
+    return run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))[0]
 
 
 def cases(count: int, first: int, defaults: bool) -> Iterator[tuple[str, np.ndarray, int, str, float, int]]:
@@ -107,7 +109,7 @@ def main() -> int:
             break
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
         h = trained(train, hidden, algorithm, rate, seed)
-        own, exact = h.visible.base_rate(train), log_partition_exact(h)
+        own, exact = h.visible.base_rate_parameters(train), exact_log_partition(h)
         (estimate,) = repeated_annealing.repeated_annealing(
             (h,), (own,), (held,), 100, repeated_annealing.MOST_TEMPERATURES, seed, map, None
         )

@@ -25,7 +25,7 @@ from shared.real_data import path
 from herdcli import artifacts
 from herdcli.artifacts.tables.condition_holdout import PROBE_SET
 from herdcli.faces import face_similarities
-from herdcli.faces.rank_errors import first_match
+from herdcli.faces.rank_errors import count_wrong_before_match
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
@@ -68,9 +68,9 @@ def errors(quick: bool, kind: str, equalized: bool = True) -> Iterator[tuple[str
             if kind == "angle":
                 alike = {"correlation": face_similarities.correlation(probes, gallery), "euclidean": euclidean(probes, gallery)}
             else:
-                alike = {f"{drop} dropped": face_similarities.eigenfaces(gallery, drop=drop)(probes, gallery) for drop in (0, 1)}
+                alike = {f"{drop} dropped": face_similarities.fit_eigenfaces(gallery, drop=drop)(probes, gallery) for drop in (0, 1)}
             for name, similarity in alike.items():
-                scores.setdefault(name, []).append(float(np.mean(first_match(similarity, wanted, persons) > 0)))
+                scores.setdefault(name, []).append(float(np.mean(count_wrong_before_match(similarity, wanted, persons) > 0)))
         yield title, {name: np.array(values) for name, values in scores.items()}
 
 

@@ -211,7 +211,10 @@ def start(quick: bool) -> Iterator[Row]:
     for name in SETS[: 1 if quick else None]:
         rows = bits(name, PIXELS)
         title = name.partition(".")[0].partition("_")[0]
-        sources = {"1,000 rows": visible_herding.from_rows(rows, FEATURES), "six rows": visible_herding.from_rows(rows[:6], FEATURES)}
+        sources = {
+            "1,000 rows": visible_herding.source_from_rows(rows, FEATURES),
+            "six rows": visible_herding.source_from_rows(rows[:6], FEATURES),
+        }
         for kind, source in (sources | {"irrational": irrational(rows)}).items():
             scale = max(source.n, 1)
             drawn = np.random.default_rng(4).standard_normal((starts, len(source.moment))) * np.geomspace(0.1, 30, starts)[:, None]
@@ -234,7 +237,7 @@ def irrational(rows: Array) -> visible_herding.MomentSource:
     """The moments of rows times 1 − 1/√200, those of a mixture with all states: of n rows n·w is a vector of integers that stays within a
     ball, so that every orbit comes back to where it was; of these moments it does not."""
     mean = feature_sums(rows.astype(np.int8), FEATURES) / len(rows) * (1 - 200**-0.5)
-    return visible_herding.from_moments(mean, rows.shape[1], FEATURES, "spin")
+    return visible_herding.source_from_moments(mean, rows.shape[1], FEATURES, "spin")
 
 
 def period(run: Array) -> int:
@@ -272,7 +275,7 @@ def sequences(quick: bool) -> Iterator[Row]:
         title = name.partition(".")[0].partition("_")[0]
         for units in (3, 4):
             rows = bits(name, units)
-            (run,) = herded(visible_herding.from_rows(rows, FEATURES), steps)
+            (run,) = herded(visible_herding.source_from_rows(rows, FEATURES), steps)
             yield told("sequences", f"{title}, {units} pixels", "period of the rows' moments", period(run))
             (run,) = herded(irrational(rows), steps)
             yield told("sequences", f"{title}, {units} pixels", "period", period(run))

@@ -30,7 +30,7 @@ from herdcli.schema import Array
 
 def inferred(network: Network, algorithm: str, **settings: Any) -> InferenceResult:
     """The result of one algorithm, as `herd ups-infer --algorithm …` has it."""
-    found: InferenceResult = run_algorithm(algorithms.make_method(network, InferenceSettings(algorithm, **settings)))
+    found: InferenceResult = run_algorithm(algorithms.make_inference_method(network, InferenceSettings(algorithm, **settings)))
     return found
 
 
@@ -58,11 +58,11 @@ def machine(family: str, sigma: float, seed: int) -> Network:
     random = np.random.default_rng((seed, round(10 * sigma)))
     if family == "full":
         edges = np.array([(i, j) for i in range(10) for j in range(i + 1, 10)])
-        return random_networks.network_from_weights(edges, *random_networks.random_weights(10, edges, sigma * (4 / 9) ** 0.5, 1.0, random))
+        return random_networks.network_from_weights(edges, *random_networks.draw_weights(10, edges, sigma * (4 / 9) ** 0.5, 1.0, random))
     if family == "eights":
         return learned(sigma, seed)
     kind = {"grid": {}, "sparse": {"nodes": 15}}[family]
-    return random_networks.generate("random" if family == "sparse" else "grid", sigma_w=sigma, seed=seed, **kind)
+    return random_networks.generate_random_network("random" if family == "sparse" else "grid", sigma_w=sigma, seed=seed, **kind)
 
 
 def learned(share: float, seed: int) -> Network:
@@ -155,7 +155,7 @@ def speed(quick: bool) -> Iterator[Row]:
     for sigma_w, sigma_b, sigma_alpha in SETTINGS[:1] if quick else SETTINGS:
         place, found = f"σ_w {sigma_w:g}, σ_b {sigma_b:g}, σ_α {sigma_alpha:g}", []
         for seed in range(3 if quick else 8):
-            network = random_networks.generate(
+            network = random_networks.generate_random_network(
                 "grid", sigma_w=sigma_w, sigma_b=sigma_b, sigma_alpha=sigma_alpha, observe="border", seed=seed
             )
             runs = [inferred(network, name, tolerance=1e-8, **settings) for name, settings in SPEED.values()]
@@ -176,7 +176,7 @@ def uniform(quick: bool) -> Iterator[Row]:
     for sigma in (5.0, 10.0):
         spread: dict[bool, list[list[float]]] = {True: [], False: []}
         for seed in range(6 if quick else 40):
-            network = random_networks.generate("grid", sigma_w=sigma, seed=seed)
+            network = random_networks.generate_random_network("grid", sigma_w=sigma, seed=seed)
             exact, ups = means(inferred(network, "junction-tree")), inferred(network, "ups", tolerance=1e-8)
             bp = inferred(network, "bp", tolerance=1e-8, iterations=2000, **damped)
             near = [float(np.abs(p - 0.5).mean()) for p in (means(ups), exact)]
@@ -197,7 +197,7 @@ def minima(quick: bool) -> Iterator[Row]:
     for sigma_w in (2.0, 5.0, 7.5):
         below, ended = [], 0
         for seed in range(4 if quick else 30):
-            network = random_networks.generate("grid", sigma_w=sigma_w, sigma_alpha=1.0, observe="border", seed=seed)
+            network = random_networks.generate_random_network("grid", sigma_w=sigma_w, sigma_alpha=1.0, observe="border", seed=seed)
             run = inferred(network, "loopy-is", tolerance=1e-8, iterations=5000)
             ended += converged(run)
             if converged(run):

@@ -23,12 +23,12 @@ from shared.real_data import path
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.faces.rank_errors import first_match
+from herdcli.faces.rank_errors import count_wrong_before_match
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
+from herdcli.rbm.pair_similarity import compute_hidden_totals, pair_similarity
 from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
@@ -60,7 +60,7 @@ def likelihood(quick: bool) -> Iterator[Row]:
             for learner, (algorithm, steps) in LEARNERS.items():
                 settings = Settings(10, algorithm, steps=steps, epochs=10 if quick else 60, seed=seed)
                 h, taken = learned(train, settings)
-                scores[learner].append(float(log_likelihood(h, held, log_partition_exact(h)).mean()))
+                scores[learner].append(float(row_log_likelihood(h, held, exact_log_partition(h)).mean()))
                 seconds[learner].append(taken)
         yield told("likelihood", title, "independent columns", columns)
         for learner, values in scores.items():
@@ -163,8 +163,8 @@ def visible(quick: bool) -> Iterator[Row]:
                 value = artifacts.load(str(model)).value
                 units = faces.X / np.float32(faces.value_range[1]) * 10
                 train, probes = (np.flatnonzero(value.split == part) for part in (0, 2))
-                alike = pair_similarity(value, hidden_totals(value, units[probes]), hidden_totals(value, units[train]))
-                errors[kind].append(float(np.mean(first_match(alike, faces.y[probes], faces.y[train]) > 0)))
+                alike = pair_similarity(value, compute_hidden_totals(value, units[probes]), compute_hidden_totals(value, units[train]))
+                errors[kind].append(float(np.mean(count_wrong_before_match(alike, faces.y[probes], faces.y[train]) > 0)))
     for kind, values in errors.items():
         yield told("visible means", "ORL, 5 and 5 images", f"rank-1 error: {kind}", values)
     yield told("visible means", "ORL, 5 and 5 images", "error, means less states", np.array(errors["visible"]) - errors["none"])

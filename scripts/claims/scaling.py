@@ -23,7 +23,7 @@ from shared.real_data import path
 from herdcli import artifacts, fast
 from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.learning.loopy_scaling import INNER_SWEEPS, LoopyScaling
-from herdcli.markov.model.constraints import LearningProblem, StateRows, clusters_from_scopes
+from herdcli.markov.model.constraints import LearningProblem, StateRows, make_clusters
 from herdcli.schema import Array
 
 SEEDS = (9, 10, 4, 11, 1, 3, 5, 14)  # two models of each of the sizes 7 to 10, as in mrf-fig6.6.csv
@@ -34,7 +34,7 @@ def problem(seed: int) -> LearningProblem:
     x = np.asarray(artifacts.load(str(path("eights8x8.h5"))).value.X).astype(np.int64)
     scopes = [tuple(int(word[1:]) for word in line.split()) for line in structure(seed)["edges"].splitlines()]
     rows, cardinality = StateRows(x, np.full(len(x), 1 / len(x))), np.full(x.shape[1], 2)
-    return LearningProblem(cardinality, clusters_from_scopes(rows, cardinality, scopes, 1.0), rows=rows)
+    return LearningProblem(cardinality, make_clusters(rows, cardinality, scopes, 1.0), rows=rows)
 
 
 def jacobian(given: LearningProblem) -> Array:
@@ -73,7 +73,7 @@ def orders(quick: bool) -> Iterator[Row]:
                 state = made.init()
                 while not made.done(state):
                     state = made.step(state)
-                second.append(made.met(state))
+                second.append(made.meets_criterion(state))
                 sweeps.append(state.step)
             place = f"cliques of {size}, damping {damping:g}"
             yield told("orders", place, "ended: propagation settled first", np.mean(first))

@@ -24,7 +24,7 @@ from herdcli.cli.main import COMMANDS, cli
 from herdcli.datasets import registry
 from herdcli.datasets.cache import format_megabytes
 from herdcli.kinds import KINDS
-from herdcli.schema import KIND_NAMES, spec_of
+from herdcli.schema import KIND_NAMES, array_spec_of_field
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -134,7 +134,7 @@ def format_page() -> str:
     lines = [NOTE, "", "# What the kinds of artifacts hold", ""]
     lines += [FORMAT_INTRODUCTION]
     for kind in KINDS.values():
-        dataclass = kind.type_of(kind.version)
+        dataclass = kind.dataclass_of_version(kind.version)
         lines += ["", f"## {kind.name}, version {kind.version}", "", *_summary(dataclass), *_fields(dataclass)]
     return "\n".join(lines) + "\n"
 
@@ -154,7 +154,7 @@ def _rows(dataclass: type[Any], prefix: str, lines: list[str], seen: list[type[A
     """One line per field, those of nested dataclasses after their group's."""
     hints = get_type_hints(dataclass)
     for declared in fields(dataclass):
-        spec, optional = spec_of(declared), _optional(hints[declared.name])
+        spec, optional = array_spec_of_field(declared), _optional(hints[declared.name])
         name = f"{prefix}{declared.name}"
         mark = "?" if optional else ""
         if spec:
@@ -164,7 +164,7 @@ def _rows(dataclass: type[Any], prefix: str, lines: list[str], seen: list[type[A
         inner = [part for part in (hints[declared.name], *_parts(hints[declared.name])) if is_dataclass(part)]
         if inner and isinstance(inner[0], type):
             several = get_origin(hints[declared.name]) in (list, tuple)
-            kind = next((kind for kind in KINDS.values() if inner[0] is kind.type_of(kind.version)), None)
+            kind = next((kind for kind in KINDS.values() if inner[0] is kind.dataclass_of_version(kind.version)), None)
             text = f"as of kind [{kind.name}](#{kind.name}-version-{kind.version})" if kind else _cell(_summary(inner[0])[0])
             lines.append(f"| `{name}/`{mark} | group{'s 0, 1, …' if several else ''} | | {text} |")
             if not kind and inner[0] not in seen:
@@ -202,7 +202,7 @@ def reproducing_page() -> str:
 
 def _dataset_table() -> str:
     lines = ["| `herd data` | file | rows × columns | size | what it is | figures | licence | from |", "|---|---|---|---|---|---|---|---|"]
-    for entry in registry.entries():
+    for entry in registry.all_datasets():
         shape = f"{len(entry.sources)} files" if entry.is_folder else f"{entry.rows:,} × {entry.columns:,}"
         licence = f"{entry.licence} ⚠" if entry.restricted else entry.licence
         cells = (entry.description, entry.figures or "–", licence, entry.origin)

@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from herdcli.artifacts import load
-from herdcli.evaluation.plots.plot_list import mosaic
+from herdcli.evaluation.plots.plot_list import tile_into_mosaic
 
 INK, PAPER, EDGE, ACCENT = "#1b1b1b", "#ffffff", "#8a8a8a", "#0072b2"
 MIDDLE = 0.56  # of the boxes' height
@@ -77,7 +77,7 @@ def drawn(rows: np.ndarray, filters: np.ndarray, samples: np.ndarray, figures: d
         for spine in axes.spines.values():
             spine.set_edgecolor(EDGE)
         if pictures is not None:
-            whole = mosaic(np.asarray(pictures, dtype=float).reshape(-1, 8, 8), 4)
+            whole = tile_into_mosaic(np.asarray(pictures, dtype=float).reshape(-1, 8, 8), 4)
             size = float(np.nanmax(np.abs(whole)))
             axes.imshow(whole, cmap=colours, vmin=-size if colours == "RdBu" else 0.0, vmax=size, interpolation="nearest")
         else:

@@ -121,7 +121,7 @@ def of_bits(bits: np.ndarray, train: np.ndarray, test: np.ndarray) -> list[Fit]:
     units = unit_family("binary")
     h = Harmonium(theirs.components_.T.copy(), theirs.intercept_visible_, theirs.intercept_hidden_, units, units)
     settings, known = EvaluationSettings(), bits[train].astype(float)
-    log_z = log_partitions({0: h}, {0: units.base_rate(known)}, {0: known}, settings, map, None)[""][0].log_partition
+    log_z = log_partitions({0: h}, {0: units.base_rate_parameters(known)}, {0: known}, settings, map, None)[""][0].log_partition
     eta = bits[test] @ h.W + h.c
     peer = float((bits[test] @ h.b + np.logaddexp(0, eta).sum(axis=1)).mean() - log_z)
     rows: list[Fit] = []

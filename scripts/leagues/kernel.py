@@ -137,7 +137,7 @@ def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> C
     from herdcli.algorithm import run_algorithm
     from herdcli.quadrature import selection, selection_problem
     from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
-    from herdcli.quadrature.result_assembly import samples_artifact
+    from herdcli.quadrature.result_assembly import assemble_samples
     from herdcli.quadrature.rules import sequential_rules
     from herdcli.quadrature.targets import RowTarget
 
@@ -149,7 +149,7 @@ def of_herd(rule: str, refine: int = 0, kinds: tuple[str, ...] = ("rule",)) -> C
         )
         state = run_algorithm(selection.AtomSelection(problem))
         for kind in kinds:
-            value = samples_artifact(problem, state, [None], kind=kind, projected=False, scale=np.ones(X.shape[1]), keep_state=False)
+            value = assemble_samples(problem, state, [None], kind=kind, projected=False, scale=np.ones(X.shape[1]), keep_state=False)
             words = "" if rule == "herding" else f" --rule {rule}"
             words += (f" --refine {refine}" if refine else "") + (f" --weights {kind}" if kind != "rule" else "")
             found.append((f"herd{words or ' (herding)'}", value.index, value.weight))

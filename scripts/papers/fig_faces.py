@@ -223,7 +223,7 @@ def main() -> None:
     write_csv(output / "summary.csv", table)
     grey(*sorted(output.glob("3_*.png")))
     shown = [{**row, "probes": f"{row['probes']:g}"} for row in table if row["method"] != NON_NEGATIVE]
-    plot_list.write_figure(gallery_plots.rate_bars(shown), output / "3_9.png", ".png")
+    plot_list.write_figure(gallery_plots.error_rate_bars(shown), output / "3_9.png", ".png")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ from shared.real_data import path
 
 from herdcli import artifacts
 from herdcli.evaluation.plots import gabor, plot_list
-from herdcli.evaluation.plots.ica_plots import small_curves
+from herdcli.evaluation.plots.ica_plots import curve_panels
 from herdcli.ica.filters import filter_metrics, filter_spectra
 from herdcli.ica.model import ICA
-from herdcli.numerics.principal_components import principal_components
+from herdcli.numerics.principal_components import fit_principal_components
 
 STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"
 LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale unit --gamma-rate 1"
@@ -120,11 +120,11 @@ def speech(value: ICA, results: Path) -> None:
     others = 5 + np.random.default_rng(0).choice(len(rows) - 5, 5, replace=False)
     shown = rows[[*range(5), *others]]
     shown /= np.abs(shown).max(axis=1, keepdims=True)
-    plot_list.write_figure(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
+    plot_list.write_figure(curve_panels(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
     power = filter_spectra.power_spectra(shown)
     power /= power.max(axis=1, keepdims=True)
     kilohertz = np.arange(power.shape[1]) * 8 / shown.shape[1]
-    plot_list.write_figure(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
+    plot_list.write_figure(curve_panels(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
 
 
 def pictures(value: ICA, target: Path) -> None:
@@ -138,7 +138,7 @@ def pictures(value: ICA, target: Path) -> None:
 def faces(value: ICA, results: Path, data: Path) -> None:
     """Fig. 4.13a and b: eigenfaces, and the features by their rows of raw pixels."""
     shape = tuple(int(side) for side in value.image_shape)
-    eigen = principal_components(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
+    eigen = fit_principal_components(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
     tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
     rows = value.whitening.rotated(value.J).reshape(-1, *shape)
     rows = rows[np.random.default_rng(0).choice(len(rows), 32, replace=False)]

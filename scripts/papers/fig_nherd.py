@@ -18,7 +18,7 @@ from shared.figure_pipeline import Row, herd, pyplot, read_csv, write_csv
 
 from herdcli import artifacts
 from herdcli.evaluation.table import build_report
-from herdcli.online.learners.reference_updates import five_ellipses, update_step
+from herdcli.online.learners.reference_updates import five_diagonal_variances, update_step
 from herdcli.online.model import Settings
 
 X, C = np.array([1.0, 2.0]), 1.0
@@ -43,7 +43,7 @@ def circle(radius: float) -> np.ndarray:
 
 def figure_2(folder: Path) -> None:
     """The flow maps of the full and of the exact diagonal form, and the covariances after one update."""
-    ellipses = sorted(five_ellipses(X, C).items(), key=lambda item: item[1].prod())
+    ellipses = sorted(five_diagonal_variances(X, C).items(), key=lambda item: item[1].prod())
     rows = [
         {"algorithm": name, "variance_1": float(s[0]), "variance_2": float(s[1]), "area": float(np.pi * np.sqrt(s.prod()))}
         for name, s in ellipses

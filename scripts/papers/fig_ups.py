@@ -75,7 +75,7 @@ def accuracy(unit: Row) -> list[Row]:
     with TemporaryDirectory() as folder:
         at = Path(folder)
         given = grid(at, unit["seed"], unit["sigma_w"], unit["sigma_b"], {"c": 0.2, "d": 2.0}.get(case, 1.0))
-        observed = load(str(given), kinds={"network"}).value.observations()
+        observed = load(str(given), kinds={"network"}).value.stored_marginals()
         fixed: list[object] = [] if case in "cd" else ["--ignore-observed"]
         if case == "a":  # σ_α → ∞
             (at / "evidence").write_text("".join(f"x{i}={int(p[1] > 0.5)}\n" for i, p in observed.items()))

@@ -23,7 +23,7 @@ from shared.figure_pipeline import Row, read_csv, write_csv
 
 from herdcli import fast
 from herdcli.evaluation.figures.classifier import sign_test
-from herdcli.online.learners.reference_updates import loop_codes
+from herdcli.online.learners.reference_updates import settings_as_codes
 from herdcli.online.model import Settings
 
 ALGORITHMS = {
@@ -48,7 +48,7 @@ def learned(task: Task, rows: np.ndarray, label: np.ndarray, asked: Sequence[Ask
     Every pass is in a new order, the same for all choices.
     """
     count = 1 if task.classes == 2 else task.classes
-    rules = [loop_codes(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for (name, C), _ in asked]
+    rules = [settings_as_codes(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for (name, C), _ in asked]
     tables = [np.zeros((task.X.shape[1] + 1, 2, count)) for _ in asked]
     for table in tables:
         table[:, 1] = 1.0

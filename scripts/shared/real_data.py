@@ -15,7 +15,7 @@ from herdcli.datasets import cache, registry
 
 REFERENCES = "networks/references.json"  # made by checks/network_references.py
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-NAMES = {entry.file: entry for entry in registry.entries() if not entry.is_folder} | {REFERENCES: registry.entry("networks")}
+NAMES = {entry.file: entry for entry in registry.all_datasets() if not entry.is_folder} | {REFERENCES: registry.find_dataset("networks")}
 
 
 def _folder() -> Path:

@@ -216,9 +216,9 @@ def import_everything() -> None:
     import pkgutil
     from importlib import import_module
 
-    from herdcli.cli.main import _limit_blas
+    from herdcli.cli.main import _limit_blas_threads
 
-    _limit_blas()
+    _limit_blas_threads()
     import pyarrow.parquet  # noqa: F401
 
     import herdcli
@@ -238,9 +238,9 @@ def _spare() -> None:
     from herdcli.artifacts import memory_budget
     from herdcli.cli import main
 
-    free = min(4 << 30, memory_budget.available_bytes())
-    main._limit_blas = lambda: None
-    memory_budget.available_bytes = lambda: free
+    free = min(4 << 30, memory_budget.available_memory())
+    main._limit_blas_threads = lambda: None
+    memory_budget.available_memory = lambda: free
 
 
 @contextlib.contextmanager

@@ -231,7 +231,7 @@ class Histories:
 
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         watched = Watched(self.folder, own)
-        sandboxed_rerun._started = started  # type: ignore[assignment]
+        sandboxed_rerun._start_process = started  # type: ignore[assignment]
         rerun.known_files = lambda paths: self.given  # the digests of the corpus, which take longer than most trials
         source, turn = list(self.histories)[number % len(self.histories)], number // len(self.histories)
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
@@ -307,5 +307,5 @@ class Forked:
 
 
 def started(own: Path, question: Path) -> Forked:
-    """In the place of `sandboxed_rerun._started`."""
+    """In the place of `sandboxed_rerun._start_process`."""
     return Forked(own, question)

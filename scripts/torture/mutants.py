@@ -19,7 +19,7 @@ import numpy as np
 
 from herdcli import kinds
 from herdcli.artifacts.sealed import seal_header
-from herdcli.schema import spec_of
+from herdcli.schema import array_spec_of_field
 
 from . import corpus
 from .forked_trials import Outcome, herd, judged, linked
@@ -35,8 +35,8 @@ def places(file: Any) -> list[str]:
     file.visititems(lambda name, item: found.append(name) or found.extend(f"{name}@{key}" for key in item.attrs) or None)
     kind = str(file.attrs["kind"])
     if kind in kinds.KINDS:
-        cls = kinds.KINDS[kind].type_of(int(file.attrs["kind-version"]))
-        found += [field.name for field in fields(cls) if spec_of(field) and field.name not in file]
+        cls = kinds.KINDS[kind].dataclass_of_version(int(file.attrs["kind-version"]))
+        found += [field.name for field in fields(cls) if array_spec_of_field(field) and field.name not in file]
     return sorted(found)
 
 

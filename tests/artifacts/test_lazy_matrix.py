@@ -53,17 +53,17 @@ def test_what_is_learned_of_them_is_what_is_learned_in_memory(opened):
 
 
 def test_a_data_set_has_its_labels_and_leaves_its_rows(opened, tmp_path):
-    data = lazy_matrix.hdf5_dataset(opened)
+    data = lazy_matrix.hdf5_backed_dataset(opened)
     np.testing.assert_array_equal(data.y, Y)
     np.testing.assert_array_equal(data.weight, np.arange(3000) + 1.0)
     assert isinstance(data.X, lazy_matrix.LazyMatrix)
     (tmp_path / "a.csv").write_text("a,y\n1,0\n2,1\n")
     with row_ranges.open_ranges(str(tmp_path / "a.csv"), input_format=None, note=print, verified=True) as text:
-        assert lazy_matrix.hdf5_dataset(text) is None
+        assert lazy_matrix.hdf5_backed_dataset(text) is None
     with h5py.File(tmp_path / "bad.h5", "w") as file:
         file["X"], file["y"], file["class_names"] = X[:2], np.array([0, 5]), ["a", "b"]
     with (
         row_ranges.open_ranges(str(tmp_path / "bad.h5"), input_format=None, note=print, verified=True) as found,
         pytest.raises(DataError, match="/y has label 5 in row 1"),
     ):
-        lazy_matrix.hdf5_dataset(found)
+        lazy_matrix.hdf5_backed_dataset(found)

@@ -27,7 +27,7 @@ def test_lines_are_those_of_an_editor(tmp_path, text, lines, packed):
     path = tmp_path / ("t.csv.gz" if packed else "t.csv")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     rows = list(range(len(lines)))
-    assert line_numbers.lines_of_rows(str(path), rows) == dict(zip(rows, lines, strict=True))
+    assert line_numbers.line_numbers_by_row(str(path), rows) == dict(zip(rows, lines, strict=True))
 
 
 def test_messages(tmp_path):
@@ -51,4 +51,4 @@ def test_rows_of_arrays_and_pipes_are_counted_as_before(tmp_path):
 
 
 def test_rows_of_a_stretch_are_numbered_among_all():
-    assert line_numbers.shift_rows("column 'c3' has 12 values (first: row 44)", 256) == "column 'c3' has 12 values (first: row 300)"
+    assert line_numbers.shift_row_numbers("column 'c3' has 12 values (first: row 44)", 256) == "column 'c3' has 12 values (first: row 300)"

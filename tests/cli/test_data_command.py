@@ -12,7 +12,7 @@ from loopback import loopback_server
 
 from herdcli.cli.main import cli
 from herdcli.datasets import cache, registry
-from herdcli.datasets.download import Patience
+from herdcli.datasets.download import DownloadLimits
 from herdcli.errors import BadUsage, Unreachable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def test_the_list_names_every_set(herd, tmp_path):
     assert (listed.code, listed.err) == (0, "")
     lines = listed.out.decode().splitlines()
     heads = [line for line in lines if not line.startswith(" ")]
-    assert [line.split()[0] for line in heads] == ["digits", *registry.names()]
+    assert [line.split()[0] for line in heads] == ["digits", *registry.dataset_names()]
     assert heads[1] == "usps        11,000 × 256        1.4 MB  to download, 1.5 MB from raw.githubusercontent.com"
     assert next(line for line in heads if line.startswith("a9a ")) == "a9a         32,561 × 123        2.3 MB  here"
     assert "  licence:  research use, cite (Blitzer, Dredze, Pereira 2007) (asks for --accept-licence)" in lines
@@ -71,7 +71,7 @@ def test_without_a_network(herd, tmp_path):
     pytest.importorskip("rdata")
     ended = herd("data", "spam", "-o", "spam.h5", env={"HERD_DATA": str(tmp_path / "sets"), **OFFLINE})
     assert ended.code == 69
-    source = registry.entry("spam").sources[0]
+    source = registry.find_dataset("spam").sources[0]
     assert ended.err == (
         "data: spam: 0.1 MB from raw.githubusercontent.com; "
         "licence: CC BY 4.0 (UCI Spambase: Hopkins, Reeber, Forman, Suermondt 1999); GPL (≥ 2) of the package\n"
@@ -105,10 +105,10 @@ def test_a_set_from_its_published_file(herd, tmp_path):
 @pytest.fixture
 def three_sets(monkeypatch, tmp_path):
     """In place of the registry: a set that is there, one that cannot be had and one whose licence has to be accepted."""
-    there, lost, restricted = registry.entry("a9a"), registry.entry("spam"), registry.entry("yale")
+    there, lost, restricted = registry.find_dataset("a9a"), registry.find_dataset("spam"), registry.find_dataset("yale")
     lost = replace(lost, sources=(replace(lost.sources[0], urls=(f"{NOWHERE}/spam.RData",)),))
-    monkeypatch.setattr(registry, "needed_for_results", lambda: iter([there, lost, restricted]))
-    monkeypatch.setattr(cache, "default_cache", lambda: cache.Cache(tmp_path, patience=Patience(attempts=1, silence=1.0)))
+    monkeypatch.setattr(registry, "datasets_for_results", lambda: iter([there, lost, restricted]))
+    monkeypatch.setattr(cache, "default_cache", lambda: cache.Cache(tmp_path, patience=DownloadLimits(attempts=1, silence=1.0)))
     (tmp_path / "a9a").write_text("")
 
 

@@ -15,7 +15,7 @@ from herdcli.cli.frame.run.session import Session
 from herdcli.cli.main import cli
 from herdcli.cluster import serialization, worker_tasks
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BlockSource, RemoteSource, Statistics, Sums
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RemoteSource, Sums
 
 EM = ["--iterations", "3", "--tolerance", "0"]
 COMMANDS = {
@@ -54,11 +54,11 @@ class Away(RemoteSource):
     def take(self, first: int, last: int):
         return self.source.take(first, last)
 
-    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+    def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         self.asked += 1
         begin = first - first % 2
         blocks = serialization.serialize(list(self.source.take(begin, min(begin + 2, self.count))))
-        reply = worker_tasks.block_sums(blocks, serialization.serialize(statistics), first - begin, {})
+        reply = worker_tasks.run_block_sums(blocks, serialization.serialize(statistics), first - begin, {})
         return [(size, sums) for size, sums in serialization.deserialize(reply["sums"])]
 
 
@@ -98,9 +98,9 @@ def test_sums_of_workers_make_the_bytes_of_one_process(folder, name, monkeypatch
 class Passed(Away):
     """Groups of a minibatch, of which a worker sends one at a time; they are others in each round."""
 
-    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+    def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         self.asked += 1
-        reply = worker_tasks.block_sums(
+        reply = worker_tasks.run_block_sums(
             serialization.serialize(list(self.source.take(first, first + 1))), serialization.serialize(statistics), 0, {}
         )
         return [(size, sums) for size, sums in serialization.deserialize(reply["sums"])]
@@ -161,7 +161,7 @@ def test_rows_that_change_between_rounds_end_the_run_and_lose_nothing(tmp_path, 
     content, before = Path("rows.h5").read_bytes(), os.stat("rows.h5")
 
     class Lost(Away):
-        def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
             if self.asked == 9:
                 Path("rows.h5").write_bytes(content[:-8] + bytes(8))
                 os.utime("rows.h5", ns=(before.st_atime_ns, before.st_mtime_ns + 1))

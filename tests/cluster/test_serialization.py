@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from herdcli.cluster import serialization
-from herdcli.cluster.block_chunks import chunk_sums
-from herdcli.cluster.distributed_rounds import RemoteBlocks, chunk_size
+from herdcli.cluster.block_chunks import compute_chunk_sums
+from herdcli.cluster.distributed_rounds import RemoteBlocks, choose_chunk_size
 from herdcli.em.mixture.gaussian_densities import prepare_gaussians
 from herdcli.em.mixture.mixture_e_step import EStep
-from herdcli.numerics.block_statistics import CentredSums, RowBlock, RowBlocks, RowTable, SquareSums, SumTree, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, CentredSums, RowBlock, RowBlocks, SquareSums, SumTree, sum_statistics
 
 
 def step(random: np.random.Generator) -> EStep:
@@ -60,28 +60,28 @@ def test_chunks_are_entries_of_the_tree(size, begun):
     """However many blocks a chunk has, and wherever a pass goes on, the sums are those of one pass in one place."""
     random = np.random.default_rng(2)
     X, weight = random.normal(size=(4096 * 11 + 100, 2)), random.random(4096 * 11 + 100)
-    source, statistics = RowBlocks(RowTable(X, None, weight)), CentredSums(X[0])
+    source, statistics = RowBlocks(ArrayRows(X, None, weight)), CentredSums(X[0])
     tree = SumTree()
     for block in source.take(0, begun):
         tree.push(statistics(block))
     while tree.blocks < source.count:
         chunk = tree.blocks // size
         content = list(source.take(chunk * size, min((chunk + 1) * size, source.count)))
-        for count, sums in chunk_sums(content, statistics, tree.blocks - chunk * size):
+        for count, sums in compute_chunk_sums(content, statistics, tree.blocks - chunk * size):
             tree.push(sums, count)
-    assert serialization.serialize(tree.total()) == serialization.serialize(total_statistics(source, statistics))
+    assert serialization.serialize(tree.total()) == serialization.serialize(sum_statistics(source, statistics))
 
 
 def test_every_worker_gets_some_chunks():
-    assert chunk_size(2442, 2, 327_680) == 64
-    assert chunk_size(64, 2, 327_680) == 8
-    assert chunk_size(3, 2, 327_680) == 1
+    assert choose_chunk_size(2442, 2, 327_680) == 64
+    assert choose_chunk_size(64, 2, 327_680) == 8
+    assert choose_chunk_size(3, 2, 327_680) == 1
 
 
 def test_chunks_of_wide_rows_are_few_blocks():
     """They are put together in the process that asks: 64 blocks of 500 columns were a gigabyte."""
-    assert chunk_size(2442, 2, 16_384_000) == 8
-    assert chunk_size(2442, 2, 1 << 28) == 1
+    assert choose_chunk_size(2442, 2, 16_384_000) == 8
+    assert choose_chunk_size(2442, 2, 1 << 28) == 1
 
 
 class Task:
@@ -120,7 +120,7 @@ class Here:
 
 def test_what_a_round_of_many_chunks_looks_through_grows_as_the_chunks_do(monkeypatch):
     """Each of 10⁹ rows' 4,000 chunks once was held against all the others for every other one."""
-    source, looked = RowBlocks(RowTable(np.arange(200 * 4096.0)[:, None])), []
+    source, looked = RowBlocks(ArrayRows(np.arange(200 * 4096.0)[:, None])), []
     rounds = RemoteBlocks(source, Here(), 1, retries=0)
 
     class Counted(dict):
@@ -130,7 +130,7 @@ def test_what_a_round_of_many_chunks_looks_through_grows_as_the_chunks_do(monkey
 
     rounds.out = Counted()
     for _ in range(2):  # the second pass asks the same again
-        assert total_statistics(rounds, SquareSums(np.zeros(1)))["rows"].tolist() == [200 * 4096.0, 200 * 4096.0, 0.0]
+        assert sum_statistics(rounds, SquareSums(np.zeros(1)))["rows"].tolist() == [200 * 4096.0, 200 * 4096.0, 0.0]
     assert sum(looked) <= 400
     assert not rounds.begun
 
@@ -142,6 +142,6 @@ def test_what_is_no_dataclass_of_the_package_is_not_called():
 
     for named in ("herdcli.cli.main:main", "herdcli.scratch:scratch_folder", "herdcli.cluster.serialization:is_dataclass", "os:system"):
         head = json.dumps([{"class": named, "fields": {}}, []]).encode()
-        content = f"{len(head):<{serialization.ALIGNED - 1}}\n".encode() + head.ljust(serialization._round_up(len(head)))
+        content = f"{len(head):<{serialization.ALIGNED - 1}}\n".encode() + head.ljust(serialization._round_up_alignment(len(head)))
         with pytest.raises(TypeError, match="of this package"):
             serialization.deserialize(content)

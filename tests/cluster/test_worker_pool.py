@@ -12,9 +12,9 @@ from herdcli.cluster import distributed_rounds, packed_commands, serialization, 
 from herdcli.cluster.cluster_spec import ClusterAddress, ClusterOptions
 from herdcli.cluster.distributed_rounds import distribute_blocks
 from herdcli.cluster.startup import Cluster
-from herdcli.cluster.worker_pool import WorkerPool, refuse_differences
+from herdcli.cluster.worker_pool import WorkerPool, require_same_environment
 from herdcli.errors import BadUsage, DataError, HerdError, NoInput, Unavailable
-from herdcli.numerics.block_statistics import CentredSums, RowBlocks, RowTable, SquareSums, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, CentredSums, RowBlocks, SquareSums, sum_statistics
 
 
 class Future:
@@ -90,9 +90,9 @@ def test_a_queue_from_which_nobody_comes():
 @pytest.mark.parametrize("what", ["herd", "NumPy", "SciPy"])
 def test_workers_of_another_version_are_named(what, monkeypatch):
     made, _ = farm(Client("tcp://a:1"))
-    other = worker_tasks.environment() | {what: "0.0.9"}
-    monkeypatch.setattr(worker_tasks, "environment", lambda: other)
-    wanted = worker_tasks.environment() | {what: "1.2.3"}
+    other = worker_tasks.result_environment() | {what: "0.0.9"}
+    monkeypatch.setattr(worker_tasks, "result_environment", lambda: other)
+    wanted = worker_tasks.result_environment() | {what: "1.2.3"}
     monkeypatch.setattr(WorkerPool, "wanted", property(lambda self: wanted))
     with pytest.raises(BadUsage) as error:
         made.check()
@@ -102,7 +102,7 @@ def test_workers_of_another_version_are_named(what, monkeypatch):
 
 def test_a_worker_of_another_processor_has_three_ways_out():
     with pytest.raises(BadUsage) as error:
-        refuse_differences("tcp://a:1", {"BLAS": ["Nehalem", "Zen"]})
+        require_same_environment("tcp://a:1", {"BLAS": ["Nehalem", "Zen"]})
     hint = "allow it with --mixed, compute the same bytes with --exact, or set OPENBLAS_CORETYPE to one kernel"
     assert ended(error.value) == (2, "the worker tcp://a:1 differs from this machine: BLAS Nehalem, here Zen", hint)
 
@@ -140,7 +140,7 @@ def test_an_input_that_changed_is_not_sent(tmp_path):
 
 
 X = np.random.default_rng(0).normal(size=(4096 * 5 + 7, 2))
-SOURCE, STATISTICS = RowBlocks(RowTable(X)), CentredSums(np.zeros(2))
+SOURCE, STATISTICS = RowBlocks(ArrayRows(X)), CentredSums(np.zeros(2))
 
 
 def test_rounds_go_on_where_workers_were_lost():
@@ -148,8 +148,8 @@ def test_rounds_go_on_where_workers_were_lost():
     answers = [None, {"failed": "OSError: disk full"}, CancelledError("already forgotten"), OSError("connection reset")]
     client = Client("tcp://a:1", "tcp://b:1", answers=answers, scattered=[OSError("closed"), CancelledError()])
     made, _ = farm(client)
-    assert serialization.serialize(total_statistics(distribute_blocks(SOURCE, made, 3), STATISTICS)) == serialization.serialize(
-        total_statistics(SOURCE, STATISTICS)
+    assert serialization.serialize(sum_statistics(distribute_blocks(SOURCE, made, 3), STATISTICS)) == serialization.serialize(
+        sum_statistics(SOURCE, STATISTICS)
     )
     assert client.given == SOURCE.count + 4
 
@@ -162,12 +162,12 @@ def test_large_statistics_leave_once_a_round(lost, monkeypatch):
     client = Client("tcp://a:1", "tcp://b:1", answers=[None] if lost else [])
     made, _ = farm(client)
     there = distribute_blocks(SOURCE, made, 3)
-    assert serialization.serialize(total_statistics(there, statistics)) == serialization.serialize(total_statistics(SOURCE, statistics))
+    assert serialization.serialize(sum_statistics(there, statistics)) == serialization.serialize(sum_statistics(SOURCE, statistics))
     asked = serialization.serialize(statistics)
     assert client.told == 0
     assert client.sent.count(asked) == 1 + lost
     assert client.given == SOURCE.count + lost
-    total_statistics(there, SquareSums(np.ones(2)))  # the next round
+    sum_statistics(there, SquareSums(np.ones(2)))  # the next round
     assert client.sent.count(serialization.serialize(SquareSums(np.ones(2)))) == 1
 
 
@@ -180,14 +180,14 @@ def test_rounds_wait_for_workers_that_are_begun_anew():
         return 1
 
     made.made = Cluster(None, keep=keep)
-    assert serialization.serialize(total_statistics(distribute_blocks(SOURCE, made, 0), STATISTICS)) == serialization.serialize(
-        total_statistics(SOURCE, STATISTICS)
+    assert serialization.serialize(sum_statistics(distribute_blocks(SOURCE, made, 0), STATISTICS)) == serialization.serialize(
+        sum_statistics(SOURCE, STATISTICS)
     )
 
 
 def test_a_block_of_which_workers_die_again_and_again_ends_the_run():
     with pytest.raises(Unavailable) as error:
-        total_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[None] * 60))[0], 2), STATISTICS)
+        sum_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[None] * 60))[0], 2), STATISTICS)
     assert ended(error.value)[0::2] == (75, "--retries N tries more often")
     assert error.value.message.endswith("failed too often: the workers that had it ended")
 
@@ -195,19 +195,19 @@ def test_a_block_of_which_workers_die_again_and_again_ends_the_run():
 def test_a_block_that_fails_again_and_again_ends_the_run():
     client = Client("tcp://a:1", answers=[{"failed": "OSError: disk full"}] * 60)
     with pytest.raises(Unavailable) as error:
-        total_statistics(distribute_blocks(SOURCE, farm(client)[0], 2), STATISTICS)
+        sum_statistics(distribute_blocks(SOURCE, farm(client)[0], 2), STATISTICS)
     assert ended(error.value)[0::2] == (75, "--retries N tries more often")
     assert error.value.message.endswith("failed too often: OSError: disk full")
 
 
 def test_rounds_without_workers_end():
     with pytest.raises(Unavailable) as error:
-        total_statistics(distribute_blocks(SOURCE, farm(Client(), wait="0.1")[0], 2), STATISTICS)
+        sum_statistics(distribute_blocks(SOURCE, farm(Client(), wait="0.1")[0], 2), STATISTICS)
     assert ended(error.value)[:2] == (75, "--cluster slurm:4 has no workers left")
 
 
 def test_what_is_wrong_with_rows_is_told_as_if_it_had_been_here():
     answer = {"error": "DataError", "message": "row 7 is impossible", "hint": "a --floor", "where": None}
     with pytest.raises(DataError) as error:
-        total_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[answer]))[0], 2), STATISTICS)
+        sum_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[answer]))[0], 2), STATISTICS)
     assert ended(error.value) == (65, "row 7 is impossible", "a --floor")

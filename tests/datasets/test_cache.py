@@ -9,13 +9,13 @@ import pytest
 from loopback import loopback_server
 
 from herdcli.datasets import cache, registry
-from herdcli.datasets.digests import digest_of_arrays
-from herdcli.datasets.download import Patience
+from herdcli.datasets.digests import arrays_digest
+from herdcli.datasets.download import DownloadLimits
 from herdcli.datasets.hdf5_layout import read_arrays, write_arrays
-from herdcli.datasets.registry import DatasetEntry, Source
+from herdcli.datasets.registry import DatasetEntry, PublishedFile
 from herdcli.errors import BadUsage, CannotCreate, DataError, Unreachable
 
-QUICK = Patience(attempts=2, pause=0.0, silence=5.0)
+QUICK = DownloadLimits(attempts=2, pause=0.0, silence=5.0)
 
 
 class Reports:
@@ -62,8 +62,8 @@ def entry(server):
         licence="public domain",
         restricted=False,
         origin="a test",
-        sources=(Source(file="rows.txt", urls=(f"{server.address}/published/rows.txt",)),),
-        digest=digest_of_arrays(ARRAYS),
+        sources=(PublishedFile(file="rows.txt", urls=(f"{server.address}/published/rows.txt",)),),
+        digest=arrays_digest(ARRAYS),
         convert=convert,
     )
 
@@ -71,12 +71,12 @@ def entry(server):
 def test_downloaded_converted_checked_and_kept(server, entry, tmp_path):
     server.put("published/rows.txt", TEXT)
     reports, folder = Reports(), cache.Cache(tmp_path / "sets", patience=QUICK)
-    path = folder.obtain(entry, reports)
+    path = folder.find_or_download(entry, reports)
     assert path == tmp_path / "sets" / "small.h5"
-    assert digest_of_arrays(read_arrays(path)) == entry.digest
+    assert arrays_digest(read_arrays(path)) == entry.digest
     host = server.address.removeprefix("http://")
     assert reports.notes == [f"small: 1 file of unknown size from {host}; licence: public domain"]
-    assert folder.obtain(entry, reports) == path
+    assert folder.find_or_download(entry, reports) == path
     assert (len(server.requests), len(reports.notes), reports.warnings) == (1, 1, [])
 
 
@@ -84,12 +84,12 @@ def test_a_restricted_set_asks_once(server, entry, tmp_path):
     server.put("published/rows.txt", TEXT)
     restricted, folder = replace(entry, restricted=True, licence="research only"), cache.Cache(tmp_path, patience=QUICK)
     with pytest.raises(BadUsage) as refused:
-        folder.obtain(restricted, Reports())
+        folder.find_or_download(restricted, Reports())
     assert refused.value.message == "small is not free to use for every purpose; licence: research only"
     assert refused.value.hint == "if your use is allowed: herd data small --accept-licence"
     assert server.requests == []
-    folder.obtain(restricted, Reports(), accept_licence=True)
-    folder.obtain(restricted, Reports())
+    folder.find_or_download(restricted, Reports(), accept_licence=True)
+    folder.find_or_download(restricted, Reports())
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_restricted_set_asks_once(server, entry, tmp_path):
 def test_other_arrays_are_refused(server, entry, tmp_path, text, message):
     server.put("published/rows.txt", text)
     with pytest.raises(DataError) as refused:
-        cache.Cache(tmp_path, patience=QUICK).obtain(entry, Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(entry, Reports())
     assert refused.value.message.startswith(message)
     assert (refused.value.where, refused.value.hint) == (f"{tmp_path}/sources/rows.txt", "remove it and try again")
     assert not (tmp_path / "small.h5").exists()
@@ -112,29 +112,29 @@ def test_other_arrays_are_refused(server, entry, tmp_path, text, message):
 def test_values_of_an_unchecked_conversion_are_warned_of(server, entry, tmp_path):
     server.put("published/rows.txt", TEXT.replace(b"6", b"7"))
     reports = Reports()
-    cache.Cache(tmp_path, patience=QUICK).obtain(replace(entry, checked=False), reports)
+    cache.Cache(tmp_path, patience=QUICK).find_or_download(replace(entry, checked=False), reports)
     assert reports.warnings == ["small: its values differ from those that the tables of the papers were computed with"]
     server.put("published/rows.txt", TEXT[:-6])
     (tmp_path / "small.h5").unlink()
     (tmp_path / "sources" / "rows.txt").unlink()
     with pytest.raises(DataError, match="2 × 2, expected 3 × 2"):
-        cache.Cache(tmp_path, patience=QUICK).obtain(replace(entry, checked=False), Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(replace(entry, checked=False), Reports())
 
 
 def test_a_damaged_finished_set_is_refused(entry, tmp_path):
     write_arrays(tmp_path / "small.h5", entry, ARRAYS | {"y": ARRAYS["y"] + 1})
     with pytest.raises(DataError, match="its values differ") as refused:
-        cache.Cache(tmp_path, patience=QUICK).obtain(entry, Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(entry, Reports())
     assert refused.value.where == f"{tmp_path}/small.h5"
     (tmp_path / "small.h5").write_bytes(b"no HDF5")
     with pytest.raises(DataError, match="cannot be read as the set small"):
-        cache.Cache(tmp_path, patience=QUICK).obtain(entry, Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(entry, Reports())
 
 
 def test_a_folder_that_cannot_be_made(entry, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotCreate, match="cannot be made: Not a directory") as refused:
-        cache.Cache(tmp_path / "file" / "sets", patience=QUICK).obtain(entry, Reports())
+        cache.Cache(tmp_path / "file" / "sets", patience=QUICK).find_or_download(entry, Reports())
     assert refused.value.hint == "set HERD_DATA to a folder that you can write to"
 
 
@@ -142,7 +142,7 @@ def test_a_mirror_has_the_finished_set(server, entry, tmp_path):
     write_arrays(tmp_path / "there.h5", entry, ARRAYS)
     server.put("mirror/small.h5", (tmp_path / "there.h5").read_bytes())
     folder = cache.Cache(tmp_path / "sets", (f"{server.address}/mirror",), QUICK)
-    assert digest_of_arrays(read_arrays(folder.obtain(entry, Reports()))) == entry.digest
+    assert arrays_digest(read_arrays(folder.find_or_download(entry, Reports()))) == entry.digest
     assert [path for path, _ in server.requests] == ["mirror/small.h5"]
 
 
@@ -150,40 +150,40 @@ def test_a_finished_set_of_a_mirror_is_checked(server, entry, tmp_path):
     write_arrays(tmp_path / "there.h5", entry, ARRAYS | {"y": ARRAYS["y"] + 1})
     server.put("mirror/small.h5", (tmp_path / "there.h5").read_bytes())
     with pytest.raises(DataError, match="its values differ"):
-        cache.Cache(tmp_path / "sets", (f"{server.address}/mirror",), QUICK).obtain(replace(entry, checked=False), Reports())
+        cache.Cache(tmp_path / "sets", (f"{server.address}/mirror",), QUICK).find_or_download(replace(entry, checked=False), Reports())
 
 
 def test_a_mirror_has_the_published_file(server, entry, tmp_path):
     server.put("mirror/rows.txt", TEXT)
     folder = cache.Cache(tmp_path, ("http://127.0.0.1:9", f"{server.address}/mirror"), QUICK)
-    assert digest_of_arrays(read_arrays(folder.obtain(entry, Reports()))) == entry.digest
+    assert arrays_digest(read_arrays(folder.find_or_download(entry, Reports()))) == entry.digest
 
 
 def test_a_folder_of_files(server, entry, tmp_path):
     server.put("published/rows.txt", TEXT)
     nets = replace(entry, name="nets", file="nets", rows=0, columns=0, digest=None, convert=None)
     folder = cache.Cache(tmp_path, patience=QUICK)
-    assert not folder.has(nets)
-    assert folder.obtain(nets, Reports()) == tmp_path / "nets"
+    assert not folder.is_finished(nets)
+    assert folder.find_or_download(nets, Reports()) == tmp_path / "nets"
     assert (tmp_path / "nets" / "rows.txt").read_bytes() == TEXT
-    assert folder.has(nets)
-    assert folder.obtain(nets, Reports()) == tmp_path / "nets"
+    assert folder.is_finished(nets)
+    assert folder.find_or_download(nets, Reports()) == tmp_path / "nets"
     assert len(server.requests) == 1
 
 
 def test_nothing_to_be_had(entry, tmp_path):
-    nowhere = replace(entry, sources=(Source(file="rows.txt", urls=("http://127.0.0.1:9/rows.txt",)),))
+    nowhere = replace(entry, sources=(PublishedFile(file="rows.txt", urls=("http://127.0.0.1:9/rows.txt",)),))
     with pytest.raises(Unreachable, match=r"cannot download rows.txt: http://127.0.0.1:9/rows.txt: no connection") as refused:
-        cache.Cache(tmp_path, patience=QUICK).obtain(nowhere, Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(nowhere, Reports())
     assert refused.value.hint == f"download it elsewhere and put it at {tmp_path}/sources/rows.txt"
     (tmp_path / "sources").mkdir(exist_ok=True)
     (tmp_path / "sources" / "rows.txt").write_bytes(TEXT)
-    cache.Cache(tmp_path, patience=QUICK).obtain(nowhere, Reports())
+    cache.Cache(tmp_path, patience=QUICK).find_or_download(nowhere, Reports())
 
 
 def test_a_missing_package_is_named_before_the_download(server, entry, tmp_path):
     with pytest.raises(BadUsage, match="the conversion of small needs the package nosuchpackage") as refused:
-        cache.Cache(tmp_path, patience=QUICK).obtain(replace(entry, packages=("nosuchpackage",)), Reports())
+        cache.Cache(tmp_path, patience=QUICK).find_or_download(replace(entry, packages=("nosuchpackage",)), Reports())
     assert refused.value.hint == "pip install 'herdcli[data]'"
     assert server.requests == []
 
@@ -201,9 +201,9 @@ def test_the_folder(monkeypatch, tmp_path):
 # The registry --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.dataset_names())
 def test_every_entry_is_whole(name):
-    entry = registry.entry(name)
+    entry = registry.find_dataset(name)
     assert entry.name == name
     assert entry.description
     assert entry.licence
@@ -219,4 +219,4 @@ def test_every_entry_is_whole(name):
 
 def test_an_unknown_set():
     with pytest.raises(BadUsage, match="no data set 'iris'"):
-        registry.entry("iris")
+        registry.find_dataset("iris")

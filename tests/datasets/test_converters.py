@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from herdcli.datasets import registry
-from herdcli.datasets.digests import digest_of_arrays
+from herdcli.datasets.digests import arrays_digest
 from herdcli.datasets.hdf5_layout import read_arrays, read_svmlight, write_arrays
 from herdcli.datasets.sets import mnist, music, newsgroups, orl, patches, reviews, speech
-from herdcli.datasets.word_counts import count_words, words, words_and_pairs
+from herdcli.datasets.word_counts import count_words, split_words, split_words_and_pairs
 from herdcli.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data", ROOT.parents[1] / "shared" / "data"]
-ENTRIES = [entry for entry in registry.entries() if not entry.is_folder]
+ENTRIES = [entry for entry in registry.all_datasets() if not entry.is_folder]
 
 
 def finished(entry):
@@ -66,7 +66,7 @@ def same(ours, theirs):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_the_digest_is_that_of_the_finished_set(entry):
-    assert digest_of_arrays(finished(entry)) == entry.digest
+    assert arrays_digest(finished(entry)) == entry.digest
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.convert], ids=lambda entry: entry.name)
@@ -77,7 +77,7 @@ def test_the_published_files_become_the_finished_set(entry):
 
 
 def test_arrays_are_read_as_they_were_written(tmp_path):
-    entry = registry.entry("r8")
+    entry = registry.find_dataset("r8")
     arrays = {"X/data": np.arange(3, dtype=np.uint16), "X/indptr": np.array([0, 3]), "vocab": ["a", "β"], "y": np.zeros((2, 2), np.float32)}
     write_arrays(tmp_path / "set.h5", entry, arrays)
     assert same(read_arrays(tmp_path / "set.h5"), arrays) == []
@@ -93,10 +93,10 @@ def test_the_digest_sees_names_types_shapes_and_values():
         {"a": base["a"], "b": ["x", "z"]},
         {"a": base["a"], "b": ["xy", ""]},
     ]
-    digests = {digest_of_arrays(each) for each in [base, *other]}
+    digests = {arrays_digest(each) for each in [base, *other]}
     assert len(digests) == 1 + len(other)
-    assert digest_of_arrays({"a": base["a"].astype(">i4"), "b": ["x", "y"]}) == digest_of_arrays(base)
-    assert digest_of_arrays({"a": np.repeat(base["a"], 2)[::2], "b": ["x", "y"]}) == digest_of_arrays(base)
+    assert arrays_digest({"a": base["a"].astype(">i4"), "b": ["x", "y"]}) == arrays_digest(base)
+    assert arrays_digest({"a": np.repeat(base["a"], 2)[::2], "b": ["x", "y"]}) == arrays_digest(base)
 
 
 # Small files of the same form ----------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_orl(tmp_path):
 
 
 def test_orl_of_the_pictures_of_the_finished_set(tmp_path):
-    entry = registry.entry("orl")
+    entry = registry.find_dataset("orl")
     theirs = finished(entry)
     files = {f"orl/s{k // 10 + 1}/{k % 10 + 1}.pgm": pgm(row.reshape(112, 92)) for k, row in enumerate(theirs["X"])}
     assert same(orl.convert({orl.FILE: zipped(tmp_path / orl.FILE, files)}), theirs) == []
@@ -182,7 +182,7 @@ def test_patches_are_cut_where_they_say(tmp_path):
 
 
 def test_places_of_patches_are_those_of_the_finished_set(tmp_path):
-    theirs = finished(registry.entry("patches"))
+    theirs = finished(registry.find_dataset("patches"))
     lying, upright = jpeg(np.zeros((321, 481), np.uint8)), jpeg(np.zeros((481, 321), np.uint8))
     files = {f"x/BSDS500/data/images/train/{k}.jpg": upright if k % 3 else lying for k in range(200)}
     found = patches.convert({patches.FILE: zipped(tmp_path / patches.FILE, files)})
@@ -238,12 +238,12 @@ def test_excerpts_of_music(tmp_path, monkeypatch):
 
 
 def test_counts_of_words():
-    found = count_words([words("The cat, the CAT's x2 dog"), words("a dog saw the bird"), words("")], least=2)
+    found = count_words([split_words("The cat, the CAT's x2 dog"), split_words("a dog saw the bird"), split_words("")], min_documents=2)
     assert found["vocab"] == ["dog", "the"]
     assert found["X/indptr"].tolist() == [0, 2, 4, 4]
     assert found["X/indices"].tolist() == [0, 1, 0, 1]
     assert found["X/data"].tolist() == [1, 2, 1, 1]
-    assert words_and_pairs("I am so happy") == ["am", "so", "happy", "am_so", "so_happy"]
+    assert split_words_and_pairs("I am so happy") == ["am", "so", "happy", "am_so", "so_happy"]
 
 
 def test_newsgroups(tmp_path):
@@ -272,7 +272,7 @@ def test_reviews(tmp_path):
     files = {}
     for domain in reviews.DOMAINS:
         for opinion in reviews.OPINIONS:
-            name = reviews.file_name(domain, opinion)
+            name = reviews.review_file_name(domain, opinion)
             files[name] = tmp_path / name
             title, text = ("Very good", f"indeed & {domain} <i>café</i>") if opinion == "positive" else ("bad", "no good")
             files[name].write_bytes(element(title, text, 5 if opinion == "positive" else 1).encode("latin-1"))

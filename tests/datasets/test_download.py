@@ -9,16 +9,16 @@ import sys
 import pytest
 from loopback import Served, loopback_server
 
-from herdcli.datasets.registry import Source
+from herdcli.datasets.registry import PublishedFile
 from herdcli.errors import BadUsage, DataError, Unreachable
 
 pytest.importorskip("pooch")
 
-from herdcli.datasets.download import Patience, fetch
+from herdcli.datasets.download import DownloadLimits, fetch_file
 
 CONTENT = bytes(range(256)) * 400  # 102,400 bytes
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-QUICK = Patience(attempts=3, pause=0.0, silence=5.0)
+QUICK = DownloadLimits(attempts=3, pause=0.0, silence=5.0)
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def get(tmp_path):
 
     def run(*addresses, sha256=DIGEST, patience=QUICK):
         reported: list[tuple[int, int | None]] = []
-        source = Source(file="data.bin", urls=(), sha256=sha256)
-        path = fetch(source, tmp_path / "sources", addresses, lambda *progress: reported.append(progress), patience)
+        source = PublishedFile(file="data.bin", urls=(), sha256=sha256)
+        path = fetch_file(source, tmp_path / "sources", addresses, lambda *progress: reported.append(progress), patience)
         assert sorted(each.name for each in path.parent.iterdir()) == ["data.bin"]  # nothing unfinished is left
         return path, reported
 
@@ -62,7 +62,7 @@ def test_cut_short_and_resumed(server, get, sha256):
 def test_resumed_by_a_later_call(server, get, tmp_path):
     address = server.put("data.bin", CONTENT, "cut")
     with pytest.raises(Unreachable, match="cut short"):
-        get(address, patience=Patience(attempts=1, pause=0.0, silence=5.0))
+        get(address, patience=DownloadLimits(attempts=1, pause=0.0, silence=5.0))
     assert (tmp_path / "sources" / ".data.bin.part").stat().st_size == 51_200
     server.put("data.bin", CONTENT)
     assert get(address)[0].read_bytes() == CONTENT
@@ -73,7 +73,7 @@ def test_a_file_that_changed_meanwhile_begins_anew(server, get):
     """Without a known digest only the tag of the server says that the rest belongs to another file."""
     address = server.put("data.bin", CONTENT, "cut")
     with pytest.raises(Unreachable):
-        get(address, sha256=None, patience=Patience(attempts=1, pause=0.0, silence=5.0))
+        get(address, sha256=None, patience=DownloadLimits(attempts=1, pause=0.0, silence=5.0))
     other = CONTENT[::-1]
     server.put("data.bin", other)
     assert get(address, sha256=None)[0].read_bytes() == other
@@ -112,7 +112,7 @@ def test_slow_and_redirected(server, get):
 
 def test_silence_ends_an_attempt(server, get):
     silent, right = server.put("a/data.bin", CONTENT, "silent"), server.put("b/data.bin", CONTENT)
-    impatient = Patience(attempts=1, pause=0.0, silence=0.2)
+    impatient = DownloadLimits(attempts=1, pause=0.0, silence=0.2)
     with pytest.raises(Unreachable, match=re.escape(f"{silent}: the server did not answer in time")):
         get(silent, patience=impatient)
     assert get(silent, right, patience=impatient)[0].read_bytes() == CONTENT

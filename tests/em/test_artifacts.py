@@ -21,7 +21,7 @@ ARCHIVE = Path(__file__).resolve().parents[1] / "data"
 
 def fitted(kind: str):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    source, settings = block_statistics.RowBlocks(block_statistics.RowTable(X)), driver.EMSettings(4, 0.0, restarts=2)
+    source, settings = block_statistics.RowBlocks(block_statistics.ArrayRows(X)), driver.EMSettings(4, 0.0, restarts=2)
     if kind == "mixture":
         model = gmm.prepare_gmm(source, 2)
         return artifacts.mixture_artifact(driver.run_em(driver.EM(model, source, settings)), "full", model.floor, 0, X[:5])
@@ -72,7 +72,7 @@ def test_a_checkpoint_keeps_a_run_in_the_middle_of_a_pass(tmp_path: Path, monkey
 
     monkeypatch.setattr(block_statistics, "PASS_BLOCKS", 1)
     X = np.random.default_rng(0).normal(size=(3 * block_statistics.BLOCK, 2))
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X))
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X))
     run = driver.EM(gmm.prepare_gmm(source, 2), source, driver.EMSettings(2, 0.0))
     state = run.init()
     for _ in range(4):

@@ -19,7 +19,7 @@ def rows_of(n: int, columns: int, seed: int = 0) -> np.ndarray:
 
 
 def fitted(X: np.ndarray, K: int, rows: float | None, weight: np.ndarray | None = None):
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X, None, weight))
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X, None, weight))
     model = gmm.prepare_gmm(source, K).with_shrinkage(rows)
     return driver.run_em(driver.EM(model, source, driver.EMSettings(2000, 1e-13))), model
 

@@ -20,17 +20,17 @@ from herdcli.em.sequence.particle_filter import (
     DiscreteChainModel,
     LinearGaussianModel,
     bootstrap_filter,
+    estimate_state_probabilities,
     smooth_particles,
-    state_probabilities,
     systematic_resampling,
 )
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import RowBlocks, RowTable, row_moments
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks, row_moments
 from herdcli.rng import Stream, generator
 
 
 def gaussian(X, covariance="full", mixtures=2, floor=None):
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
     return gaussian_emissions.GaussianEmission.of(row_moments(source), source, covariance, mixtures, floor)
 
 
@@ -155,7 +155,7 @@ def test_starts_of_counts_and_bits_are_nine_tenths_of_the_way_to_each_state():
 
 
 def chain(X, K, name="gaussian", transitions="full", key=None, weight=None, **options):
-    found = sequences.group_rows(X, key, weight)
+    found = sequences.group_rows_into_sequences(X, key, weight)
     family, known = hmm.emission_family(name, found)
     return hmm.prepare_hmm(found, K, family, known, transitions=hmm.chain_structure(transitions, K), **options)
 
@@ -184,8 +184,9 @@ def test_states_and_components_without_rows_keep_what_they_have_and_those_with_f
     X = np.random.default_rng(0).normal(size=(9, 2))
     model = chain(X, 3)
     p = model.start(0)
-    sums = model.settle(p, {"initial": np.array([0.25, 0.25, 0.0]), "pairs": np.array([[0.1, 0.3, 0.1], [0, 0, 0], [1, 2, 1.0]]),
-                            **model.emission.empty(3)})  # fmt: skip
+    sums = model.complete_statistics(
+        p, {"initial": np.array([0.25, 0.25, 0.0]), "pairs": np.array([[0.1, 0.3, 0.1], [0, 0, 0], [1, 2, 1.0]]), **model.emission.empty(3)}
+    )
     sums["packed"][0, [0, 3, 5]] = 0.5, 1.0, 2.0
     after, floors = model.maximise(p, sums)
     np.testing.assert_allclose(after["transition"], [[0.2, 0.6, 0.2], p["transition"][1], [0.25, 0.5, 0.25]])
@@ -196,13 +197,13 @@ def test_states_and_components_without_rows_keep_what_they_have_and_those_with_f
     p = {"mixing": np.array([[0.3, 0.7], [0.9, 0.1]]), "mean": np.zeros((2, 2, 2)), "covariance": np.tile(np.eye(2), (2, 2, 1, 1))}
     packed = np.zeros((4, 6))
     packed[0, [0, 3, 5]], packed[1, [0, 3, 5]] = (0.1, 0.2, 0.3), (0.3, 0.6, 0.6)
-    after, _ = family.maximise(p, family.settle(p, {"packed": packed}))
+    after, _ = family.maximise(p, family.complete_statistics(p, {"packed": packed}))
     np.testing.assert_allclose(after["mixing"], [[0.25, 0.75], [0.9, 0.1]])
     assert chains._normalise_logs(np.array([[-np.inf, -np.inf], [0.0, -np.inf]])).tolist() == [[0.0, 0.0], [1.0, 0.0]]
 
 
 def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
-    family, _ = hmm.emission_family("gaussian", sequences.group_rows(np.random.default_rng(0).normal(size=(9, 2))))
+    family, _ = hmm.emission_family("gaussian", sequences.group_rows_into_sequences(np.random.default_rng(0).normal(size=(9, 2))))
     p = {"initial": np.array([0.0, 0.25, 0.75]), "transition": np.array([[0.0, 1, 0], [0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])}
     given = SimpleNamespace(emission="gaussian", states=3, columns=2, parameters=p)
     asked = hmm_fitting.ChainOptions(sizes=(3,), transitions="left-to-right", given=given)
@@ -266,7 +267,7 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
     """BIC and AIC of each number of states, from the ledger's formula; the occupancy is a mean of smoothed probabilities."""
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 2)) + 4 * (np.arange(60) // 5 % 2)[:, None]
-    whole = sequences.group_rows(X, np.repeat(np.arange(6), 10))
+    whole = sequences.group_rows_into_sequences(X, np.repeat(np.arange(6), 10))
     parts = sequences.split_sequences(whole, None, (4.0, 1.0, 1.0), 0)
     rows = hmm_fitting.ChainSequences(training=parts[0], valid=parts[1], test=parts[2])
     for criterion in ("bic", "aic", "valid"):
@@ -294,7 +295,7 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
 
 def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     X = np.random.default_rng(0).normal(size=(80, 4)) @ np.diag([4.0, 2, 1, 0.5])
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
     S = np.cov(X.T, ddof=0)
     values, vectors = np.linalg.eigh(S)
     noise = values[:2].mean()
@@ -315,7 +316,7 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     np.testing.assert_allclose(factor_analysis.prepare_factors("pca", source, 4)[0].start(1)["noise"], 0.0)
     high, _ = factor_analysis.prepare_factors("ppca", source, 2, floor=100.0)
     assert high.start(0)["noise"].tolist() == [100.0] * 4
-    assert (factor_analysis.prepare_factors("fa", RowBlocks(RowTable(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
+    assert (factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
     for name, count, most in (("fa", 4, 3), ("fa", 0, 3), ("pca", 5, 4)):
         with pytest.raises(BadUsage, match=f"{count} factors of 4 columns cannot be learned by {name}"):
             factor_analysis.prepare_factors(name, source, count)
@@ -325,7 +326,7 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
         one, _ = factor_analysis.prepare_factors(name, source, 1, floor=100.0)
         q = one.start(0)
         (block,) = factor_analysis.MomentsBlock(one.found).take(0, 1)
-        after, floors = one.maximise(q, one.settle(q, one.expect(q)(block)))
+        after, floors = one.maximise(q, one.complete_statistics(q, one.expect(q)(block)))
         assert (floors, set(after["noise"].tolist())) == (low, {0.0 if name == "pca" else 100.0})
     singular = np.array([[1.0, 1.0], [1.0, 1.0]])
     np.testing.assert_allclose(factor_analysis.solve_or_least_squares(singular, np.array([2.0, 2.0])), [1.0, 1.0])
@@ -342,13 +343,13 @@ def test_gaussians_far_from_the_centre_are_narrow_and_wide_rows_are_whitened():
         np.testing.assert_allclose(made.log_joint(made.features(X), X), expected, rtol=1e-9)
         np.testing.assert_allclose(made.reference, np.where(np.array(narrow)[:, None], mean, 0.0))
     assert [
-        gaussian_densities.prefers_whitening(*size) for size in ((24, 1), (25, 1), (25, 7), (28, 7), (29, 7), (200, 99), (201, 99))
+        gaussian_densities.is_whitening_faster(*size) for size in ((24, 1), (25, 1), (25, 7), (28, 7), (29, 7), (200, 99), (201, 99))
     ] == [*(False, True, False, False, True, False, True)]
 
 
 def test_particles_of_a_chain_without_smoothing_are_the_filter_of_the_default_unit():
     model = DiscreteChainModel(np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.log([[0.5, 0.1], [0.2, 0.9], [0.3, 0.3]]))
-    found, cloud = state_probabilities(model, 50, 4, smooth=False)
+    found, cloud = estimate_state_probabilities(model, 50, 4, smooth=False)
     again = bootstrap_filter(model, 50, 4, 0)
     assert (cloud.particles == again.particles).all()
     assert cloud.log_likelihood == bootstrap_filter(model, 50, 4).log_likelihood

@@ -23,7 +23,7 @@ def data(n: int = 400, seed: int = 0) -> np.ndarray:
 
 def fit(name: str, X: np.ndarray, K: int, iterations: int = 200, weight=None, **options) -> driver.EMFit:
     model, source = factor_analysis.prepare_factors(
-        name, block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight)), K, **options
+        name, block_statistics.RowBlocks(block_statistics.ArrayRows(X, weight=weight)), K, **options
     )
     return driver.run_em(driver.EM(model, source, driver.EMSettings(iterations, 0.0, patience=iterations + 1)))
 
@@ -40,7 +40,7 @@ def gaussian(X: np.ndarray, p: dict) -> float:
 def test_ppca_of_the_digits(K: int, expected: float) -> None:
     with h5py.File(DIGITS) as file:
         X, split = np.asarray(file["X"], dtype=np.float64), np.asarray(file["split"])
-    found = block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.RowTable(X[split == 0])))
+    found = block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(X[split == 0])))
     p = closed_form_pca.ppca_closed_form(found, K, 0.0)
     assert factor_analysis.factor_posterior(p, X[split == 2])[1].mean() == pytest.approx(expected, abs=1e-6)
 
@@ -67,9 +67,9 @@ def test_moments_and_rows_take_the_same_steps() -> None:
     w = np.random.default_rng(2).random(len(X))
     for name in factor_analysis.MODELS:
         model, short = factor_analysis.prepare_factors(
-            name, block_statistics.RowBlocks(block_statistics.RowTable(X, weight=w)), 2, init="random"
+            name, block_statistics.RowBlocks(block_statistics.ArrayRows(X, weight=w)), 2, init="random"
         )
-        long = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=w))
+        long = block_statistics.RowBlocks(block_statistics.ArrayRows(X, weight=w))
         a, b = (driver.run_em(driver.EM(model, source, driver.EMSettings(5, 0.0))) for source in (short, long))
         assert a.ledger.free_energy == pytest.approx(b.ledger.free_energy, abs=1e-10)
         assert a.parameters["loading"] == pytest.approx(b.parameters["loading"], abs=1e-10)
@@ -78,7 +78,9 @@ def test_moments_and_rows_take_the_same_steps() -> None:
 def test_ppca_by_em_reaches_its_closed_form() -> None:
     X = data()
     found = fit("ppca", X, 2, 600, init="random")
-    exact = closed_form_pca.ppca_closed_form(block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.RowTable(X))), 2, 0.0)
+    exact = closed_form_pca.ppca_closed_form(
+        block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(X))), 2, 0.0
+    )
     p = found.parameters
     assert p["noise"] == pytest.approx(exact["noise"], rel=1e-6)
     assert p["loading"] @ p["loading"].T == pytest.approx(exact["loading"] @ exact["loading"].T, abs=1e-5)
@@ -101,7 +103,7 @@ def test_pca_by_em_is_the_subspace_of_the_closed_form() -> None:
     X = data()
     found = fit("pca", X, 2, 300, init="random")
     axes, variance = closed_form_pca.pca_closed_form(
-        block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.RowTable(X))), 2
+        block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(X))), 2
     )
     q = np.linalg.qr(found.parameters["loading"])[0]
     assert np.linalg.svd(q.T @ axes)[1] == pytest.approx([1.0, 1.0], abs=1e-10)

@@ -23,7 +23,7 @@ def test_one_step_of_em_stays_at_the_optimum_of_the_other_method():
     def stepped(parameters):
         (block,) = MomentsBlock(found).take(0, 1)
         sums = model.expect(parameters)(block)
-        return model.maximise(parameters, model.settle(parameters, sums))[0]
+        return model.maximise(parameters, model.complete_statistics(parameters, sums))[0]
 
     np.testing.assert_allclose(stepped(at)["loading"], at["loading"], atol=1e-6)
     np.testing.assert_allclose(stepped(at)["noise"], at["noise"], rtol=1e-6)

@@ -12,11 +12,11 @@ from scipy.stats import multivariate_normal, norm
 
 from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.em import artifacts, fitting
-from herdcli.em.driver import EM, EMSettings, EMState, Ledger, RestartState
+from herdcli.em.driver import EM, EMSettings, EMState, ObjectiveHistory, RestartState
 from herdcli.em.mixture import cluster_initialization, gmm, kmeans
 from herdcli.em.mixture.component_search import ComponentSearch, SearchState
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.numerics.block_statistics import RowBlock, RowBlocks, RowMoments, RowTable
+from herdcli.numerics.block_statistics import ArrayRows, RowBlock, RowBlocks, RowMoments
 
 
 def rows(n=90, seed=0):
@@ -26,8 +26,8 @@ def rows(n=90, seed=0):
 
 
 def made(model, sizes, X=None, weight=None, labels=None, valid=None, iterations=4, **asked):
-    training = RowTable(rows() if X is None else X, labels, weight)
-    given = fitting.FitRows(training=training, valid=None if valid is None else RowTable(valid), holdout=rows(5, 9))
+    training = ArrayRows(rows() if X is None else X, labels, weight)
+    given = fitting.FitRows(training=training, valid=None if valid is None else ArrayRows(valid), holdout=rows(5, 9))
     ready = fitting.prepare_fit(given, fitting.FitOptions(model=model, sizes=sizes, **asked), EMSettings(iterations, 0.0))
     return ready, ready.finished(run_algorithm(ready.search))
 
@@ -178,7 +178,7 @@ class Falling:
         value = self.values[int(parameters["restart"][0])][int(parameters["at"][0])]
         return lambda block: {"mass": np.array([2.0]), "log_likelihood": np.array([value])}
 
-    def settle(self, parameters, sums):
+    def complete_statistics(self, parameters, sums):
         return sums
 
     def expected(self, parameters, sums):
@@ -195,7 +195,7 @@ class Falling:
 
 
 def run_of(model, **settings):
-    algorithm = EM(model, RowBlocks(RowTable(np.zeros((3, 1)))), EMSettings(**settings))
+    algorithm = EM(model, RowBlocks(ArrayRows(np.zeros((3, 1)))), EMSettings(**settings))
     state = algorithm.init()
     while not algorithm.done(state):
         state = algorithm.step(state)
@@ -237,7 +237,7 @@ def test_restarts_are_counted_and_the_best_is_kept():
     state = algorithm.step(state)
     assert algorithm.progress(state).figure == "restart 2, log-likelihood -4"
     assert RestartState({}, np.empty((0, 4))).objective == -np.inf
-    like = algorithm.like()
+    like = algorithm.state_template()
     assert (like.step, like.now.values.shape, like.best.iterations, like.now.parameters) == (0, (0, 4), 0, {})
     assert isinstance(like, EMState)
 
@@ -249,7 +249,7 @@ def test_a_run_without_a_likelihood_is_told_and_settings_have_their_least():
     for wrong in ({"iterations": -1}, {"tolerance": -1e-9}, {"patience": 0}, {"restarts": 0}):
         with pytest.raises(BadUsage, match="iterations and tolerance must not be negative; patience and restarts must be at least 1"):
             EMSettings(**wrong)
-    flat = Ledger(np.zeros(3), np.array([3.0, 1.0, 2.5]), np.zeros(3), np.zeros(3, dtype=int))
+    flat = ObjectiveHistory(np.zeros(3), np.array([3.0, 1.0, 2.5]), np.zeros(3), np.zeros(3, dtype=int))
     assert flat.rise == 1.5
     assert replace(flat, free_energy=np.array([3.0, 2.0, 1.0])).rise == 0.0
 
@@ -262,15 +262,15 @@ def test_moments_of_the_rows_nearest_to_a_centre():
     X = np.array([[0.0, 0], [1, 0], [0, 2], [-1, 0], [0, -2], [9, 1], [11, 1]])
     w = np.array([1.0, 2, 1, 2, 1, 3, 1])
     centre, scale = np.array([[0.2, 0.1], [10.0, 1.0], [0.0, 50.0]]), np.array([1.0, 2.0])
-    found = cluster_initialization.moments_of_nearest(RowBlock(0, X, None, w), centre, scale)
+    found = cluster_initialization.moments_by_nearest_centre(RowBlock(0, X, None, w), centre, scale)
     assert found["weight"] == pytest.approx(np.array([8.0, 5.0, 1.0]) / 14)
     np.testing.assert_allclose(found["mean"], [[0, 0], [9.5, 1], [0, 50]])
     own = np.cov(X[:5].T, aweights=w[:5], ddof=0)
     both = (7 * own + 4 * np.cov(X[5:].T, aweights=w[5:], ddof=0)) / 11
     np.testing.assert_allclose(found["covariance"], [own, both, both])
-    labelled = cluster_initialization.moments_of_nearest(RowBlock(0, X, np.array([2, -1, -1, -1, -1, -1, -1]), w), centre, scale)
+    labelled = cluster_initialization.moments_by_nearest_centre(RowBlock(0, X, np.array([2, -1, -1, -1, -1, -1, -1]), w), centre, scale)
     np.testing.assert_allclose(labelled["mean"][2], X[0])
-    tied = cluster_initialization.moments_of_nearest(
+    tied = cluster_initialization.moments_by_nearest_centre(
         RowBlock(0, np.array([[0.0, 8.0]]), None, None), np.array([[5.0, 8.0], [0.0, 0.0]]), np.array([1.0, 2.0])
     )
     assert tied["weight"] == pytest.approx([1 / 3, 2 / 3])  # at 5 of the first and at 4 of the second, in units of the columns
@@ -346,19 +346,19 @@ def test_starts_of_labels_are_their_means_and_gaps_those_of_columns():
 
 def test_the_floor_of_a_mixture_is_a_millionth_of_the_mean_variance_or_of_the_size_of_rows():
     X = rows()
-    assert gmm.prepare_gmm(RowBlocks(RowTable(X)), 2).floor == pytest.approx(1e-6 * X.var(axis=0).mean())
-    assert gmm.prepare_gmm(RowBlocks(RowTable(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
-    assert gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, floor=0.0).floor == 0.0
+    assert gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2).floor == pytest.approx(1e-6 * X.var(axis=0).mean())
+    assert gmm.prepare_gmm(RowBlocks(ArrayRows(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
+    assert gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2, floor=0.0).floor == 0.0
     for wrong in ({"components": 0}, {"components": 2, "floor": -1.0}):
         with pytest.raises(BadUsage, match="there must be at least 1 component, and the floor must not be negative"):
-            gmm.prepare_gmm(RowBlocks(RowTable(X)), **wrong)
+            gmm.prepare_gmm(RowBlocks(ArrayRows(X)), **wrong)
     with pytest.raises(DataError, match=r"the initial model has means of shape \(2, 2\), expected \(2, 3\)"):
-        gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, start={"mean": np.zeros((2, 2))})
+        gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2, start={"mean": np.zeros((2, 2))})
 
 
 def test_a_mixture_begins_with_the_rows_nearest_to_its_centres_and_again_from_means_that_are_given():
     X = rows()
-    model = gmm.prepare_gmm(RowBlocks(RowTable(X)), 3)
+    model = gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 3)
     centre = np.array([[0.0, 0, 0], [6, 0, 1], [0, 5, 2]])
     scaled = (X[:, None] - centre) / X.std(axis=0)
     nearest = np.square(scaled).sum(axis=2).argmin(axis=1)
@@ -376,10 +376,10 @@ def test_minibatches_by_hand():
     """Runs of 64 neighbouring rows; every centre is the mean of all rows that it has taken in, by their weights."""
     X = rows(70)
     w = np.random.default_rng(1).uniform(0.5, 2, 70)
-    source = RowBlocks(RowTable(X, weight=w))
-    task = kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, 3, seed=5, given=X[:3]), 2)
+    source = RowBlocks(ArrayRows(X, weight=w))
+    task = kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, 3, seed=5, start_centres=X[:3]), 2)
     state, centre, taken = task.init(), X[:3].copy(), np.zeros(3)
-    like = task.like()
+    like = task.state_template()
     assert (like.step, like.centre.shape, like.taken.shape) == (0, (3, 3), (3,))
     assert (task.progress(state).step, task.progress(state).bound) == (0, 3)
     for step in range(2):
@@ -404,8 +404,8 @@ def test_minibatches_by_hand():
     squares = np.square(X[:, None] - centre).sum(axis=2).min(axis=1)
     assert fit.log_likelihood == pytest.approx(-w @ squares / w.sum()) == fit.objectives[0] == -fit.ledger.free_energy[0]
     assert (fit.iterations.tolist(), fit.converged.tolist(), fit.best, fit.mass) == ([0], [True], 0, pytest.approx(w.sum()))
-    few = RowBlocks(RowTable(X[:10]))
-    short = kmeans.MiniBatch(few.rows, kmeans.prepare_kmeans(few, 1, given=X[:1]), 1)
+    few = RowBlocks(ArrayRows(X[:10]))
+    short = kmeans.MiniBatch(few.rows, kmeans.prepare_kmeans(few, 1, start_centres=X[:1]), 1)
     np.testing.assert_allclose(short.step(short.init()).centre, [X[:10].mean(axis=0)])
 
 

@@ -33,7 +33,7 @@ def start(X: np.ndarray, K: int, seed: int = 0) -> dict[str, np.ndarray]:
 def fit(
     X: np.ndarray, K: int, iterations: int = 50, labels=None, weight=None, restarts: int = 1, tolerance: float = 0.0, **options
 ) -> tuple:
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X, labels, weight))
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X, labels, weight))
     model = gmm.prepare_gmm(source, K, **options)
     return driver.run_em(driver.EM(model, source, driver.EMSettings(iterations, tolerance, restarts=restarts))), model
 
@@ -196,7 +196,7 @@ def test_narrow_components_lose_no_digits() -> None:
         "covariance": np.repeat(1e-12 * np.eye(2)[None], 2, axis=0),
     }
     found, model = fit(X, 2, 3, floor=0.0, start=given)
-    assert model._ready(found.parameters).narrow.all()
+    assert model._prepared_gaussians(found.parameters).narrow.all()
     assert found.log_likelihood == pytest.approx(logsumexp(log_joint(X, found.parameters), axis=1).mean(), abs=1e-8)
     for k, part in enumerate((X[:200], X[200:])):
         assert found.parameters["covariance"][k] == pytest.approx(np.cov(part.T, ddof=0), rel=1e-8, abs=1e-20)
@@ -265,14 +265,14 @@ def test_wide_rows_are_whitened_to_the_same_statistics_as_features_give(columns,
     random = np.random.default_rng(1)
     X = random.normal(size=(300, columns)) + 3.0 * random.integers(2, size=(300, 1))
     weight = random.uniform(size=300)
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight))
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X, weight=weight))
     found = []
     for limits in ((0, 0), (1000, 1000)):
         monkeypatch.setattr("herdcli.em.mixture.gaussian_densities.WIDE", limits)
         model = gmm.prepare_gmm(source, 3)
         parameters = model.start(0)
         (block,) = source.take(0, 1)
-        sums = model.settle(parameters, model.expect(parameters)(block))
+        sums = model.complete_statistics(parameters, model.expect(parameters)(block))
         found.append((sums["log_likelihood"], *model.maximise(parameters, sums)[0].values(), model.responsibilities(parameters, X)[0]))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
@@ -284,13 +284,13 @@ def test_several_components_of_each_class_are_mixtures_of_their_own_rows() -> No
     X = random.normal(size=(400, 2)) + 4.0 * random.integers(0, 3, size=(400, 1))
     y = random.integers(0, 2, size=400)
     X[y == 1, 0] *= 2.0
-    whole = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), 4)
+    whole = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.ArrayRows(X, labels=y)), 4)
     whole = replace(whole, per_class=2)
     begun = whole.start(0)
     given = replace(whole, given=begun)
     found = driver.run_em(
         driver.EM(
-            given, block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), driver.EMSettings(iterations=30, tolerance=0.0)
+            given, block_statistics.RowBlocks(block_statistics.ArrayRows(X, labels=y)), driver.EMSettings(iterations=30, tolerance=0.0)
         )
     )
     assert found.ledger.rise < 1e-12
@@ -298,7 +298,7 @@ def test_several_components_of_each_class_are_mixtures_of_their_own_rows() -> No
         own = slice(2 * label, 2 * label + 2)
         start = {name: item[own] for name, item in begun.items()}
         start["weight"] = start["weight"] / start["weight"].sum()
-        rows = block_statistics.RowBlocks(block_statistics.RowTable(X[y == label]))
+        rows = block_statistics.RowBlocks(block_statistics.ArrayRows(X[y == label]))
         alone = driver.run_em(
             driver.EM(gmm.prepare_gmm(rows, 2, start=start), rows, driver.EMSettings(iterations=30, tolerance=0.0))
         ).parameters
@@ -311,9 +311,9 @@ def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() ->
     random = np.random.default_rng(8)
     X = random.normal(size=(300, 2)) + 6.0 * random.integers(0, 4, size=(300, 1))
     y = np.where(random.random(300) < 0.5, (X[:, 0] > 9).astype(int), -1)
-    model = replace(gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), 4), per_class=2)
+    model = replace(gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.ArrayRows(X, labels=y)), 4), per_class=2)
     found = driver.run_em(
-        driver.EM(model, block_statistics.RowBlocks(block_statistics.RowTable(X, labels=y)), driver.EMSettings(iterations=60))
+        driver.EM(model, block_statistics.RowBlocks(block_statistics.ArrayRows(X, labels=y)), driver.EMSettings(iterations=60))
     )
     assert found.ledger.rise < 1e-9
     r = gmm.mixture_posteriors(found.parameters, X)[0]
@@ -325,7 +325,7 @@ def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() ->
 def test_covariances_are_clear_of_the_floor_only_where_no_eigenvalue_is_at_it(least: float, expected: bool) -> None:
     turned = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
     covariance = np.stack([9.0 * np.eye(4), turned @ np.diag([3.0, 2.0, least, 7.0]) @ turned.T])
-    assert gaussian_densities.is_clear_of_floor(covariance, 1.0) is expected
+    assert gaussian_densities.are_eigenvalues_above_floor(covariance, 1.0) is expected
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])

@@ -33,7 +33,7 @@ def data(name: str, seed: int = 0) -> np.ndarray:
 
 
 def model(name: str, X: np.ndarray, K: int = 3, *, key=KEY, weight=None, labels=None, **options) -> hmm.HMM:
-    found = sequences.group_rows(X, key, weight)
+    found = sequences.group_rows_into_sequences(X, key, weight)
     asked = {key: options.pop(key) for key in ("covariance", "mixtures", "floor") if key in options}
     family, moments = hmm.emission_family(name, found, mixtures=asked.pop("mixtures", 2), **asked)
     if isinstance(options.get("transitions"), str):
@@ -80,7 +80,7 @@ def test_the_ledger_is_monotone_and_the_log_likelihood_that_of_enumeration(name:
     short = X[: LENGTHS[0]][:7]
     p = found.parameters
     expected = enumerated(p["initial"], p["transition"], density(made, p, short))
-    own = replace(made, sequences=sequences.group_rows(short), given=p)
+    own = replace(made, sequences=sequences.group_rows_into_sequences(short), given=p)
     again = fit(own, 0)
     assert again.log_likelihood * len(short) == pytest.approx(expected.log_likelihood, abs=1e-11)
 
@@ -261,7 +261,7 @@ def test_values_that_a_family_cannot_emit_are_named() -> None:
         with pytest.raises(DataError, match=message):
             model(name, X)
     with pytest.raises(DataError, match="column 'wave' has 2 in row 1, and bits"):
-        hmm.emission_family("bernoulli", sequences.group_rows(np.array([[1.0], [2.0]])), names=["wave"])
+        hmm.emission_family("bernoulli", sequences.group_rows_into_sequences(np.array([[1.0], [2.0]])), names=["wave"])
 
 
 def test_an_impossible_row_is_named_by_sequence_and_step() -> None:

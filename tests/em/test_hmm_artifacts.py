@@ -33,9 +33,9 @@ def table(name: str = "gaussian") -> np.ndarray:
 
 def fitted(
     name: str = "gaussian", X: np.ndarray | None = None, parts: tuple[float, ...] = (4.0, 1.0, 1.0), key=KEY, **asked
-) -> kinds.MarkovChain:
+) -> kinds.HiddenMarkovModel:
     X = table(name) if X is None else X
-    divided = sequences.split_sequences(sequences.group_rows(X, key), None, parts, 0)
+    divided = sequences.split_sequences(sequences.group_rows_into_sequences(X, key), None, parts, 0)
     rows = hmm_fitting.ChainSequences(training=divided[0], valid=divided.get(1), test=divided.get(2))
     options = {"sizes": (2,), "emission": name} | asked
     made = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(**options), EMSettings(8, 0.0, restarts=2))
@@ -98,7 +98,7 @@ def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> Non
     figures = metrics(value, EvaluationSettings())
     held, training = (
         value.held.sequences,
-        sequences.split_sequences(sequences.group_rows(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X,
+        sequences.split_sequences(sequences.group_rows_into_sequences(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X,
     )
     expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.whole().X).mean()
     assert value.single_state_densities(held.whole().X).mean() == pytest.approx(expected, abs=1e-9)
@@ -124,7 +124,7 @@ def test_pieces_that_begin_later_begin_in_any_state() -> None:
     assert value.held.later
     assert sorted(value.initial.tolist()) == pytest.approx([0.0, 1.0], abs=1e-6)  # of one sequence
     began = replace(value, initial=value.known.occupancy)
-    once = sequences.group_rows(value.held.X)
+    once = sequences.group_rows_into_sequences(value.held.X)
     assert value.log_likelihood(value.held.sequences) == pytest.approx(began.log_likelihood(once), abs=1e-12)
     assert value.log_likelihood(once) != began.log_likelihood(once)
 
@@ -154,6 +154,6 @@ def test_wants_that_there_are_not() -> None:
 
 @pytest.mark.parametrize("offsets", [[0, 1000], [1, 6], [0, 4, 2, 6], [0, 3, 3, 6], []])
 def test_held_out_sequences_that_are_not_those_of_the_rows_are_refused(offsets):
-    kinds.Held(X=np.zeros((6, 1)), offsets=np.array([0, 4, 6])).validate()
+    kinds.HeldoutSequences(X=np.zeros((6, 1)), offsets=np.array([0, 4, 6])).validate()
     with pytest.raises(DataError, match="held/offsets"):
-        kinds.Held(X=np.zeros((6, 1)), offsets=np.array(offsets, dtype=np.int64)).validate()
+        kinds.HeldoutSequences(X=np.zeros((6, 1)), offsets=np.array(offsets, dtype=np.int64)).validate()

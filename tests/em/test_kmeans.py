@@ -20,7 +20,7 @@ def data(n: int = 10_000, seed: int = 0) -> np.ndarray:
 
 
 def fit(X: np.ndarray, K: int, iterations: int = 100, weight=None, restarts: int = 1, **options) -> driver.EMFit:
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X, weight=weight))
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X, weight=weight))
     return driver.run_em(
         driver.EM(kmeans.prepare_kmeans(source, K, **options), source, driver.EMSettings(iterations, 0.0, restarts=restarts))
     )
@@ -40,13 +40,13 @@ def test_sum_of_squares_is_scikit_learn_s_from_the_same_start() -> None:
 
 def test_bounds_save_distances_and_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     X, done = data(), [0]
-    original = kmeans.nearest_centres
+    original = kmeans.nearest_centres_with_bounds
 
     def counted(Z, centre):
         done[0] += len(Z)
         return original(Z, centre)
 
-    monkeypatch.setattr(kmeans, "nearest_centres", counted)
+    monkeypatch.setattr(kmeans, "nearest_centres_with_bounds", counted)
     bounded = fit(X, 12, 30, given=X[:12])
     few, done[0] = done[0], 0
     plain = fit(X, 12, 30, given=X[:12], bounded=False)
@@ -66,19 +66,19 @@ def test_it_is_the_limit_of_the_mixture() -> None:
     X = data(500)
     centre = X[:5]
     given = {"weight": np.arange(1.0, 6.0) / 15, "mean": centre, "covariance": np.repeat(np.eye(4)[None] * 1e-6, 5, axis=0)}
-    r, _ = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X)), 5, start=given).responsibilities(given, X)
-    assert np.array_equal(r, np.eye(5)[kmeans.nearest_centres(X, centre)[0]])
+    r, _ = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.ArrayRows(X)), 5, start=given).responsibilities(given, X)
+    assert np.array_equal(r, np.eye(5)[kmeans.nearest_centres_with_bounds(X, centre)[0]])
 
 
 def test_nearest_is_the_nearest_and_ties_go_to_the_lowest() -> None:
     X, centre = data(3000) + 1e4, data(40, 1) + 1e4
-    nearest, upper, lower = kmeans.nearest_centres(X, centre)
+    nearest, upper, lower = kmeans.nearest_centres_with_bounds(X, centre)
     distances = np.sort(cdist(X, centre), axis=1)
     assert np.array_equal(nearest, cdist(X, centre).argmin(axis=1))
     assert (upper >= distances[:, 0]).all()
     assert (lower <= distances[:, 1]).all()
     for dtype in (np.float64, np.float32):  # a file may hold either
-        assert kmeans.nearest_centres(np.zeros((2, 1)), np.array([[1.0], [-1.0], [1.0]], dtype=dtype))[0].tolist() == [0, 0]
+        assert kmeans.nearest_centres_with_bounds(np.zeros((2, 1)), np.array([[1.0], [-1.0], [1.0]], dtype=dtype))[0].tolist() == [0, 0]
 
 
 def test_weights_are_repeats_and_empty_clusters_stay() -> None:
@@ -106,8 +106,8 @@ def test_greedy_start_is_better_than_rows_drawn() -> None:
 
 
 def batched(X: np.ndarray, start: np.ndarray, batches: int) -> kmeans.MiniBatch:
-    source = block_statistics.RowBlocks(block_statistics.RowTable(X))
-    return kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, len(start), given=start), batches)
+    source = block_statistics.RowBlocks(block_statistics.ArrayRows(X))
+    return kmeans.MiniBatch(source.rows, kmeans.prepare_kmeans(source, len(start), start_centres=start), batches)
 
 
 def test_minibatches_come_near_to_lloyd() -> None:
@@ -134,7 +134,7 @@ def test_minibatches_and_the_pass_that_judges_them_go_on_from_a_checkpoint(tmp_p
     path = str(tmp_path / "c.h5")
     save_checkpoint(path, state, "digest")
     afresh = batched(X, X[:12], 60)
-    state = load_checkpoint(path, afresh.state, "digest", like=afresh.like)
+    state = load_checkpoint(path, afresh.state, "digest", template=afresh.state_template)
     while not afresh.done(state):
         state = afresh.step(state)
     found = afresh.result(state)

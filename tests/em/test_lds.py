@@ -9,11 +9,11 @@ import pytest
 from linear_dynamics import draw, fitted, system
 
 from herdcli.em.sequence.kalman import filter_sequences
-from herdcli.em.sequence.lds import LDS, apply_floor, floor_and_scale, parameter_count
+from herdcli.em.sequence.lds import LDS, apply_variance_floor, parameter_count, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import window_moments
-from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows_into_sequences
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import total_statistics
+from herdcli.numerics.block_statistics import sum_statistics
 
 
 def sequences(states, columns, count, steps, controls=0, seed=0):
@@ -73,10 +73,10 @@ def test_slopes_of_the_expected_likelihood_are_those_of_the_likelihood(missing):
     """Fisher's identity, d E log p(x, y) = d log p(y) at the parameters of the E step, by finite differences in every parameter."""
     Y, key, U, p = sequences(2, 3, 4, 6, controls=1)
     Y[np.random.default_rng(1).random(Y.shape) < missing] = np.nan
-    source = SequenceBlocks(group_rows(Y, key))
+    source = SequenceBlocks(group_rows_into_sequences(Y, key))
     begun = window_moments(source, 2, U)
-    model = LDS(2, False, *floor_and_scale(begun.variance, None), begun, U, 0, True)
-    sums = total_statistics(source, model.expect(p))
+    model = LDS(2, False, *variance_floor_and_scale(begun.variance, None), begun, U, 0, True)
+    sums = sum_statistics(source, model.expect(p))
     random, offsets = np.random.default_rng(0), np.arange(5) * 6
     for name, value in p.items():
         d = random.standard_normal(value.shape)
@@ -142,7 +142,7 @@ def test_the_floor_is_the_best_covariance_above_it():
     random = np.random.default_rng(0)
     S = np.diag([1e-9, 1.0, 2.0])
     S = (turn := np.linalg.qr(random.standard_normal((3, 3)))[0]) @ S @ turn.T
-    found, low = apply_floor(S, 1e-3, np.ones(3), diagonal=False)
+    found, low = apply_variance_floor(S, 1e-3, np.ones(3), diagonal=False)
     assert low == 1
     np.testing.assert_allclose(np.linalg.eigvalsh(found), [1e-3, 1.0, 2.0], rtol=1e-9)
 
@@ -167,13 +167,13 @@ def test_neither_threads_nor_the_order_of_blocks_change_a_bit():
     from herdcli.em.driver import EM, EMSettings, run_em
 
     Y, key, _, _ = sequences(2, 2, 17, 300)
-    source = SequenceBlocks(group_rows(Y, key))
+    source = SequenceBlocks(group_rows_into_sequences(Y, key))
     assert source.count == 2
     found = []
     with ThreadPoolExecutor(2) as pool:
         for mapped in (map, pool.map):
             begun = window_moments(source, 2, None, mapped)
-            model = LDS(2, False, *floor_and_scale(begun.variance, None), begun, None, 0, True)
+            model = LDS(2, False, *variance_floor_and_scale(begun.variance, None), begun, None, 0, True)
             found.append(run_em(EM(model, source, EMSettings(iterations=2), mapped)).parameters)
     assert all(found[0][name].tobytes() == found[1][name].tobytes() for name in found[0])
 

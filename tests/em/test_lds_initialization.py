@@ -13,8 +13,8 @@ from herdcli.em.driver import EMSettings, run_em
 from herdcli.em.lds_artifacts import one_step_predictions
 from herdcli.em.sequence import lds_fitting, lds_initialization
 from herdcli.em.sequence.kalman import MissingPatterns, collapse_rows, filter_sequences
-from herdcli.em.sequence.lds import apply_floor, floor_and_scale, regression_coefficients, regression_on_observed
-from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, group_rows
+from herdcli.em.sequence.lds import apply_variance_floor, regression_coefficients, regression_on_observed, variance_floor_and_scale
+from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, group_rows_into_sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 
@@ -50,7 +50,7 @@ def windows(Z, half):
 def test_a_start_is_regressions_on_principal_axes_of_windows(columns, states, half, diagonal, controlled):
     Y, key, U, weight = table(columns, gaps=columns == 3)
     U = U if controlled else None
-    source = SequenceBlocks(group_rows(Y, key, weight))
+    source = SequenceBlocks(group_rows_into_sequences(Y, key, weight))
     found = lds_initialization.window_moments(source, states, U)
     there = ~np.isnan(Y)
     centre = np.array([np.average(y[ok], weights=weight[ok]) for y, ok in zip(Y.T, there.T, strict=True)])
@@ -105,7 +105,7 @@ def regression(X, Y, weight):
 def test_a_random_start_turns_the_axes_towards_the_leading_ones():
     """Directions G √λ of the whitened axes, orthonormal: states have covariance I over the rows."""
     Y, key, _, weight = table(2)
-    found = lds_initialization.window_moments(SequenceBlocks(group_rows(Y, key, weight)), 1, None)
+    found = lds_initialization.window_moments(SequenceBlocks(group_rows_into_sequences(Y, key, weight)), 1, None)
     p = lds_initialization.initial_parameters(found, 1, 3, 1, diagonal=True)
     scale = np.sqrt(found.variance)
     V = windows((Y - found.centre) / scale, found.half)
@@ -123,7 +123,7 @@ def test_a_random_start_turns_the_axes_towards_the_leading_ones():
 def fit(key, parts, *, controls=False, columns=3, gaps=False, iterations=3, sizes=(2,), **asked):
     """An artifact of training, validation and test parts of the table, with the fitting it came of."""
     Y, own, U, _ = table(columns, gaps=gaps)
-    whole = group_rows(Y, own if key else None)
+    whole = group_rows_into_sequences(Y, own if key else None)
     at = {part: Sequences(whole.X, rows, offsets, None, None, later) for part, (rows, offsets, later) in parts.items()}
     rows = lds_fitting.DynamicsSequences(
         whole=whole, training=at["training"], valid=at.get("valid"), test=at.get("test"), controls=U if controls else None
@@ -206,7 +206,7 @@ def test_units_of_controls_do_not_matter_and_a_model_goes_on_from_itself(monkeyp
     again = fit(True, WHOLE, controls=True, diagonal=True, given=value.parameters, iterations=0)[1]
     for name in ("transition", "control", "drift", "loading", "noise"):
         np.testing.assert_allclose(getattr(again, name), getattr(value, name), rtol=1e-9, atol=1e-12)
-    whole = group_rows(Y, np.repeat(np.arange(3), LENGTHS))
+    whole = group_rows_into_sequences(Y, np.repeat(np.arange(3), LENGTHS))
     part = {name: Sequences(whole.X, rows, offsets, None, None, later) for name, (rows, offsets, later) in WHOLE.items()}
     rows = lds_fitting.DynamicsSequences(whole=whole, training=part["training"], controls=7.0 + 100 * U)
     ready = lds_fitting.prepare_dynamics_fit(rows, lds_fitting.DynamicsOptions(sizes=(2,), diagonal=True), EMSettings(3, 0.0))
@@ -309,18 +309,18 @@ def test_many_patterns_of_gaps_are_seen_as_few_are(monkeypatch):
 
 
 def test_parts_of_the_m_step_by_hand():
-    values, low = apply_floor(np.diag([0.5, 2e-4, 3.0]), 1e-3, np.array([1.0, 2.0, 1.0]), diagonal=True)
+    values, low = apply_variance_floor(np.diag([0.5, 2e-4, 3.0]), 1e-3, np.array([1.0, 2.0, 1.0]), diagonal=True)
     assert (np.diag(values).tolist(), low) == ([0.5, 0.004, 3.0], 1)
     S = np.diag([4.0, 1e-5])
-    values, low = apply_floor(S, 1e-3, np.array([2.0, 0.5]), diagonal=False)  # of 1 and 4e-5 in units of the columns
+    values, low = apply_variance_floor(S, 1e-3, np.array([2.0, 0.5]), diagonal=False)  # of 1 and 4e-5 in units of the columns
     np.testing.assert_allclose(values, np.diag([4.0, 1e-3 * 0.25]))
     assert low == 1
-    assert apply_floor(S, 1e-9, np.ones(2), diagonal=False) == (S, 0)
-    assert apply_floor(np.diag([1e-3, 2.0]), 1e-3, np.ones(2), diagonal=True)[1] == 0
-    least, scale = floor_and_scale(np.array([4.0, 0.0]), None)
+    assert apply_variance_floor(S, 1e-9, np.ones(2), diagonal=False) == (S, 0)
+    assert apply_variance_floor(np.diag([1e-3, 2.0]), 1e-3, np.ones(2), diagonal=True)[1] == 0
+    least, scale = variance_floor_and_scale(np.array([4.0, 0.0]), None)
     assert (least, scale.tolist()) == (1e-6, [2.0, 2.0])
-    assert floor_and_scale(np.zeros(2), None)[1].tolist() == [1.0, 1.0]
-    assert floor_and_scale(np.array([4.0, 0.0]), 0.1)[1].tolist() == [1.0, 1.0]
+    assert variance_floor_and_scale(np.zeros(2), None)[1].tolist() == [1.0, 1.0]
+    assert variance_floor_and_scale(np.array([4.0, 0.0]), 0.1)[1].tolist() == [1.0, 1.0]
     X, y = np.array([[1.0, 2], [1, 3], [1, 5]]), np.array([[1.0], [2], [4]])
     np.testing.assert_allclose(regression_coefficients(X.T @ X, y.T @ X), [[-1.0, 1.0]], atol=1e-9)
     twice = np.column_stack([X[:, 1], X[:, 1], np.zeros(3)])  # the smallest: half of the slope each

@@ -14,9 +14,9 @@ from herdcli.em.sequence.particle_filter import (
     DiscreteChainModel,
     LinearGaussianModel,
     bootstrap_filter,
+    estimate_state_probabilities,
     filter_and_smooth,
     smooth_particles,
-    state_probabilities,
     systematic_resampling,
 )
 
@@ -75,7 +75,7 @@ def test_a_chain_by_enumeration():
     model = DiscreteChainModel(np.array([0.3, 0.7]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.log(emit))
     paths = np.array(list(product((0, 1), repeat=5)))
     joint = model.initial[paths[:, 0]] * emit[np.arange(5), paths].prod(axis=1) * model.move[paths[:, :-1], paths[:, 1:]].prod(axis=1)
-    found, cloud = state_probabilities(model, 1500, 0)
+    found, cloud = estimate_state_probabilities(model, 1500, 0)
     np.testing.assert_allclose(found[:, 1], joint @ paths / joint.sum(), atol=0.05)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert cloud.log_likelihood == pytest.approx(np.log(joint.sum()), abs=0.06)

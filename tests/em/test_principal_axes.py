@@ -8,7 +8,7 @@ import pytest
 from herdcli.algorithm import run_algorithm
 from herdcli.em.artifacts import factor_artifact
 from herdcli.em.factor import closed_form_pca, principal_axes
-from herdcli.numerics.block_statistics import RowBlocks, RowTable, marginal_moments, row_moments
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks, marginal_moments, row_moments
 
 
 def decaying(n, D, share=0.9, seed=0):
@@ -16,7 +16,7 @@ def decaying(n, D, share=0.9, seed=0):
 
 
 def found(X, K, exact, weight=None, map=map):
-    source = RowBlocks(RowTable(X, weight=weight))
+    source = RowBlocks(ArrayRows(X, weight=weight))
     return run_algorithm(principal_axes.PrincipalAxes(source, marginal_moments(source, map), K, exact, 1e-9, map=map))
 
 
@@ -43,7 +43,7 @@ def cov(Z, weight):
 
 def test_loadings_are_those_that_the_covariance_gives():
     X = decaying(30, 50)
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
     expected = closed_form_pca.ppca_closed_form(row_moments(source), 4, 1e-9)["loading"]
     for exact in (True, False):
         np.testing.assert_allclose(found(X, 4, exact).fit.parameters["loading"], expected, rtol=1e-5, atol=1e-7)
@@ -58,7 +58,7 @@ def test_a_flat_spectrum_takes_more_passes_and_ends_where_the_exact_one_does():
 
 def test_passes_begin_with_nothing_and_end_where_one_adds_nothing():
     X = decaying(400, 60, 0.5)
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
     told = marginal_moments(source)
     few = principal_axes.PrincipalAxes(source, told, 3, True, 1e-9)
     begun = few.init()
@@ -89,21 +89,21 @@ def test_more_axes_than_rows_have_are_nought():
     X = decaying(6, 20)
     value = factor_artifact(found(X, 9, exact=True).fit, "pca", 1e-9, 0)
     assert np.count_nonzero(np.linalg.norm(value.loading, axis=0)) == 5
-    np.testing.assert_allclose(value.reconstructed(X), X, atol=1e-7)
+    np.testing.assert_allclose(value.reconstruct(X), X, atol=1e-7)
     assert value.densities(X) == pytest.approx(0, abs=1e-12)
 
 
 def test_margins_are_those_of_the_rows():
     X = decaying(9000, 7) + 1e6
     weight = np.random.default_rng(3).uniform(0, 1, 9000)
-    told = marginal_moments(RowBlocks(RowTable(X, weight=weight)))
+    told = marginal_moments(RowBlocks(ArrayRows(X, weight=weight)))
     mean = weight @ X / weight.sum()
     np.testing.assert_allclose(told.mean, mean, rtol=1e-13)
     np.testing.assert_allclose(told.variance, weight @ (X - mean) ** 2 / weight.sum(), rtol=1e-9)
     assert (told.rows, told.missing) == (9000, 0)
     assert told.mass == pytest.approx(weight.sum())
     X[5, 2] = np.nan
-    assert marginal_moments(RowBlocks(RowTable(X))).missing == 1
+    assert marginal_moments(RowBlocks(ArrayRows(X))).missing == 1
 
 
 def test_threads_change_no_bit():

@@ -12,11 +12,11 @@ from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.em import quasi_newton
 from herdcli.em.driver import EM, EMSettings, EMState, run_em
 from herdcli.em.sequence.kalman import filter_sequences
-from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds import LDS, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import window_moments
-from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows_into_sequences
 from herdcli.errors import Diverged
-from herdcli.numerics.block_statistics import total_statistics
+from herdcli.numerics.block_statistics import sum_statistics
 
 
 def problem(count=6, steps=12, columns=3, controls=0, missing=0.0, diagonal=False, floor=None, kind=LDS):
@@ -25,9 +25,9 @@ def problem(count=6, steps=12, columns=3, controls=0, missing=0.0, diagonal=Fals
     U = random.standard_normal((count * steps, controls)) if controls else None
     Y = np.concatenate([draw(p, steps, random, None if U is None else U[s * steps : (s + 1) * steps]) for s in range(count)])
     Y[random.random(Y.shape) < missing] = np.nan
-    source = SequenceBlocks(group_rows(Y, np.repeat(np.arange(count), steps)))
+    source = SequenceBlocks(group_rows_into_sequences(Y, np.repeat(np.arange(count), steps)))
     found = window_moments(source, 2, U)
-    return kind(2, diagonal, *floor_and_scale(found.variance, floor), found, U, 0, count > 1), source, U, Y
+    return kind(2, diagonal, *variance_floor_and_scale(found.variance, floor), found, U, 0, count > 1), source, U, Y
 
 
 @pytest.mark.parametrize("floor", [None, 0.0, 0.05])
@@ -35,9 +35,9 @@ def problem(count=6, steps=12, columns=3, controls=0, missing=0.0, diagonal=Fals
 def test_slopes_in_coordinates_are_those_of_the_likelihood(missing, controls, diagonal, floor):
     model, source, U, Y = problem(controls=controls, missing=missing, diagonal=diagonal, floor=floor)
     p, random, offsets = model.start(0), np.random.default_rng(1), np.arange(7) * 12
-    chart = model.chart(p, total_statistics(source, model.expect(p)))
+    chart = model.make_coordinates(p, sum_statistics(source, model.expect(p)))
     x, way = random.standard_normal(chart.size), random.standard_normal(chart.size)
-    ours = way @ chart.slope(x, total_statistics(source, model.expect(chart.parameters(x))))
+    ours = way @ chart.slope(x, sum_statistics(source, model.expect(chart.parameters(x))))
     theirs = [filter_sequences(chart.parameters(x + h * way), Y, offsets, U).log_likelihood.sum() for h in (1e-5, -1e-5)]
     assert abs(ours) > 0.1
     assert ours == pytest.approx(np.subtract(*theirs) / 2e-5, rel=1e-6)
@@ -46,14 +46,14 @@ def test_slopes_in_coordinates_are_those_of_the_likelihood(missing, controls, di
 def test_the_origin_is_where_the_chart_was_made_and_no_point_is_under_the_floor():
     model, source, *_ = problem(controls=2)
     p = model.start(0)
-    chart = model.chart(p, total_statistics(source, model.expect(p)))
+    chart = model.make_coordinates(p, sum_statistics(source, model.expect(p)))
     here = chart.parameters(np.zeros(chart.size))
     assert here.keys() == p.keys()
     for name, value in p.items():
         np.testing.assert_allclose(here[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
     far = chart.parameters(100.0 * np.random.default_rng(0).standard_normal(chart.size))
     assert np.linalg.eigvalsh(far["noise"] / np.outer(model.scale, model.scale)).min() >= 0.999 * model.floor
-    at_floor = model.chart(p | {"process": 1e-6 * np.eye(2)}, total_statistics(source, model.expect(p)))
+    at_floor = model.make_coordinates(p | {"process": 1e-6 * np.eye(2)}, sum_statistics(source, model.expect(p)))
     assert np.linalg.eigvalsh(at_floor.parameters(np.zeros(chart.size))["process"]).max() < 1.02e-6
 
 
@@ -61,8 +61,8 @@ def test_there_one_m_step_is_about_a_step_along_the_slope():
     """Regressions and means: θ' − θ = I⁻¹ d/dθ with the complete rows' information I, to first order in the noise alone."""
     model, source, *_ = problem()
     p = run_em(EM(model, source, EMSettings(40, 0.0, 41))).parameters
-    sums = total_statistics(source, model.expect(p))
-    chart = model.chart(p, sums)
+    sums = sum_statistics(source, model.expect(p))
+    chart = model.make_coordinates(p, sums)
     slope, after = chart.slope(np.zeros(chart.size), sums), model.maximise(p, sums)[0]
     stepped = chart.parameters(slope)
     for name in ("transition", "drift", "loading", "mean", "start_mean"):
@@ -144,7 +144,7 @@ def test_no_more_passes_are_taken_than_were_asked_for(iterations):
     found = algorithm.result(state)
     assert passes == iterations + 1
     assert found.iterations[0] <= iterations
-    total_now = float(total_statistics(source, model.expect(found.parameters))["log_likelihood"][0]) / found.mass
+    total_now = float(sum_statistics(source, model.expect(found.parameters))["log_likelihood"][0]) / found.mass
     assert total_now == found.log_likelihood
 
 
@@ -156,7 +156,7 @@ def test_a_run_that_is_stopped_at_every_step_ends_with_the_same_bytes(tmp_path):
     while not algorithm.done(state):
         state = algorithm.step(state)
         save_checkpoint(path, state, "d")
-        state = load_checkpoint(path, EMState, "d", like=algorithm.like)
+        state = load_checkpoint(path, EMState, "d", template=algorithm.state_template)
         leapt += state.now.leap is not None and len(state.now.leap.steps) > 1
     found = algorithm.result(state)
     assert leapt > 5

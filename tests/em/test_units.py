@@ -13,11 +13,11 @@ from herdcli.em import variance_floors
 from herdcli.em.artifacts import factor_artifact, mixture_artifact
 from herdcli.em.driver import EM, EMSettings, run_em
 from herdcli.em.factor import factor_analysis
-from herdcli.em.fitting import FitOptions, FitRows, baseline_density, prepare_fit
+from herdcli.em.fitting import FitOptions, FitRows, baseline_log_density, prepare_fit
 from herdcli.em.mixture import gmm, variational_mixture
 from herdcli.em.sequence import hmm
-from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
-from herdcli.numerics.block_statistics import RowBlocks, RowTable
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows_into_sequences
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks
 
 DIGITS = Path(__file__).resolve().parents[2] / "data" / "digits.h5"
 UNITS = np.array([2.0**20, 1.0, 2.0**-24])  # variances from 10¹² to 10⁻¹⁴
@@ -43,7 +43,7 @@ def test_mixtures_in_other_units_are_the_same(family, gaps):
         X[::7, 2], X[::5, 0] = np.nan, np.nan
     found = []
     for Y in in_units(X):
-        source = RowBlocks(RowTable(Y))
+        source = RowBlocks(ArrayRows(Y))
         model = gmm.prepare_gmm(source, 3, covariance=family)
         fit = run_em(EM(model, source, EMSettings(60, 1e-9, 3)))
         value = mixture_artifact(fit, model.covariance, model.floor, 0)
@@ -65,7 +65,7 @@ def test_floors_stay_within_two_shares_of_a_columns_variance_in_any_unit(family)
     X[:, 2] = np.where(X[:, 0] > 3, 1.0, -1.0)
     for units, share in ((np.ones(3), 1e-6 * X.var(axis=0).mean() / X[:, 2].var()), (UNITS, 1e-2), (1 / UNITS, 1e-6)):
         Y = X * units
-        source = RowBlocks(RowTable(Y))
+        source = RowBlocks(ArrayRows(Y))
         model = gmm.prepare_gmm(source, 3, covariance=family)
         fit = run_em(EM(model, source, EMSettings(40, 1e-9, 3)))
         assert fit.ledger.floors[-2:].max() > 0
@@ -80,7 +80,7 @@ def test_rare_columns_cost_held_out_rows_hundreds_of_nats():
     """Digits have pixels that are on in one row of a thousand: with a millionth of their own variance a row held out costs 10^5 nats."""
     with h5py.File(DIGITS) as file:
         X = file["X"][:].astype(float)
-    source = RowBlocks(RowTable(X[:1000]))
+    source = RowBlocks(ArrayRows(X[:1000]))
     model = gmm.prepare_gmm(source, 5, covariance="diagonal")
     fit = run_em(EM(model, source, EMSettings(60, 1e-6, 3)))
     held = mixture_artifact(fit, model.covariance, model.floor, 0).responsibilities(X[1000:])[1].mean()
@@ -94,7 +94,7 @@ def test_factors_in_other_units_are_the_same(init):
     units = np.array([2.0**22, 1.0, 2.0**-22, 4.0, 0.5, 1.0])
     found = []
     for Y in (X, X * units):
-        model, source = factor_analysis.prepare_factors("fa", RowBlocks(RowTable(Y)), 2, init=init)
+        model, source = factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(Y)), 2, init=init)
         fit = run_em(EM(model, source, EMSettings(400, 1e-9, 3)))
         found.append((factor_artifact(fit, "fa", model.floor, 0), Y))
     (one, X), (other, Y) = found
@@ -105,16 +105,16 @@ def test_factors_in_other_units_are_the_same(init):
 
 def test_ppca_whose_noise_is_one_for_all_keeps_one_floor():
     X = rows() * [1.0, 1.0, 1e-6]
-    model, _ = factor_analysis.prepare_factors("ppca", RowBlocks(RowTable(X)), 1)
+    model, _ = factor_analysis.prepare_factors("ppca", RowBlocks(ArrayRows(X)), 1)
     assert model.least.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
-    assert factor_analysis.prepare_factors("fa", RowBlocks(RowTable(X)), 1)[0].least == pytest.approx(1e-6 * X.var(axis=0))
+    assert factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(X)), 1)[0].least == pytest.approx(1e-6 * X.var(axis=0))
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
 def test_hidden_markov_models_in_other_units_are_the_same(covariance):
     X, found = rows(300), []
     for Y in in_units(X):
-        sequences = group_rows(Y, np.repeat(np.arange(5), 60), None)
+        sequences = group_rows_into_sequences(Y, np.repeat(np.arange(5), 60), None)
         family, moments = hmm.emission_family("gaussian", sequences, covariance=covariance, mixtures=1)
         model = hmm.prepare_hmm(sequences, 3, family, moments)
         fit = run_em(EM(model, SequenceBlocks(sequences), EMSettings(30, 1e-9, 3)))
@@ -127,10 +127,10 @@ def test_hidden_markov_models_in_other_units_are_the_same(covariance):
 def test_the_baseline_of_factors_is_not_raised_to_another_columns_floor():
     """One Gaussian a column, whose variance is the column's own."""
     X = rows() * UNITS
-    made = prepare_fit(FitRows(training=RowTable(X)), FitOptions(model="fa", sizes=(1,)), EMSettings(5, 1e-9, 3))
+    made = prepare_fit(FitRows(training=ArrayRows(X)), FitOptions(model="fa", sizes=(1,)), EMSettings(5, 1e-9, 3))
     value = made.finished(run_algorithm(made.search))
     expected = -0.5 * (np.log(2 * np.pi * X.var(axis=0)) + np.square(X - X.mean(axis=0)) / X.var(axis=0)).sum(axis=1)
-    np.testing.assert_allclose(baseline_density(value)(X), expected, atol=1e-8)
+    np.testing.assert_allclose(baseline_log_density(value)(X), expected, atol=1e-8)
 
 
 def test_what_has_a_variance_below_zero_is_not_definite():
@@ -141,13 +141,16 @@ def test_what_has_a_variance_below_zero_is_not_definite():
 
 
 def test_columns_that_do_not_vary_have_the_floor_of_the_mean_variance_of_those_that_do():
-    least, scale = variance_floors.column_floors(np.array([4.0, 0.0, 8.0]), np.zeros(3), None)
+    least, scale = variance_floors.floor_and_column_scales(np.array([4.0, 0.0, 8.0]), np.zeros(3), None)
     assert least * scale**2 == pytest.approx([6e-6, 6e-6, 8e-6])
-    assert variance_floors.column_floors(np.array([4.0, 8.0]), np.zeros(2), None)[0] == least, (
+    assert variance_floors.floor_and_column_scales(np.array([4.0, 8.0]), np.zeros(2), None)[0] == least, (
         "a constant column changes no floor of others"
     )
-    assert variance_floors.column_floors(np.zeros(2), np.array([0.0, 3.0]), None) == (pytest.approx(1e-11), pytest.approx([1.0, 1.0]))
-    assert variance_floors.column_floors(np.array([4.0, 1.0]), np.zeros(2), 0.5)[1].tolist() == [1.0, 1.0]
+    assert variance_floors.floor_and_column_scales(np.zeros(2), np.array([0.0, 3.0]), None) == (
+        pytest.approx(1e-11),
+        pytest.approx([1.0, 1.0]),
+    )
+    assert variance_floors.floor_and_column_scales(np.array([4.0, 1.0]), np.zeros(2), 0.5)[1].tolist() == [1.0, 1.0]
 
 
 def test_constant_columns_take_no_rows_from_small_components_by_bayes():
@@ -156,8 +159,8 @@ def test_constant_columns_take_no_rows_from_small_components_by_bayes():
     X = np.concatenate([random.normal(size=(450, 1)), 4.0 + random.normal(size=(50, 1))])
     weights = []
     for Y in (X, np.concatenate([X, np.ones((500, 3))], axis=1)):
-        source = RowBlocks(RowTable(Y))
-        fit = run_em(EM(variational_mixture.variational_gmm(gmm.prepare_gmm(source, 2)), source, EMSettings(500, 1e-10, 3)))
+        source = RowBlocks(ArrayRows(Y))
+        fit = run_em(EM(variational_mixture.make_variational_gmm(gmm.prepare_gmm(source, 2)), source, EMSettings(500, 1e-10, 3)))
         assert np.diff(fit.ledger.free_energy).max() <= 1e-9
         weights.append(fit.parameters["weight"])
     np.testing.assert_allclose(weights[1], weights[0], atol=0.01)

@@ -10,9 +10,9 @@ from scipy.stats import beta, multivariate_t
 
 from herdcli.em.driver import EM, EMSettings, run_em
 from herdcli.em.mixture import gmm, variational_mixture
-from herdcli.em.mixture.gaussian_densities import normalise_joint, quadratic_features
+from herdcli.em.mixture.gaussian_densities import normalise_log_joint, quadratic_features
 from herdcli.errors import BadUsage
-from herdcli.numerics.block_statistics import RowBlocks, RowTable
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks
 
 
 def rows(n=300, seed=0):
@@ -23,8 +23,8 @@ def rows(n=300, seed=0):
 
 
 def model_of(X, K, **options):
-    source = RowBlocks(RowTable(X))
-    return variational_mixture.variational_gmm(gmm.prepare_gmm(source, K, floor=options.pop("floor", 0.0)), **options), source
+    source = RowBlocks(ArrayRows(X))
+    return variational_mixture.make_variational_gmm(gmm.prepare_gmm(source, K, floor=options.pop("floor", 0.0)), **options), source
 
 
 def fitted(X, K, iterations=300, **options):
@@ -79,9 +79,9 @@ def test_every_iteration_is_that_of_scikit_learn():
     X = rows()
     model, source = model_of(X, 5)
     start = model.start(0)
-    ready = model._ready(start)
+    ready = model._prepared_gaussians(start)
     joint = ready.log_joint(quadratic_features(X - ready.centre, False), X)
-    normalise_joint(joint)
+    normalise_log_joint(joint)
     prior = model.known
     theirs = mixture.BayesianGaussianMixture(
         n_components=5,
@@ -98,7 +98,7 @@ def test_every_iteration_is_that_of_scikit_learn():
     (block,) = source.take(0, 1)
     q = start
     for _ in range(10):
-        q, _ = model.maximise(q, model.settle(q, model.expect(q)(block)))
+        q, _ = model.maximise(q, model.complete_statistics(q, model.expect(q)(block)))
         np.testing.assert_allclose(q["concentration"], theirs.weight_concentration_, atol=1e-8)
         np.testing.assert_allclose(q["mean"], theirs.means_, atol=1e-8)
         np.testing.assert_allclose(q["covariance"], theirs.covariances_, atol=1e-8)
@@ -116,12 +116,12 @@ def test_densities_are_those_of_student_distributions_also_with_gaps():
         parts = zip(q["weight"], q["mean"], shape, freedom, strict=True)
         return np.log(sum(w * multivariate_t(m[kept], S[np.ix_(kept, kept)], f).pdf(Y[:, kept]) for w, m, S, f in parts))
 
-    responsibilities, density = variational_mixture.predictive_densities(q, X)
+    responsibilities, density = variational_mixture.predictive_posteriors(q, X)
     np.testing.assert_allclose(density, mixed(X, [0, 1, 2]), atol=1e-12)
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)
     holes = X.copy()
     holes[:, 1] = np.nan
-    np.testing.assert_allclose(variational_mixture.predictive_densities(q, holes)[1], mixed(X, [0, 2]), atol=1e-12)
+    np.testing.assert_allclose(variational_mixture.predictive_posteriors(q, holes)[1], mixed(X, [0, 2]), atol=1e-12)
 
 
 def test_a_smaller_concentration_keeps_no_more_components():
@@ -133,7 +133,7 @@ def test_a_smaller_concentration_keeps_no_more_components():
 def test_what_is_refused():
     X = rows(50)
     with pytest.raises(BadUsage, match="--bayes uses full covariances, not diagonal"):
-        variational_mixture.variational_gmm(gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, covariance="diagonal"))
+        variational_mixture.make_variational_gmm(gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2, covariance="diagonal"))
     X[3, 1] = np.nan
     with pytest.raises(BadUsage, match="1 values are missing, which --bayes cannot use"):
-        variational_mixture.variational_gmm(gmm.prepare_gmm(RowBlocks(RowTable(X)), 2))
+        variational_mixture.make_variational_gmm(gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
-from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_densities, persistence_densities
+from herdcli.evaluation.baselines.gaussian_baseline import log_densities, predictive_covariance, predictive_variances
+from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_log_densities, persistence_log_densities
 from herdcli.evaluation.metrics import standard_errors
 
 
@@ -18,13 +18,13 @@ def test_densities_are_those_of_gaussians_and_leave_out_what_is_missing():
     units = np.array([1e-9, 1.0, 1e9])
     X = random.normal(size=(20, 3))
     expected = multivariate_normal(mean, S).logpdf(X)
-    assert log_density(X * units, mean * units, S * np.outer(units, units)) == pytest.approx(expected, abs=1e-9)
-    assert log_density(X, mean, np.diag(S)) == pytest.approx(norm(mean, np.sqrt(np.diag(S))).logpdf(X).sum(axis=1))
+    assert log_densities(X * units, mean * units, S * np.outer(units, units)) == pytest.approx(expected, abs=1e-9)
+    assert log_densities(X, mean, np.diag(S)) == pytest.approx(norm(mean, np.sqrt(np.diag(S))).logpdf(X).sum(axis=1))
     X[3, 1] = X[5, :] = np.nan
     left = [0, 2]
-    found = log_density(X, mean, S)
+    found = log_densities(X, mean, S)
     assert found[3] == pytest.approx(multivariate_normal(mean[left], S[np.ix_(left, left)]).logpdf(X[3, left]))
-    assert found[5] == log_density(X, mean, np.diag(S))[5] == 0.0
+    assert found[5] == log_densities(X, mean, np.diag(S))[5] == 0.0
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 10), (12, 40), (4, 2)])
@@ -34,8 +34,8 @@ def test_one_gaussian_holds_with_fewer_rows_than_columns(rows, columns):
     train, test = (random.normal(300, 80, size=(n, columns)) for n in (rows, 200))
     mean, S = train.mean(axis=0), np.cov(train.T, ddof=0)
     scale = np.sqrt(np.diag(S))
-    narrow = log_density(test, mean, predictive_variances(np.diag(S), rows, 1e-6 * scale**2)).mean()
-    full = log_density(test, mean, predictive_covariance(S, rows, 1e-6, scale)).mean()
+    narrow = log_densities(test, mean, predictive_variances(np.diag(S), rows, 1e-6 * scale**2)).mean()
+    full = log_densities(test, mean, predictive_covariance(S, rows, 1e-6, scale)).mean()
     truth = norm(300, 80).logpdf(test).sum(axis=1).mean()
     assert full > truth - columns
     assert abs(full - narrow) < 0.3 * columns
@@ -55,7 +55,7 @@ def test_a_constant_column_has_the_floor_and_nothing_else():
 
 def test_persistence_is_a_step_from_the_last_value_seen():
     X = np.array([[1.0, 10.0], [1.5, np.nan], [np.nan, 12.0], [3.0, 11.0]])
-    found = persistence_densities(X, np.array([0, 4]), np.array([0.0, 9.0]), np.array([4.0, 4.0]), np.array([0.25, 1.0]))
+    found = persistence_log_densities(X, np.array([0, 4]), np.array([0.0, 9.0]), np.array([4.0, 4.0]), np.array([0.25, 1.0]))
     expected = [
         norm(0, 2).logpdf(1.0) + norm(9, 2).logpdf(10.0),
         norm(1.0, 0.5).logpdf(1.5),
@@ -64,7 +64,7 @@ def test_persistence_is_a_step_from_the_last_value_seen():
     ]
     assert found == pytest.approx(expected)
     moments = SeriesMoments(50, np.zeros(2), np.eye(2), np.ones(2), 1e-6, np.ones(2))
-    assert set(baseline_densities(moments, np.zeros((3, 2)), np.array([0, 3]))) == {"independent", "gaussian", "persistence"}
+    assert set(baseline_log_densities(moments, np.zeros((3, 2)), np.array([0, 3]))) == {"independent", "gaussian", "persistence"}
 
 
 def test_errors_of_means_are_those_of_repetitions():
@@ -92,7 +92,7 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
     from herdcli.evaluation.figures import rbm
     from herdcli.evaluation.verdicts import verdict_text
     from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments, row_moments
-    from herdcli.rbm.model import RBM, Rows
+    from herdcli.rbm.model import RBM, StoredHeldoutRows
 
     random = np.random.default_rng(4)
     A = np.array([[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.3, 0.0, 2.0]])
@@ -114,7 +114,7 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
         weight_decay=0.0,
         chains=0,
         seed=0,
-        holdout=Rows(test, np.full(500, 2, dtype=np.uint8)),
+        holdout=StoredHeldoutRows(test, np.full(500, 2, dtype=np.uint8)),
         base_rates=mean[None],
         gaussian=GaussianMoments(np.array([3000]), mean[None], S[None]),
     )
@@ -138,7 +138,7 @@ def test_independent_columns_have_their_own_variances_where_a_model_learned_othe
     from herdcli.evaluation.metrics.quick_metrics import quick_rbm_metrics
     from herdcli.evaluation.verdicts import verdict_text
     from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments, row_moments
-    from herdcli.rbm.model import RBM, Rows
+    from herdcli.rbm.model import RBM, StoredHeldoutRows
 
     random, D, K = np.random.default_rng(7), 6, 17
     centre = np.where(random.random((2500, 1)) < 0.5, 3.0, -3.0)
@@ -160,7 +160,7 @@ def test_independent_columns_have_their_own_variances_where_a_model_learned_othe
         weight_decay=0.0,
         chains=0,
         seed=0,
-        holdout=Rows(test, np.full(500, 2, dtype=np.uint8)),
+        holdout=StoredHeldoutRows(test, np.full(500, 2, dtype=np.uint8)),
         base_rates=mean[None],
         column_mean=np.zeros(D, np.float32),
         column_scale=np.full(D, 0.5, np.float32),

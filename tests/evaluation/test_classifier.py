@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.figures import classifier
-from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
+from herdcli.online.model import Classifier, HeldoutScores, Progress, RunningTotals, Settings
 from herdcli.online.predictions.prediction import class_probabilities
 
 
@@ -17,9 +17,9 @@ def judged(score: np.ndarray, y: np.ndarray, classes: int = 2, split: np.ndarray
     return Classifier(
         [str(z) for z in range(classes)],
         Settings(),
-        Running(seen=10, wrong=3, loss=2.0),
+        RunningTotals(seen=10, wrong=3, loss=2.0),
         Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0)),
-        holdout=Holdout(score, np.ones_like(score), y, split),
+        holdout=HeldoutScores(score, np.ones_like(score), y, split),
     )
 
 

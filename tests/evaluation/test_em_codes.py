@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from herdcli.em.artifacts import FactorModel, Mixture, Restarts
-from herdcli.em.driver import Ledger
+from herdcli.em.artifacts import FactorModel, Mixture, RestartOutcomes
+from herdcli.em.driver import ObjectiveHistory
 from herdcli.evaluation.metrics import code_lengths
 from herdcli.evaluation.metrics.bit_units import BITS, convert_unit
 
 P, U = np.array([1 / 2, 1 / 4, 1 / 8, 1 / 8]), np.full(4, 1 / 4)
-LEDGER = Ledger(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+LEDGER = ObjectiveHistory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
 COMMON = {
     "floor": 0.0,
     "ledger": LEDGER,
-    "restarts": Restarts(np.zeros(1), np.ones(1, dtype=np.int64), np.ones(1, dtype=bool)),
+    "restarts": RestartOutcomes(np.zeros(1), np.ones(1, dtype=np.int64), np.ones(1, dtype=bool)),
     "mass": 1.0,
 }
 COMMON["seed"] = 0
@@ -49,7 +49,7 @@ def mixture():
 
 
 def lengths(value, X):
-    own, sums = code_lengths.density_sums(value, X)
+    own, sums = code_lengths.densities_and_sums(value, X)
     return code_lengths.code_length_columns(value, sums | {"rows": np.array([len(X)]), "own": np.array([own.sum()])})
 
 

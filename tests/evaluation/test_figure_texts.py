@@ -82,8 +82,8 @@ def test_every_figure_has_a_meaning_a_formula_and_a_source(module):
     names = {name for name in written_figures(module) if re.fullmatch(r"[a-z][a-z0-9_]*", name)} - INNER
     assert names
     for name in sorted(names):
-        assert column_descriptions.column_meaning(name), name
-        formula, source = figure_formulas.figure_formula(name) or ("", "")
+        assert column_descriptions.column_description(name), name
+        formula, source = figure_formulas.metric_formula(name) or ("", "")
         assert formula, name
         assert source, name
 
@@ -102,13 +102,13 @@ def test_every_figure_has_a_meaning_a_formula_and_a_source(module):
     ],
 )
 def test_families_of_figures_are_explained_by_their_endings(name):
-    assert column_descriptions.column_meaning(name)
-    assert figure_formulas.figure_formula(name) is not None
+    assert column_descriptions.column_description(name)
+    assert figure_formulas.metric_formula(name) is not None
 
 
 def test_meanings_and_formulas_are_of_the_same_figures():
-    assert set(figure_formulas.FORMULAS) == set(column_descriptions.explained_figures())
-    assert figure_formulas.figure_formula("nothing") is None
+    assert set(figure_formulas.FORMULAS) == set(column_descriptions.described_metrics())
+    assert figure_formulas.metric_formula("nothing") is None
 
 
 def test_every_relation_is_of_figures_that_are_explained():
@@ -117,14 +117,14 @@ def test_every_relation_is_of_figures_that_are_explained():
     }
     related |= {name for pair in figure_relations.ERRORS.items() for name in pair}
     related |= {name for section in figure_relations.SECTIONS.values() for name in section}
-    assert sorted(name for name in related if not column_descriptions.column_meaning(name)) == []
+    assert sorted(name for name in related if not column_descriptions.column_description(name)) == []
     baselines = {name for names in figure_relations.BASELINES.values() for name in names}
     assert baselines == set(figure_relations.LABELS)
 
 
 def test_a_table_begins_with_the_verdict_and_the_main_figure_with_its_error_and_baseline():
     columns = ["file", "rows", "log_likelihood", "independent", "log_likelihood_se", "strange", "verdict"]
-    assert figure_relations.main_first(columns) == [
+    assert figure_relations.sort_by_interest(columns) == [
         "file",
         "verdict",
         "log_likelihood",
@@ -136,7 +136,7 @@ def test_a_table_begins_with_the_verdict_and_the_main_figure_with_its_error_and_
 
 
 def test_titles_are_words():
-    titles = [column_descriptions.figure_title(name) for name in ("log_likelihood", "log_z_method", "error_1nn", "r2", "weight_norm")]
+    titles = [column_descriptions.metric_title(name) for name in ("log_likelihood", "log_z_method", "error_1nn", "r2", "weight_norm")]
     assert titles == ["log-likelihood", "log Z method", "error 1-NN", "R²", "weight norm"]
 
 
@@ -157,4 +157,4 @@ def test_titles_are_words():
     ],
 )  # fmt: skip
 def test_the_last_line_of_a_fit_has_its_main_figure_beside_the_baseline(kind, row, baseline, text):
-    assert figure_relations.held_out_figure(kind, row, baseline) == text
+    assert figure_relations.heldout_metric_text(kind, row, baseline) == text

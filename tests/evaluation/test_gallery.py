@@ -11,7 +11,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import gallery
 from herdcli.evaluation.plots import gallery_plots, plot_list
 from herdcli.faces import face_similarities
-from herdcli.faces.rank_errors import first_match, rank_errors
+from herdcli.faces.rank_errors import count_wrong_before_match, rank_errors
 from herdcli.rbm import pair_similarity, pairs
 from herdcli.rbm.learning import parallel_fits
 
@@ -26,11 +26,11 @@ def judged():
     images = np.clip(random.random((PERSONS, 20))[persons] + 0.15 * random.normal(size=(len(persons), 20)), 0, 1) * 255
     units = (images / 255 * 10).astype(np.float32)
     train, test = np.flatnonzero(np.arange(30) % 5 < 3), np.flatnonzero(np.arange(30) % 5 >= 3)
-    index = pairs.ordered_pairs(persons, train, [str(p) for p in range(PERSONS)])
+    index = pairs.same_person_pairs(persons, train, [str(p) for p in range(PERSONS)])
     settings = parallel_fits.Settings(
         **vars(pairs.DEFAULTS) | {"hidden": 8, "epochs": 150, "batch_size": 12, "learning_rate": 0.02, "bias_rate": 0.02, "momentum": 0.5}
     )
-    problem, varies = pairs.pair_problem(units, index, settings)
+    problem, varies = pairs.make_pair_problem(units, index, settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     model = pairs.assemble_pair_rbm(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
     model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
@@ -47,16 +47,17 @@ def test_rows_are_the_errors_of_each_method_on_each_set(judged):
     train, probes = judged.images[judged.gallery], judged.images[judged.probes]
     expected = {
         "rbm-pairs": pair_similarity.pair_similarity(
-            judged.model, *(pair_similarity.hidden_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery))
+            judged.model,
+            *(pair_similarity.compute_hidden_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery)),
         ),
         "correlation": face_similarities.correlation(probes, train),
-        "eigenfaces": face_similarities.eigenfaces(train, components=199, drop=0)(probes, train),
-        "fisherfaces": face_similarities.fisherfaces(train, judged.persons[judged.gallery])(probes, train),
-        "dppca": face_similarities.delta_ppca(train, judged.persons[judged.gallery])(probes, train),
+        "eigenfaces": face_similarities.fit_eigenfaces(train, components=199, drop=0)(probes, train),
+        "fisherfaces": face_similarities.fit_fisherfaces(train, judged.persons[judged.gallery])(probes, train),
+        "dppca": face_similarities.fit_delta_ppca(train, judged.persons[judged.gallery])(probes, train),
     }
     for row in rows:
         inside = np.ones(12, dtype=bool) if row["set"] == "all" else judged.sets == row["set"]
-        ahead = first_match(expected[row["method"]], judged.persons[judged.probes], judged.persons[judged.gallery])[inside]
+        ahead = count_wrong_before_match(expected[row["method"]], judged.persons[judged.probes], judged.persons[judged.gallery])[inside]
         assert {f"rank_{n}": error for n, error in rank_errors(ahead).items()}.items() <= row.items()
 
 
@@ -69,10 +70,10 @@ def test_rivals_have_the_sizes_that_are_asked_for(judged):
     small = gallery.RecognitionTask(**vars(judged) | {"dimensions": gallery.SubspaceDimensions(2, 3, 2, 1, 1)})
     found = gallery.method_similarities(small)
     train, probes = judged.images[judged.gallery], judged.images[judged.probes]
-    np.testing.assert_allclose(found["eigenfaces"], face_similarities.eigenfaces(train, components=3, drop=2)(probes, train))
+    np.testing.assert_allclose(found["eigenfaces"], face_similarities.fit_eigenfaces(train, components=3, drop=2)(probes, train))
     persons = judged.persons[judged.gallery]
-    np.testing.assert_allclose(found["fisherfaces"], face_similarities.fisherfaces(train, persons, components=2)(probes, train))
-    np.testing.assert_allclose(found["dppca"], face_similarities.delta_ppca(train, persons, within=1, between=1)(probes, train))
+    np.testing.assert_allclose(found["fisherfaces"], face_similarities.fit_fisherfaces(train, persons, components=2)(probes, train))
+    np.testing.assert_allclose(found["dppca"], face_similarities.fit_delta_ppca(train, persons, within=1, between=1)(probes, train))
 
 
 def test_a_smaller_gallery_leaves_the_rivals_as_they_are(judged):
@@ -110,7 +111,7 @@ def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path
 
 def test_pairs_of_filters_stand_side_by_side(judged):
     model = judged.model
-    shown = gallery_plots._side_by_side(np.stack([model.W1.T, model.W2.T], axis=1), model.image_shape)
+    shown = gallery_plots._join_image_pairs(np.stack([model.W1.T, model.W2.T], axis=1), model.image_shape)
     assert shown.shape == (8, 4, 11)
     np.testing.assert_array_equal(shown[3, :, :5].ravel(), model.W1[:, 3])
     np.testing.assert_array_equal(shown[3, :, 6:].ravel(), model.W2[:, 3])

@@ -13,7 +13,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import ica
 from herdcli.evaluation.plots import gabor, ica_plots, plot_list
 from herdcli.ica import whitening
-from herdcli.ica.model import ICA, Trace
+from herdcli.ica.model import ICA, ICATrace
 
 SETTINGS = EvaluationSettings()
 
@@ -23,7 +23,7 @@ def model(X: np.ndarray, J_of, **changes) -> ICA:
     fitted = whitening.fit_whitening(X)
     J = J_of(fitted)
     parts = {"gamma": np.ones(len(J)), "power": np.ones(len(J)), "kurtosis": np.arange(len(J), dtype=float), "whitening": fitted}
-    trace = Trace(np.arange(2), np.array([2.0, 1.0]), np.array([0.5, 0.9]))
+    trace = ICATrace(np.arange(2), np.array([2.0, 1.0]), np.array([0.5, 0.9]))
     numbers = {"algorithm": "ebm", "experts": ["logistic"] * len(J), "objective": "contrast", "rows": len(X), "iterations": 2, "seed": 0}
     return ICA(J=J, trace=trace, **{**parts, **numbers, **changes})
 

@@ -115,9 +115,9 @@ def test_pictures_that_need_a_reference_say_so():
 
 
 def test_things_differ_by_more_than_colour():
-    looks = {(plot_style.mark(i), plot_style.colour(i)) for i in range(56)}
+    looks = {(plot_style.marker_style(i), plot_style.cycle_colour(i)) for i in range(56)}
     assert len(looks) == 56  # no two alike, though colours come again
-    assert len({plot_style.mark(i) for i in range(8)}) == len({str(plot_style.line(i)) for i in range(8)}) == 8
+    assert len({plot_style.marker_style(i) for i in range(8)}) == len({str(plot_style.line_style(i)) for i in range(8)}) == 8
 
 
 def test_axes_that_count_have_whole_ticks():

@@ -109,12 +109,12 @@ def test_hard_start_does_not_make_newton_overshoot():
 
 def test_folds_are_even_in_every_class_and_depend_on_the_seed():
     y = np.repeat([0, 1, 2], [50, 25, 10])
-    assigned = logistic.assign_folds(y, 5, seed=1)
+    assigned = logistic.assign_stratified_folds(y, 5, seed=1)
     for label in range(3):
         counts = np.bincount(assigned[y == label], minlength=5)
         assert counts.max() - counts.min() <= 1
-    np.testing.assert_array_equal(assigned, logistic.assign_folds(y, 5, seed=1))
-    assert (assigned != logistic.assign_folds(y, 5, seed=2)).any()
+    np.testing.assert_array_equal(assigned, logistic.assign_stratified_folds(y, 5, seed=1))
+    assert (assigned != logistic.assign_stratified_folds(y, 5, seed=2)).any()
 
 
 def test_penalty_is_strong_for_noise_and_weak_for_signal():
@@ -123,8 +123,8 @@ def test_penalty_is_strong_for_noise_and_weak_for_signal():
     noise = logistic.choose_penalty(X, random.permutation(y), 3, seed=0)
     signal = logistic.choose_penalty(X, y, 3, seed=0)
     assert noise > 10 * signal
-    assert logistic.fit_calibrated(X, y, 3, penalty=None, seed=0).penalty == signal
-    assert logistic.fit_calibrated(X, y, 3, penalty=0.25, seed=0).penalty == 0.25
+    assert logistic.fit_penalised_logistic(X, y, 3, penalty=None, seed=0).penalty == signal
+    assert logistic.fit_penalised_logistic(X, y, 3, penalty=0.25, seed=0).penalty == 0.25
 
 
 @pytest.mark.parametrize(("rows", "classes", "penalty"), [(0, 3, 0.0), (10, 1, 0.0), (10, 3, -1.0)])

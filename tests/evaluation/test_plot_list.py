@@ -17,7 +17,7 @@ def test_a_mosaic_keeps_the_pictures_apart() -> None:
     pictures = np.arange(12.0).reshape(3, 2, 2)
     nan = np.nan
     expected = [[0, 1, nan, 4, 5], [2, 3, nan, 6, 7], [nan] * 5, [8, 9, nan, nan, nan], [10, 11, nan, nan, nan]]
-    np.testing.assert_array_equal(plot_list.mosaic(pictures, 2), expected)
+    np.testing.assert_array_equal(plot_list.tile_into_mosaic(pictures, 2), expected)
 
 
 def test_rows_become_pictures_of_the_stored_shape() -> None:

@@ -17,7 +17,7 @@ from herdcli.evaluation.verdicts import verdict_text
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood import enumeration, row_likelihood
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.model import RBM, Rows
+from herdcli.rbm.model import RBM, StoredHeldoutRows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)
 
@@ -25,7 +25,7 @@ SMALL = EvaluationSettings(chains=50, temperatures=200)
 def artifact(count: int = 1, *, hidden: int = 4, labels: bool = True, scores: Scores | None = None) -> RBM:
     random = np.random.default_rng(0)
     D, n = 6, 40
-    rows = Rows(
+    rows = StoredHeldoutRows(
         random.integers(0, 2, (n, D)).astype(np.uint8),
         np.tile([1, 2], n // 2).astype(np.uint8),
         random.integers(0, count, n) if labels else None,
@@ -64,10 +64,10 @@ def test_one_model_is_evaluated_on_its_test_rows():
     found = rbm.metrics(value, SMALL)
     assert tuple(found) == rbm.COLUMNS
     h, v = value.harmonium(), value.holdout.X[value.holdout.split == 2]
-    log_z = enumeration.log_partition_exact(h)
+    log_z = enumeration.exact_log_partition(h)
     assert found["log_likelihood"] == pytest.approx((-h.free_energy(v) - log_z).mean())
     assert found["log_likelihood_se"] == 0.0
-    assert found["pseudo_likelihood"] == pytest.approx(row_likelihood.pseudo_likelihood(h, v).mean())
+    assert found["pseudo_likelihood"] == pytest.approx(row_likelihood.log_pseudo_likelihood(h, v).mean())
     assert found["reconstruction"] == pytest.approx(row_likelihood.reconstruction_error(h, v).mean())
     assert found["error"] is found["error_1nn"] is found["error_majority"] is None
 
@@ -79,7 +79,7 @@ def test_each_row_counts_under_the_model_of_its_class():
     expected = []
     for row, label in zip(value.holdout.X[test], value.holdout.y[test], strict=True):
         h = value.harmonium(label)
-        expected.append(-h.free_energy(row[None])[0] - enumeration.log_partition_exact(h))
+        expected.append(-h.free_energy(row[None])[0] - enumeration.exact_log_partition(h))
     assert found["log_likelihood"] == pytest.approx(np.mean(expected))
 
 
@@ -104,7 +104,7 @@ def test_standard_error_combines_models_by_their_rows(monkeypatch):
 def test_annealing_starts_at_the_rows_that_are_judged_where_nothing_else_is_known(monkeypatch):
     value, seen = artifact(), {}
     rows = np.array([[1, 0, 0, 0, 0, 0]] * 6, dtype=np.uint8)
-    value = replace(value, base_rates=None, holdout=Rows(rows, np.full(6, 2)))
+    value = replace(value, base_rates=None, holdout=StoredHeldoutRows(rows, np.full(6, 2)))
 
     def caught(models, bases, *_):
         seen.update(bases)
@@ -118,7 +118,7 @@ def test_annealing_starts_at_the_rows_that_are_judged_where_nothing_else_is_know
 def test_large_models_are_annealed_with_progress_or_refused():
     value = artifact(hidden=26)
     value = replace(value, W=np.zeros((1, 26, 26), np.float32), b=np.zeros((1, 26), np.float32))
-    value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
+    value = replace(value, holdout=StoredHeldoutRows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
     found = rbm.metrics(value, SMALL, progress=calls.append)
     assert RunProgress(20, 20, "β 1.00") in calls  # 200 temperatures, the most allowed
@@ -153,7 +153,7 @@ def test_the_error_of_what_is_gained_is_that_of_rows_one_by_one(count):
     gains = []
     for m in range(count):
         rows, h = held.X[(held.split == 2) & (held.y == m)].astype(float), value.harmonium(m)
-        gains.append(row_likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)) + 6 * np.log(2))
+        gains.append(row_likelihood.row_log_likelihood(h, rows, enumeration.exact_log_partition(h)) + 6 * np.log(2))
     each = np.concatenate(gains)
     assert found["log_likelihood"] - found["independent"] == pytest.approx(each.mean())
     assert found["gain_se"] == pytest.approx(each.std(ddof=1) / np.sqrt(len(each)))
@@ -176,7 +176,7 @@ def test_words_that_are_explained_a_little_better_for_sure_are_no_failure():
         b=b[None],
         c=c[None],
         visible_units="words",
-        holdout=Rows(X, np.full(n, 2, dtype=np.uint8)),
+        holdout=StoredHeldoutRows(X, np.full(n, 2, dtype=np.uint8)),
         base_rates=known[None],
     )
     found = rbm.metrics(value, SMALL)
@@ -205,7 +205,7 @@ def test_what_is_not_reliable_is_called_so(monkeypatch):
 def test_missing_rows_give_missing_figures():
     assert set(rbm.metrics(replace(artifact(), holdout=None), SMALL).values()) == {None}
     value = artifact()
-    only_valid = Rows(value.holdout.X, np.ones(40, np.uint8), value.holdout.y)
+    only_valid = StoredHeldoutRows(value.holdout.X, np.ones(40, np.uint8), value.holdout.y)
     assert rbm.metrics(replace(value, holdout=only_valid), SMALL)["log_likelihood"] is None
     with pytest.raises(DataError, match="no labels"):
         rbm.metrics(artifact(2, labels=False), SMALL)

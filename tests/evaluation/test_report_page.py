@@ -158,13 +158,13 @@ def test_words_of_pictures_can_be_read_on_the_page(dark, page_colour):
 @pytest.mark.parametrize("module", ["rbm", "classifier", "network", "beliefs", "herding", "ica", "recurrent", "lds"])
 def test_every_column_is_explained(module):
     found = importlib.import_module(f"herdcli.evaluation.figures.{module}")
-    assert [column for column in found.COLUMNS if not column_descriptions.column_meaning(column)] == []
+    assert [column for column in found.COLUMNS if not column_descriptions.column_description(column)] == []
 
 
 def test_columns_of_a_family_are_explained_by_their_endings():
-    assert column_descriptions.column_meaning("log_likelihood_valid") == "log_likelihood, on validation rows"
-    assert column_descriptions.column_meaning("rank_4") == "share of probes whose person is not among the 4 most similar images"
-    assert column_descriptions.column_meaning("nothing") == ""
+    assert column_descriptions.column_description("log_likelihood_valid") == "log_likelihood, on validation rows"
+    assert column_descriptions.column_description("rank_4") == "share of probes whose person is not among the 4 most similar images"
+    assert column_descriptions.column_description("nothing") == ""
 
 
 def test_the_verdict_stands_first_and_the_baseline_beside_the_figure():

@@ -16,7 +16,7 @@ from herdcli.quadrature.targets import MomentTarget, RowTarget
 def made(kernel, group, rule="herding", **more):
     problem = selection_problem.SelectionProblem(kernel, (group,), selection_problem.SelectionSettings(sequential_rules.RuleSettings(rule)))
     state = run_algorithm(selection.AtomSelection(problem))
-    return result_assembly.samples_artifact(
+    return result_assembly.assemble_samples(
         problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more
     )
 
@@ -30,7 +30,7 @@ def test_comparison_with_other_rows(rows):
     kernel = GaussianKernel(1.0)
     value = made(kernel, selection_problem.SelectionGroup(RowTarget(rows, np.full(120, 1 / 120)), None, 30), "line-search")
     held = np.random.default_rng(1).standard_normal((90, 2)) + 0.3
-    found = samples.comparison_columns(
+    found = samples.target_comparison_columns(
         kernel, value.x, value.weight, samples.target_reference(kernel, RowTarget(held, np.full(90, 1 / 90)))
     )
     w, v = value.weight, np.full(90, 1 / 90)
@@ -57,10 +57,12 @@ def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
 
 def test_laws_of_states():
     mean = np.array([0.25, -0.5, 0.75])
-    group = selection_problem.SelectionGroup(MomentTarget(mean, None), input_preparation.hypercube_states(3), 400)
+    group = selection_problem.SelectionGroup(MomentTarget(mean, None), input_preparation.all_hypercube_states(3), 400)
     value = made(FeatureKernel(), group)
     law = np.bincount((value.x > 0) @ [1, 2, 4], minlength=8) / 400
-    independent = [np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in input_preparation.hypercube_states(3)]
+    independent = [
+        np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in input_preparation.all_hypercube_states(3)
+    ]
     last = samples.trace_rows(value, None, None)[-1]
     assert last["law_distance"] == pytest.approx(np.linalg.norm(law - independent), abs=1e-12)
     assert last["law_entropy"] == pytest.approx(-np.sum(law[law > 0] * np.log2(law[law > 0])), abs=1e-12)

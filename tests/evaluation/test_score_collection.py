@@ -22,13 +22,15 @@ def test_the_area_is_the_share_of_pairs_in_order(monkeypatch, digits, chunk):
     draw = np.random.default_rng(digits)
     score, positive = draw.random(200).round(digits), draw.random(200) < 0.3
     score[:3] = 0.0, 1.0, np.nextafter(1.0, 2.0)
-    assert score_collection.roc_area(score_collection.pack_scores(score, positive)) == pytest.approx(by_ranks(score, positive), rel=1e-14)
-    assert score_collection.roc_area(score_collection.pack_scores(score, np.ones(200, dtype=bool))) is None
+    assert score_collection.roc_auc(score_collection.pack_scores_and_labels(score, positive)) == pytest.approx(
+        by_ranks(score, positive), rel=1e-14
+    )
+    assert score_collection.roc_auc(score_collection.pack_scores_and_labels(score, np.ones(200, dtype=bool))) is None
 
 
 def test_one_score_for_all_is_chance(monkeypatch):
     monkeypatch.setattr(score_collection, "CHUNK", 16)
-    assert score_collection.roc_area(score_collection.pack_scores(np.full(100, 0.25), np.arange(100) % 3 == 0)) == 0.5
+    assert score_collection.roc_auc(score_collection.pack_scores_and_labels(np.full(100, 0.25), np.arange(100) % 3 == 0)) == 0.5
 
 
 @pytest.mark.parametrize("least", [0, 300, 1 << 20])

@@ -11,7 +11,7 @@ import pytest
 from herdcli.artifacts import load
 from herdcli.evaluation import verdicts
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.table import artifact_rows
+from herdcli.evaluation.table import compute_metric_rows
 from herdcli.kinds import KINDS, kinds_with
 from herdcli.parts import import_named
 
@@ -29,7 +29,7 @@ def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
         return
     assert KINDS[kind].findings or kind in OWN, "a new kind needs `findings` on its page"
     value = load(str(ARCHIVE / f"{kind}-{page.version}.h5")).value
-    (row,) = artifact_rows(kind, value, EvaluationSettings(chains=20))
+    (row,) = compute_metric_rows(kind, value, EvaluationSettings(chains=20))
     assert page.baseline in row
     assert row["verdict"], "a verdict on every model"
     assert {*row["verdict"].split("; ")} <= {*KINDS[kind].verdicts, "ok", "diverged", "no test rows"}

@@ -42,14 +42,14 @@ def test_eigenfaces_are_angles_in_the_subspace_of_right_singular_vectors(faces, 
     _, _, right = np.linalg.svd(images - images.mean(axis=0), full_matrices=False)
     basis = right[drop : drop + 5]
     expected = [[cosine(basis @ (p - images.mean(axis=0)), basis @ (g - images.mean(axis=0))) for g in images] for p in probes]
-    np.testing.assert_allclose(face_similarities.eigenfaces(images, components=5, drop=drop)(probes, images), expected, atol=1e-10)
+    np.testing.assert_allclose(face_similarities.fit_eigenfaces(images, components=5, drop=drop)(probes, images), expected, atol=1e-10)
 
 
 def test_eigenfaces_are_fewer_where_the_images_span_fewer_and_none_is_refused(faces):
     images, _, _ = faces
-    assert len(face_similarities.eigenfaces(images).basis) == len(images) - 2
+    assert len(face_similarities.fit_eigenfaces(images).basis) == len(images) - 2
     with pytest.raises(DataError, match=r"^the training images span 1 directions, none is left when the first 1 are dropped$"):
-        face_similarities.eigenfaces(images[:2])
+        face_similarities.fit_eigenfaces(images[:2])
 
 
 def test_fisherfaces_span_the_best_generalised_eigenvectors(faces):
@@ -61,7 +61,7 @@ def test_fisherfaces_span_the_best_generalised_eigenvectors(faces):
     between = Z.T @ Z - within
     _, vectors = scipy.linalg.eigh(between, within)
     for count in (3, 200):
-        found = face_similarities.fisherfaces(images, persons, components=count).basis
+        found = face_similarities.fit_fisherfaces(images, persons, components=count).basis
         kept = min(count, PERSONS - 1)
         wanted = vectors[:, ::-1][:, :kept].T @ space
         assert found.shape == (kept, PIXELS)
@@ -76,7 +76,7 @@ def differences(images, persons, same):
 
 def test_delta_ppca_is_the_ratio_of_two_dense_gaussians_of_all_pairs(faces):
     images, persons, probes = faces
-    found = face_similarities.delta_ppca(images, persons, within=3, between=5)(probes, images)
+    found = face_similarities.fit_delta_ppca(images, persons, within=3, between=5)(probes, images)
     expected = np.zeros((len(probes), len(images)))
     for same, count, sign in ((True, 3, 1), (False, 5, -1)):
         d = differences(images, persons, same)
@@ -95,11 +95,11 @@ def test_pixels_that_never_vary_change_no_similarity(faces):
     wide = [np.hstack([part, np.zeros((len(part), 7))]) for part in (images, probes)]
     for method in (
         lambda x: face_similarities.correlation,
-        face_similarities.eigenfaces,
-        lambda x: face_similarities.fisherfaces(x, persons),
+        face_similarities.fit_eigenfaces,
+        lambda x: face_similarities.fit_fisherfaces(x, persons),
     ):
         np.testing.assert_allclose(method(wide[0])(wide[1], wide[0]), method(images)(probes, images), atol=1e-9)
-    ratio = [face_similarities.delta_ppca(x, persons)(p, x) for x, p in (wide, (images, probes))]
+    ratio = [face_similarities.fit_delta_ppca(x, persons)(p, x) for x, p in (wide, (images, probes))]
     np.testing.assert_allclose(*ratio, atol=1e-7)
 
 
@@ -108,9 +108,9 @@ def test_bytes_are_taken_as_numbers(faces):
     pixels = np.clip(images * 20, 0, 255).astype(np.uint8)
     for method in (
         lambda x: face_similarities.correlation,
-        face_similarities.eigenfaces,
-        lambda x: face_similarities.fisherfaces(x, persons),
-        lambda x: face_similarities.delta_ppca(x, persons),
+        face_similarities.fit_eigenfaces,
+        lambda x: face_similarities.fit_fisherfaces(x, persons),
+        lambda x: face_similarities.fit_delta_ppca(x, persons),
     ):
         np.testing.assert_allclose(
             method(pixels)(pixels, pixels), method(pixels.astype(float))(pixels.astype(float), pixels.astype(float)), rtol=1e-6
@@ -118,7 +118,7 @@ def test_bytes_are_taken_as_numbers(faces):
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [(face_similarities.fisherfaces, "fisherfaces need"), (face_similarities.delta_ppca, "δppca needs")]
+    ("method", "name"), [(face_similarities.fit_fisherfaces, "fisherfaces need"), (face_similarities.fit_delta_ppca, "δppca needs")]
 )
 @pytest.mark.parametrize("persons", [[0, 1, 2], [0, 0, 0]])
 def test_what_cannot_tell_persons_apart_is_refused(method, name, persons):
@@ -129,4 +129,4 @@ def test_what_cannot_tell_persons_apart_is_refused(method, name, persons):
 def test_differences_along_one_direction_are_refused():
     images = np.arange(8.0)[:, None] * np.ones(5)
     with pytest.raises(DataError, match=r"^δppca needs differences that vary in two directions at least$"):
-        face_similarities.delta_ppca(images, np.arange(8) // 2)
+        face_similarities.fit_delta_ppca(images, np.arange(8) // 2)

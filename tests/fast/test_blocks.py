@@ -18,7 +18,7 @@ def drawn(given, cells, draw, seed=0):
     random, states, first = np.random.default_rng(seed), given.cardinality.tolist(), state_offsets(given)
     x = np.zeros((given.count, 8), dtype=np.int64)
     shares, lost = np.ones((int(first[-1]), 8)), 0
-    for block in sampling.variable_blocks(given, cells):
+    for block in sampling.partition_into_blocks(given, cells):
         made = compile_block(block, states, first)
         uniform = random.random((made.count, 8))
         lost += draw(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, shares)
@@ -37,7 +37,7 @@ def test_both_loops_draw_the_same_bits(cells, seed):
 
 def test_the_last_variable_of_one_block_has_its_marginal_as_chance():
     given = random_network(1, False, 7)
-    (block,) = sampling.variable_blocks(given, 1 << 20)
+    (block,) = sampling.partition_into_blocks(given, 1 << 20)
     truth, i, first = weights(given), block.order[-1], state_offsets(given)
     _, shares, _ = drawn(given, 1 << 20, fast.draw_block)
     exact = np.bincount([x[i] for x in truth], weights=list(truth.values()), minlength=int(given.cardinality[i]))
@@ -81,7 +81,7 @@ def test_arrays_of_other_shapes_are_refused():
     with pytest.raises(ValueError, match="arrays of different shapes"):
         compiled.exchange(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.int64), 0, 1, np.zeros(3))
     given = random_network(0, False, 6)
-    (block,) = sampling.variable_blocks(given, 1 << 20)
+    (block,) = sampling.partition_into_blocks(given, 1 << 20)
     made = compile_block(block, given.cardinality.tolist(), state_offsets(given))
     for lanes, rows in ((7, 6), (8, 1)):
         with pytest.raises(ValueError, match="eight chains" if lanes == 7 else "different shapes"):
@@ -97,7 +97,7 @@ def test_both_loops_have_the_same_marginals_of_a_block(cells):
         given = random_network(seed, False, 9)
         states, first = given.cardinality.tolist(), state_offsets(given)
         x, uniform = np.zeros((9, 8), dtype=np.int64), np.random.default_rng(seed).random((9, 8))
-        for block in sampling.variable_blocks(given, cells):
+        for block in sampling.partition_into_blocks(given, cells):
             made = compile_block(block, states, first)
             fast.draw_block(*made.arrays, made.tables(1.0), x, uniform, made.messages, made.own, np.empty((int(first[-1]), 8)))
             here, twin = np.zeros((2, int(first[-1]), 8))
@@ -110,7 +110,7 @@ def test_marginals_of_a_block_are_those_given_what_is_held():
     given = random_network(2, False, 7)
     truth, first = weights(given), state_offsets(given)
     x = np.tile(np.array([[int(n > 1)] for n in given.cardinality]), 8)
-    (block, *_) = sampling.variable_blocks(given, 12)
+    (block, *_) = sampling.partition_into_blocks(given, 12)
     made, held = compile_block(block, given.cardinality.tolist(), first), [i for i in range(7) if i not in block.order]
     assert held
     assert len(block.order) > 2
@@ -126,7 +126,7 @@ def test_marginals_of_a_block_are_those_given_what_is_held():
 def test_programs_of_other_shapes_are_refused_for_marginals():
     compiled = pytest.importorskip("herdcli.fast._blocks", reason="the compiled loops are not built")
     given = random_network(0, False, 6)
-    (block,) = sampling.variable_blocks(given, 1 << 20)
+    (block,) = sampling.partition_into_blocks(given, 1 << 20)
     made = compile_block(block, given.cardinality.tolist(), state_offsets(given))
     for lanes, rows, message in ((7, len(made.messages), "eight chains"), (8, 0, "different shapes")):
         with pytest.raises(ValueError, match=message):

@@ -49,7 +49,7 @@ def test_the_twins_give_the_same_bits(K: int, lengths: list[int]) -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    if fast.kernels() != "cython":
+    if fast.loops_in_use() != "cython":
         pytest.skip("the NumPy loops check no shapes")
     made = problem(3, [4, 2], 0)
     for name, wrong in (("offsets", np.array([0, 4, 4])), ("offsets", np.array([0, 9])), ("initial", np.zeros(3)), ("weight", np.zeros(1))):

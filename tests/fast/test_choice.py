@@ -20,22 +20,22 @@ def test_every_function_of_a_twin_is_named(topic):
     named = set(fast.TWINS[topic].split())
     twin = import_module(f"herdcli.fast.numpy_{topic}")
     assert all(callable(getattr(twin, name)) and callable(getattr(fast, name)) for name in named)
-    if fast.kernels() == "cython":
+    if fast.loops_in_use() == "cython":
         compiled = import_module(f"herdcli.fast._{topic}")
         defined = {name for name, value in vars(compiled).items() if getattr(value, "__module__", "") == compiled.__name__}
         assert {name for name in defined if name[0] != "_"} - {"instruction_set", "instruction_sets", "use_instruction_set"} == named
 
 
 def test_switching_switches_every_function():
-    before = fast.kernels()
+    before = fast.loops_in_use()
     try:
-        fast.use("python")
+        fast.use_loops("python")
         assert fast.murmur3.__module__ == "herdcli.fast.numpy_online_text"
         if before == "cython":
-            fast.use("cython")
+            fast.use_loops("cython")
             assert fast.murmur3 is import_module("herdcli.fast._online").murmur3
     finally:
-        fast.use(before)
+        fast.use_loops(before)
 
 
 def test_only_what_is_used_is_imported(tmp_path):
@@ -49,7 +49,7 @@ def test_only_what_is_used_is_imported(tmp_path):
 @pytest.mark.parametrize("name", ["sse2", pytest.param("avx2", marks=pytest.mark.slow)])
 def test_loops_of_every_instruction_set_have_the_twins_bits(name, tmp_path):
     """The tests of twins once more: what a machine without the wider registers computes."""
-    if fast.kernels() != "cython":
+    if fast.loops_in_use() != "cython":
         pytest.skip("the NumPy loops are in use")
     if name not in pytest.importorskip("herdcli.fast._chain").instruction_sets()[1:]:
         pytest.skip(f"{name} is not a narrower set of this machine")
@@ -73,7 +73,7 @@ def test_loops_of_every_instruction_set_have_the_twins_bits(name, tmp_path):
 
 
 def test_an_instruction_set_is_taken_by_every_loop(monkeypatch):
-    if fast.kernels() != "cython":
+    if fast.loops_in_use() != "cython":
         pytest.skip("the NumPy loops are in use")
     monkeypatch.setenv("HERD_SIMD", "avx2+fma")  # which few loops have
     for topic in fast.TWINS:
@@ -83,7 +83,7 @@ def test_an_instruction_set_is_taken_by_every_loop(monkeypatch):
             if "avx2" not in module.instruction_sets():
                 pytest.skip("this machine has no AVX2")
             try:
-                assert fast._compiled(topic).instruction_set() == ("avx2+fma" if topic == "embedding" else "avx2")
+                assert fast._load_compiled_loops(topic).instruction_set() == ("avx2+fma" if topic == "embedding" else "avx2")
             finally:
                 module.use_instruction_set(before)
         else:
@@ -92,6 +92,6 @@ def test_an_instruction_set_is_taken_by_every_loop(monkeypatch):
 
 def test_unknown_loops_are_refused():
     with pytest.raises(BadUsage, match="unknown kernels 'fortran', expected cython or python"):
-        fast.use("fortran")
+        fast.use_loops("fortran")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = fast.nothing

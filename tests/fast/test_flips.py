@@ -11,7 +11,7 @@ from small_networks import weights
 from herdcli import fast
 from herdcli.fast import numpy_flips
 from herdcli.markov.model import network, random_networks
-from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
 from herdcli.markov.query import state_permutations
 
 
@@ -36,10 +36,10 @@ def flipped(loop, made, x, image, seed, power=1.0):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_loops_flip_the_same_clusters(seed):
-    lattice = state_permutations.find_permutations(
-        restrict_network(random_networks.generate("grid", rows=5, columns=4, sigma_w=2.0, seed=seed))
+    lattice = state_permutations.find_state_permutations(
+        restrict_to_possible_states(random_networks.generate_random_network("grid", rows=5, columns=4, sigma_w=2.0, seed=seed))
     )
-    for made, most in ((lattice, 2), (state_permutations.find_permutations(restrict_network(pairs_of_three(seed))), 2)):
+    for made, most in ((lattice, 2), (state_permutations.find_state_permutations(restrict_to_possible_states(pairs_of_three(seed))), 2)):
         begin = np.random.default_rng(seed).integers(most, size=(len(made.first) - 1, 9))
         for image in made.images:
             here, twin = (flipped(loop, made, begin.copy(), image, 5, 0.7) for loop in (fast.flip_clusters, numpy_flips.flip_clusters))
@@ -51,7 +51,7 @@ def test_both_loops_flip_the_same_clusters(seed):
 def test_flips_leave_the_distribution_as_it_is(power):
     """Pearson's statistic of states that were drawn exactly and then flipped."""
     given = pairs_of_three(1)
-    made, truth = state_permutations.find_permutations(restrict_network(given)), weights(given)
+    made, truth = state_permutations.find_state_permutations(restrict_to_possible_states(given)), weights(given)
     states = np.array(list(truth))
     p = np.array(list(truth.values())) ** power
     p /= p.sum()
@@ -71,7 +71,7 @@ def test_flips_leave_the_distribution_as_it_is(power):
 def test_colours_of_a_part_change_places_and_no_neighbours_become_alike():
     unlike = 1.0 - np.eye(3)
     given = network.build_network([3] * 5, [((i, i + 1), unlike) for i in range(4)])
-    made = state_permutations.find_permutations(restrict_network(given))
+    made = state_permutations.find_state_permutations(restrict_to_possible_states(given))
     x = flipped(fast.flip_clusters, made, np.tile(np.array([[0], [1], [2], [0], [1]]), 50), made.images[0], 0)
     kinds = {tuple(state) for state in x.T.tolist()}
     assert kinds == {(0, 1, 2, 0, 1), (1, 0, 2, 0, 1), (0, 1, 2, 1, 0), (1, 0, 2, 1, 0)}
@@ -79,13 +79,16 @@ def test_colours_of_a_part_change_places_and_no_neighbours_become_alike():
 
 def test_what_cannot_be_flipped_has_no_arrays():
     three = network.build_network([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
-    assert state_permutations.find_permutations(restrict_network(three)) is None
-    assert state_permutations.find_permutations(restrict_network(network.build_network([1, 1], [((0, 1), np.ones((1, 1)))]))) is None
+    assert state_permutations.find_state_permutations(restrict_to_possible_states(three)) is None
+    assert (
+        state_permutations.find_state_permutations(restrict_to_possible_states(network.build_network([1, 1], [((0, 1), np.ones((1, 1)))])))
+        is None
+    )
 
 
 def test_arrays_of_other_shapes_are_refused():
     compiled = pytest.importorskip("herdcli.fast._flips", reason="the compiled loops are not built")
-    made = state_permutations.find_permutations(restrict_network(pairs_of_three(0)))
+    made = state_permutations.find_state_permutations(restrict_to_possible_states(pairs_of_three(0)))
     for count, chains in ((3, 2), (4, 3)):
         with pytest.raises(ValueError, match="arrays of different shapes"):
             compiled.flip_clusters(
@@ -100,18 +103,18 @@ def test_arrays_of_other_shapes_are_refused():
 def test_symmetric_states_are_those_that_a_permutation_of_the_whole_network_exchanges():
     own = np.tile(np.arange(3), 3)
     potts = [((i, j), np.exp(np.eye(3))) for i, j in ((0, 1), (1, 2))]
-    made = state_permutations.find_permutations(restrict_network(network.build_network([3] * 3, potts)))
-    assert state_permutations.equivalent_states(made, own).tolist() == [0] * 9
-    field = state_permutations.find_permutations(
-        restrict_network(network.build_network([3] * 3, [*potts, ((1,), np.array([2.0, 1.0, 2.0]))]))
+    made = state_permutations.find_state_permutations(restrict_to_possible_states(network.build_network([3] * 3, potts)))
+    assert state_permutations.first_equivalent_states(made, own).tolist() == [0] * 9
+    field = state_permutations.find_state_permutations(
+        restrict_to_possible_states(network.build_network([3] * 3, [*potts, ((1,), np.array([2.0, 1.0, 2.0]))]))
     )
-    assert state_permutations.equivalent_states(field, own).tolist() == [0, 1, 0] * 3
+    assert state_permutations.first_equivalent_states(field, own).tolist() == [0, 1, 0] * 3
     # The same spins as a Boltzmann machine: what pairs say of single units is what biases take back.
-    fair = state_permutations.find_permutations(
-        restrict_network(random_networks.generate("grid", rows=3, columns=3, sigma_w=3.0, sigma_b=0.0))
+    fair = state_permutations.find_state_permutations(
+        restrict_to_possible_states(random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=3.0, sigma_b=0.0))
     )
-    assert state_permutations.equivalent_states(fair, np.tile(np.arange(2), 9)).tolist() == [0] * 18
-    biased = state_permutations.find_permutations(
-        restrict_network(random_networks.generate("grid", rows=3, columns=3, sigma_w=3.0, sigma_b=1e-6))
+    assert state_permutations.first_equivalent_states(fair, np.tile(np.arange(2), 9)).tolist() == [0] * 18
+    biased = state_permutations.find_state_permutations(
+        restrict_to_possible_states(random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=3.0, sigma_b=1e-6))
     )
-    assert state_permutations.equivalent_states(biased, np.tile(np.arange(2), 9)).tolist() == [0, 1] * 9
+    assert state_permutations.first_equivalent_states(biased, np.tile(np.arange(2), 9)).tolist() == [0, 1] * 9

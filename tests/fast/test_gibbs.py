@@ -201,21 +201,21 @@ def test_shapes_that_do_not_fit_are_refused(loops: ModuleType) -> None:
 
 
 def test_use_switches_every_loop() -> None:
-    before = fast.kernels()
+    before = fast.loops_in_use()
     try:
-        fast.use("python")
-        assert fast.kernels() == "python"
+        fast.use_loops("python")
+        assert fast.loops_in_use() == "python"
         assert fast.logistic is numpy_gibbs.logistic
         pytest.importorskip("herdcli.fast._gibbs", reason="the compiled loops are not built")
-        fast.use("cython")
-        assert fast.kernels() == "cython"
+        fast.use_loops("cython")
+        assert fast.loops_in_use() == "cython"
         assert fast.logistic is import_module("herdcli.fast._gibbs").logistic
     finally:
-        fast.use(before)
+        fast.use_loops(before)
 
 
 def test_unknown_kernels_are_refused_and_change_nothing() -> None:
-    before = fast.kernels(), fast.logistic
+    before = fast.loops_in_use(), fast.logistic
     with pytest.raises(BadUsage, match="unknown kernels 'fortran'"):
-        fast.use("fortran")
-    assert (fast.kernels(), fast.logistic) == before
+        fast.use_loops("fortran")
+    assert (fast.loops_in_use(), fast.logistic) == before

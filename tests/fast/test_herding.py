@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_herding
-from herdcli.herding.binary_features import LANES, pack_bits, unit_values, unpack_bits
+from herdcli.herding.binary_features import LANES, pack_bits, to_unit_values, unpack_bits
 
 try:
     from herdcli.fast import _herding
@@ -26,7 +26,7 @@ def setting(shape, spin, size, seed=0):
     on = draws.random((n, D)) < 0.5
     M = draws.integers(-size, size + 1, (D, K)).astype(np.int32)
     b, c = draws.integers(-size, size + 1, D), draws.integers(-size, size + 1, K)
-    return on, unit_values(on, "spin" if spin else "binary").astype(np.int64), M, b, c
+    return on, to_unit_values(on, "spin" if spin else "binary").astype(np.int64), M, b, c
 
 
 def padded(n, K):
@@ -78,7 +78,7 @@ def test_update_equals_dense_products(module, spin, shape):
     n, D, K = shape
     on, X, M, _, c = setting(shape, spin, 50)
     a = X @ M + c
-    Z = unit_values(a >= 0, "spin" if spin else "binary").astype(np.int64)
+    Z = to_unit_values(a >= 0, "spin" if spin else "binary").astype(np.int64)
     signs = padded(n, K)
     signs[:, :K] = pack_bits(np.ascontiguousarray((a >= 0).T)).T
     x, z = X[0].astype(np.int8), Z[-1].astype(np.int8)

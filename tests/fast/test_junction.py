@@ -20,9 +20,9 @@ def made(seed: int, zeros: bool = False):
     joint = random.random(CARDINALITY) * ((random.random(CARDINALITY) < 0.3) if zeros else 1.0)
     joint /= joint.sum()
     targets = [joint.sum(axis=tuple(i for i in range(6) if i not in scope)) for scope in SCOPES]
-    graph = cliques.junction_graph(OUTER)
+    graph = cliques.build_junction_graph(OUTER)
     assert not graph.is_tree
-    return graph, cliques.scaling_layout(graph.cliques, graph.inner(), CARDINALITY, SCOPES, targets)
+    return graph, cliques.build_scaling_layout(graph.cliques, graph.inner(), CARDINALITY, SCOPES, targets)
 
 
 @pytest.mark.parametrize("exponent", [1.0, 0.6])

@@ -19,16 +19,16 @@ def rows(count: int, columns: int, missing: float, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(("states", "columns", "missing"), [(1, 1, 0.0), (2, 3, 0.3), (5, 2, 0.0), (8, 16, 0.2), (3, 4, 1.0)])
 def test_both_loops_give_the_same_bits(states, columns, missing):
     p, Y, offsets = system(states, columns), rows(40, columns, missing), np.array([0, 1, 9, 40])
-    if fast.kernels() != "cython":
+    if fast.loops_in_use() != "cython":
         pytest.skip("there are no compiled loops to compare with")
     found = []
     try:
         for name in ("cython", "python"):
-            fast.use(name)
+            fast.use_loops(name)
             filtered = filter_sequences(p, Y, offsets)
             found.append((filtered, smooth_sequences(p, filtered, offsets)))
     finally:
-        fast.use("cython")
+        fast.use_loops("cython")
     for here, twin in zip(*found, strict=True):
         names = [name for name in here.__dataclass_fields__ if name not in ("edge_covariance", "edge_factor")]  # rooms with more in them
         for name in names:

@@ -16,8 +16,10 @@ def test_sweeps_give_the_same_bits(rows, columns):
     random = np.random.default_rng([rows, columns])
     right, down = 3 * random.standard_normal((2, rows, columns))
     right[:, -1], down[-1] = 0, 0
-    bias = lattice_bp.split_colours(np.exp(random.standard_normal((rows, columns))))
-    weight = np.stack([lattice_bp.split_colours(np.exp(w)) for w in (np.roll(right, 1, axis=1), right, np.roll(down, 1, axis=0), down)])
+    bias = lattice_bp.split_checkerboard(np.exp(random.standard_normal((rows, columns))))
+    weight = np.stack(
+        [lattice_bp.split_checkerboard(np.exp(w)) for w in (np.roll(right, 1, axis=1), right, np.roll(down, 1, axis=0), down)]
+    )
     results = []
     for side in (compiled, twin):
         messages = np.ones_like(weight)
@@ -34,7 +36,7 @@ def test_sweeps_give_the_same_bits(rows, columns):
 def test_tiles_and_the_gaps_between_them_make_the_sweeps(side, sweeps):
     """In any order of the tiles, and then of the gaps; the change is that of the last sweep."""
     random = np.random.default_rng(0)
-    bias = lattice_bp.split_colours(np.exp(random.standard_normal((23, 5))))
+    bias = lattice_bp.split_checkerboard(np.exp(random.standard_normal((23, 5))))
     weight = np.exp(random.standard_normal((4, *bias.shape)))
     whole, parts = np.ones_like(weight), np.ones_like(weight)
     told = [side.lattice_sweep(whole, weight, bias, True) for _ in range(sweeps)]

@@ -19,7 +19,7 @@ def graphs():
     mixed.append(((0, 3, 5), random.random((2, 2, 4)) * (random.random((2, 2, 4)) < 0.7)))
     hub = [((0, i), np.array([[1.0, 1.0], [1.0, np.exp(50.0 if i <= 15 else -50.0)]])) for i in range(1, 40)]
     return {
-        "lattice": random_networks.generate("grid", rows=4, columns=5, sigma_w=5, observe="border", sigma_alpha=2),
+        "lattice": random_networks.generate_random_network("grid", rows=4, columns=5, sigma_w=5, observe="border", sigma_alpha=2),
         "mixed": network.build_network([2 + i % 3 for i in range(5)] + [4], mixed),
         "hub": network.build_network([2] * 40, hub),
     }
@@ -29,7 +29,7 @@ def graphs():
 def setting(request):
     given = graphs()[request.param]
     graph = reduce_to_pairwise(given)
-    return graph, *graph.fixed_marginals(given.observations())
+    return graph, *graph.flatten_fixed_marginals(given.stored_marginals())
 
 
 @pytest.mark.parametrize(("damping", "geometric"), [(0.0, False), (0.3, False), (0.3, True)])
@@ -53,7 +53,7 @@ def test_updates_give_the_same_bits(setting, damping, geometric, parallel):
 
 def test_settling_gives_the_same_bits(setting):
     graph, fixed, target = setting
-    plan = clamping.clamp_plan(
+    plan = clamping.make_clamp_plan(
         graph, set(np.flatnonzero(fixed).tolist()), set(range(0, graph.nodes, 2)) - set(np.flatnonzero(fixed).tolist())
     )
     held, aim = fixed.copy(), target.copy()
@@ -64,7 +64,7 @@ def test_settling_gives_the_same_bits(setting):
     results = []
     for side in (compiled, twin):
         messages, sweeps = graph.uniform_messages(), np.zeros(len(plan.segments) - 1, dtype=np.int64)
-        told = side.settle(plan.order, plan.segments, messages, graph.arrays, held, aim, 1e-6, 50, sweeps, graph.scratch())
+        told = side.complete_statistics(plan.order, plan.segments, messages, graph.arrays, held, aim, 1e-6, 50, sweeps, graph.scratch())
         results.append((messages, sweeps, told))
     assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])
@@ -96,7 +96,7 @@ def test_residual_schedule_gives_the_same_bits(setting):
 def test_products_that_underflow_one_way_come_back(side):
     """At the hub 15 messages say e^50 for one state, then 24 the other: no order of the factors may lose it."""
     graph = reduce_to_pairwise(graphs()["hub"])
-    fixed, target = graph.fixed_marginals({})
+    fixed, target = graph.flatten_fixed_marginals({})
     messages = graph.uniform_messages()
     order = loopy_propagation.forward_backward_order(graph)
     for _ in range(2):
@@ -115,7 +115,7 @@ NAMES = ["tail", "head", "cardinality", "node_offset", "potential", "table_offse
 def test_arrays_that_lead_outside_are_refused(at, change):
     given = graphs()["mixed"]
     graph = reduce_to_pairwise(given)
-    fixed, target = graph.fixed_marginals(given.observations())
+    fixed, target = graph.flatten_fixed_marginals(given.stored_marginals())
     order, messages = loopy_propagation.forward_backward_order(graph), graph.uniform_messages()
     arrays = list(graph.arrays)
     compiled.update_messages(order, messages, messages, tuple(arrays), fixed, target, 0.0, False, graph.scratch())
@@ -133,9 +133,9 @@ def test_arrays_that_lead_outside_are_refused(at, change):
 @pytest.mark.parametrize("segments", [[0, 99], [3, 1], [-2, 4]])
 def test_segments_outside_of_the_order_are_refused(segments):
     graph = reduce_to_pairwise(graphs()["mixed"])
-    fixed, target = graph.fixed_marginals({})
+    fixed, target = graph.flatten_fixed_marginals({})
     with pytest.raises(ValueError, match="segments"):
-        compiled.settle(
+        compiled.complete_statistics(
             loopy_propagation.forward_backward_order(graph),
             np.array(segments),
             graph.uniform_messages(),
@@ -152,7 +152,7 @@ def test_segments_outside_of_the_order_are_refused(segments):
 def test_a_tree_that_names_no_edge_is_left_alone():
     """Leaves beyond the edges that a crafted checkpoint gave a residual: nothing outside is read."""
     graph = reduce_to_pairwise(graphs()["mixed"])
-    fixed, target = graph.fixed_marginals({})
+    fixed, target = graph.flatten_fixed_marginals({})
     tree = np.ones(2 * (1 << (2 * graph.edges).bit_length()))
     tree[3:][: len(tree) // 2 - 3] = 1.0
     tree[len(tree) // 2 :][: 2 * graph.edges] = 0.0
@@ -165,7 +165,7 @@ def test_a_tree_that_names_no_edge_is_left_alone():
 @pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
 def test_a_message_without_a_state_is_reported(side):
     graph = reduce_to_pairwise(network.build_network([2, 2], [((0, 1), np.eye(2))]))
-    fixed, target = graph.fixed_marginals({0: np.array([1.0, 0.0])})
+    fixed, target = graph.flatten_fixed_marginals({0: np.array([1.0, 0.0])})
     messages = np.array([1.0, 1.0, 0.0, 1.0])
     order = np.array([0], dtype=np.int32)
     assert side.update_messages(order, messages, messages, graph.arrays, fixed, target, 0.0, False, graph.scratch())[1] == 0

@@ -66,7 +66,8 @@ def entries(D: int, n: int, most: int = 6) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def moved(loops: Any, model: Model) -> tuple[np.ndarray, ...]:
-    """W, V, extents, statistics, products, what follows and the largest weight after a step of the units that rows of `entries` have."""
+    """W, V, extents, statistics, products, what follows and the largest weight after a step of the units that rows of `product_entries`
+    have."""
     K, D, (starts, units, values) = model.W.shape[1], len(model.W), entries(len(model.W), 6)
     random = np.random.default_rng(1)
     h, signs, above, gradient = (random.normal(0, 1, shape).astype(np.float32) for shape in ((6, K), 6, K, K))

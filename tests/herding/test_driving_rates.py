@@ -16,8 +16,8 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.baselines import logistic
 from herdcli.herding import class_runs, dynamics, visible_herding
-from herdcli.herding.binary_features import pack_rows, unit_values
-from herdcli.herding.driving_rates import decouple, driving_sums
+from herdcli.herding.binary_features import pack_rows, to_unit_values
+from herdcli.herding.driving_rates import compute_driving_sums, make_driving_terms
 
 
 def random_bits(rows, units, seed=0, share=0.5):
@@ -39,7 +39,7 @@ def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
     """Eq. 22: r_t = (t−1)/t r_{t−1} + ḡ_t/t, run beside the dynamics with rational numbers."""
     monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1.0)  # one iteration a step
     on = random_bits(30, 9, share=0.4)
-    X = unit_values(on, "spin").astype(int)
+    X = to_unit_values(on, "spin").astype(int)
     settings = dynamics.HiddenHerdingSettings(hidden=4, iterations=60, burn_in=0, hidden_bias="full")
     problem = dynamics.HiddenHerdingProblem((pack_rows(on, "spin"),), settings)
     state, rate = dynamics.HiddenHerding(problem).init(), np.full((9, 4), Fraction(0))
@@ -59,7 +59,7 @@ def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
 def test_decoupled_herding_is_exact():
     """Driven by rates, the weights follow w ← w + r − g(s) in rational numbers, from where learning ended."""
     _, value = learned()
-    drive = decouple(value, 0)
+    drive = make_driving_terms(value, 0)
     settings = dynamics.HiddenHerdingSettings(hidden=4, iterations=150, burn_in=0, hidden_bias="full")
     problem = dynamics.HiddenHerdingProblem((drive,), settings)
     state = finish(problem)
@@ -88,14 +88,14 @@ def test_decoupled_herding_is_exact():
 
 
 def test_decoupling_needs_rates_and_a_local_start():
-    on = unit_values(random_bits(20, 4), "spin")
+    on = to_unit_values(random_bits(20, 4), "spin")
     problem = visible_herding.VisibleHerdingProblem(
-        (visible_herding.from_rows(on, "x"),), visible_herding.VisibleHerdingSettings(iterations=10, burn_in=0)
+        (visible_herding.source_from_rows(on, "x"),), visible_herding.VisibleHerdingSettings(iterations=10, burn_in=0)
     )
     with pytest.raises(DataError, match="no rates of hidden features"):
-        decouple(class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding)), 0)
+        make_driving_terms(class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding)), 0)
     with pytest.raises(BadUsage, match="safe"):
-        dynamics.HiddenHerdingProblem((decouple(learned()[1], 0),), dynamics.HiddenHerdingSettings(variant="safe"))
+        dynamics.HiddenHerdingProblem((make_driving_terms(learned()[1], 0),), dynamics.HiddenHerdingSettings(variant="safe"))
 
 
 @pytest.mark.parametrize("features", ["x", "x,xx", "rows"])
@@ -104,14 +104,14 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
     maximiser = {"x": "exact", "x,xx": "enumerate", "rows": "rows"}[features]
     settings = visible_herding.VisibleHerdingSettings(features=features, maximiser=maximiser, iterations=500, burn_in=400)
     source = (
-        visible_herding.from_vectors(rows.astype(float))
+        visible_herding.source_from_vectors(rows.astype(float))
         if features == "rows"
-        else visible_herding.from_rows(unit_values(rows, "spin"), features)
+        else visible_herding.source_from_rows(to_unit_values(rows, "spin"), features)
     )
     problem = visible_herding.VisibleHerdingProblem((source,), settings)
     value = class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding))
     schema.check_arrays(value)
-    mean = (rows if features == "rows" else unit_values(rows, "spin")).mean(axis=0)
+    mean = (rows if features == "rows" else to_unit_values(rows, "spin")).mean(axis=0)
     np.testing.assert_allclose(value.rates.visible[0] / value.rates.scale[0], mean)
     np.testing.assert_allclose(value.gap.largest_visible[0], np.abs(value.moments.visible[0] / 500 - mean).max(), atol=1e-12)
     assert value.gap.largest_visible[0] < 0.05
@@ -124,7 +124,7 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
 def test_driving_terms_are_read_back_from_weights_whatever_the_step_sizes(monkeypatch):
     """Σ_t X'Z_t, Σ_t Σ_n x and Σ_t Σ_n z, summed beside a run whose pair, visible and hidden features have steps of their own."""
     monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1.0)  # one iteration a step
-    X = unit_values(on := random_bits(30, 9, share=0.4), "spin").astype(int)
+    X = to_unit_values(on := random_bits(30, 9, share=0.4), "spin").astype(int)
     settings = dynamics.HiddenHerdingSettings(hidden=4, iterations=25, burn_in=0, hidden_bias="full", step_sizes=(2, 3, 5))
     problem = dynamics.HiddenHerdingProblem((pack_rows(on, "spin"),), settings)
     herding = dynamics.HiddenHerding(problem)
@@ -133,7 +133,7 @@ def test_driving_terms_are_read_back_from_weights_whatever_the_step_sizes(monkey
         Z = np.where(X @ state.runs[0].M + state.runs[0].c >= 0, 1, -1)
         pair, hidden = pair + X.T @ Z, hidden + Z.sum(axis=0)
         state = herding.step(state)
-    found = driving_sums(problem, state.runs[0], 0, 25)
+    found = compute_driving_sums(problem, state.runs[0], 0, 25)
     np.testing.assert_array_equal(found.pair, pair)
     np.testing.assert_array_equal(found.visible, 25 * X.sum(axis=0))
     np.testing.assert_array_equal(found.hidden, hidden)
@@ -166,19 +166,21 @@ def blobs(seed=0):
 @pytest.mark.parametrize("model", ["rbm", "mrf"])
 def test_averaged_energies_tell_classes(model):
     on, y, split = blobs()
-    groups = class_runs.group_rows(on, y, split, ["a", "b", "c"], per_class=True)
+    groups = class_runs.prepare_class_groups(on, y, split, ["a", "b", "c"], per_class=True)
     assert groups.labels.all_units == 60
     assert 7 not in groups.labels.units
     if model == "rbm":
         problem, algorithm = (
-            class_runs.hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=10, iterations=200, burn_in=100)),
+            class_runs.make_hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=10, iterations=200, burn_in=100)),
             dynamics.HiddenHerding,
         )
     else:
         algorithm = visible_herding.VisibleHerding
-        problem = class_runs.visible_problem(groups, visible_herding.VisibleHerdingSettings(iterations=200, burn_in=100))
+        problem = class_runs.make_visible_problem(groups, visible_herding.VisibleHerdingSettings(iterations=200, burn_in=100))
     state = finish(problem, algorithm)
-    found = class_runs.class_scores(groups.labels, class_runs.nearest_classes(groups, range(len(groups.labels.names))), state)
+    found = class_runs.assemble_class_scores(
+        groups.labels, class_runs.nearest_training_classes(groups, range(len(groups.labels.names))), state
+    )
     assert state.runs[0].averaged == 100
     schema.check_arrays(found)
     valid, test = found.split == 1, found.split == 2
@@ -190,13 +192,13 @@ def test_averaged_energies_tell_classes(model):
 def test_groups_that_cannot_be_herded_are_named():
     on, y, split = blobs()
     with pytest.raises(DataError, match="all rows have the same label"):
-        class_runs.group_rows(on, np.zeros(180, dtype=int), split, ["a"], per_class=True)
+        class_runs.prepare_class_groups(on, np.zeros(180, dtype=int), split, ["a"], per_class=True)
     with pytest.raises(DataError, match="class 'c' has no training rows"):
-        class_runs.group_rows(on, y, np.where((y == 2) & (split == 0), 2, split), ["a", "b", "c"], per_class=True)
+        class_runs.prepare_class_groups(on, y, np.where((y == 2) & (split == 0), 2, split), ["a", "b", "c"], per_class=True)
     same = on.copy()
     same[y == 1] = same[y == 1][0]
     with pytest.raises(DataError, match="class 'b' has fewer than two distinct"):
-        class_runs.group_rows(same, y, split, ["a", "b", "c"], per_class=True)
+        class_runs.prepare_class_groups(same, y, split, ["a", "b", "c"], per_class=True)
 
 
 def usps():
@@ -219,12 +221,14 @@ def usps():
 def test_usps_error_is_two_thirds_of_nearest_neighbours():
     """Sec. 10 with 100 hidden units on one split (four of them are in the table of scripts/papers/fig3_usps.py)."""
     on, y, split = usps()
-    groups = class_runs.group_rows(on, y, split, [str(label) for label in range(10)], per_class=True)
-    problem = class_runs.hidden_problem(
+    groups = class_runs.prepare_class_groups(on, y, split, [str(label) for label in range(10)], per_class=True)
+    problem = class_runs.make_hidden_problem(
         groups, dynamics.HiddenHerdingSettings(hidden=100, iterations=2000, burn_in=1000, energy_every=5, keep=0)
     )
     state = finish(problem)
-    found = class_runs.class_scores(groups.labels, class_runs.nearest_classes(groups, range(len(groups.labels.names))), state)
+    found = class_runs.assemble_class_scores(
+        groups.labels, class_runs.nearest_training_classes(groups, range(len(groups.labels.names))), state
+    )
     valid, test = found.split == 1, found.split == 2
     predicted = logistic.fit_logistic(found.energy[valid], found.y[valid], 10).logits(found.energy[test]).argmax(axis=1)
     error, nearest = np.mean(predicted != found.y[test]), np.mean(found.nearest[test] != found.y[test])
@@ -234,8 +238,8 @@ def test_usps_error_is_two_thirds_of_nearest_neighbours():
 
 def test_usps_herding_follows_the_moments_of_the_digits():
     on, y, split = usps()
-    groups = class_runs.group_rows(on[y == 4], np.zeros(1100, dtype=int), split[y == 4], ["4"], per_class=False)
-    problem = class_runs.hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=50, iterations=300, burn_in=0))
+    groups = class_runs.prepare_class_groups(on[y == 4], np.zeros(1100, dtype=int), split[y == 4], ["4"], per_class=False)
+    problem = class_runs.make_hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=50, iterations=300, burn_in=0))
     state = finish(problem)
     value = class_runs.assemble_hidden(problem, state)
     correlation = np.corrcoef(value.moments.visible[0] / 300, value.rates.visible[0] / value.rates.scale[0])[0, 1]
@@ -279,8 +283,8 @@ def test_weights_that_are_not_exact_when_they_go_on_from_rates_are_refused():
     large = crafted(value, M=2**52)
     large.validate()
     with pytest.raises(DataError, match="not whole numbers when multiplied by 80"):
-        decouple(large, 0)
-    drive = decouple(value, 0)
+        make_driving_terms(large, 0)
+    drive = make_driving_terms(value, 0)
     with pytest.raises(DataError, match="an update moves sums of weights by up to"):
         dynamics.HiddenHerdingProblem((replace(drive, n=2**50),), dynamics.HiddenHerdingSettings(hidden=4, iterations=9, burn_in=0))
     rows = pack_rows(random_bits(30, 9), "spin")
@@ -301,7 +305,7 @@ def test_a_checkpoint_of_weights_that_wrap_round_is_refused(name, number):
 
 def test_a_checkpoint_that_counts_more_than_there_was_is_refused():
     problem = visible_herding.VisibleHerdingProblem(
-        (visible_herding.from_rows(unit_values(random_bits(9, 4), "spin"), "x,xx"),),
+        (visible_herding.source_from_rows(to_unit_values(random_bits(9, 4), "spin"), "x,xx"),),
         visible_herding.VisibleHerdingSettings("x,xx", "coordinates", 9, 0),
     )
     state = visible_herding.VisibleHerding(problem).step(visible_herding.VisibleHerding(problem).init())

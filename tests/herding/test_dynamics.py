@@ -11,8 +11,8 @@ import pytest
 from herdcli import fast
 from herdcli.errors import BadUsage, Diverged
 from herdcli.herding import dynamics
-from herdcli.herding.binary_features import pack_bits, pack_rows, unit_values
-from herdcli.herding.driving_rates import driving_sums, identity_gap
+from herdcli.herding.binary_features import pack_bits, pack_rows, to_unit_values
+from herdcli.herding.driving_rates import compute_driving_sums, largest_moment_gaps
 
 
 def sign(field, low):
@@ -90,13 +90,15 @@ def test_trajectory_equals_a_plain_second_implementation(representation, variant
     problem = problem_of(on, representation=representation, variant=variant, hidden_bias=hidden_bias, flip=flip, burn_in=0)
     M, _, _, x, _ = dynamics.initial_weights(problem, 0)
     run = finish(problem).runs[0]
-    steps = list(plain_herding(unit_values(on, representation).astype(int), M, x, 60, variant=variant, hidden_bias=hidden_bias, flip=flip))
+    steps = list(
+        plain_herding(to_unit_values(on, representation).astype(int), M, x, 60, variant=variant, hidden_bias=hidden_bias, flip=flip)
+    )
     for name, expected in zip(("M", "b", "c", "x", "z"), steps[-1], strict=False):
         np.testing.assert_array_equal(getattr(run, name), expected.astype(np.int64), err_msg=name)
     norms = [np.sqrt(float((M**2).sum() + (b**2).sum() + (c**2).sum())) / 70 for M, b, c, *_ in steps]
     np.testing.assert_allclose(run.weight_norm, norms, rtol=1e-14)
     bits = np.unpackbits(run.states[:, :2], axis=1, count=9, bitorder="little").astype(bool)
-    np.testing.assert_array_equal(unit_values(bits, representation), [x for _, _, _, x, _, _ in steps])
+    np.testing.assert_array_equal(to_unit_values(bits, representation), [x for _, _, _, x, _, _ in steps])
     np.testing.assert_array_equal(run.pair_sum, sum(np.outer(x, z) for _, _, _, x, z, _ in steps).astype(int))
 
 
@@ -106,9 +108,9 @@ def test_averaged_energies_are_those_of_the_definition(representation):
     problem = problem_of(on, queries, representation=representation, burn_in=31, energy_every=4)
     M, _, _, x, _ = dynamics.initial_weights(problem, 0)
     run = finish(problem).runs[0]
-    Q, low = unit_values(queries, representation).astype(int), -1 if representation == "spin" else 0
+    Q, low = to_unit_values(queries, representation).astype(int), -1 if representation == "spin" else 0
     b, c, total, count = np.zeros(70), np.zeros(5), np.zeros(25), 0
-    for t, (*after, _, _, energies) in enumerate(plain_herding(unit_values(on, representation).astype(int), M, x, 60), 1):
+    for t, (*after, _, _, energies) in enumerate(plain_herding(to_unit_values(on, representation).astype(int), M, x, 60), 1):
         if t > 31 and (t - 32) % 4 == 0:
             a = (Q @ M + c).astype(float)
             energy = -(Q @ b + (np.abs(a) if low < 0 else np.maximum(a, 0)).sum(axis=1)).astype(float)
@@ -126,7 +128,7 @@ def test_identity_of_proposition_1_is_exact(variant, hidden_bias):
     on = random_bits(50, 12)
     problem = problem_of(on, variant=variant, hidden_bias=hidden_bias, iterations=200)
     M, _, _, x, _ = dynamics.initial_weights(problem, 0)
-    X, first = unit_values(on, "spin").astype(int), M.astype(np.int64)
+    X, first = to_unit_values(on, "spin").astype(int), M.astype(np.int64)
     pair, hidden, c, start = 0, 0, np.zeros(5, dtype=int), M
     for *after, _, _, _ in plain_herding(X, M, x, 200, variant=variant, hidden_bias=hidden_bias):
         Z = sign((X @ start + c).astype(float), -1)
@@ -136,9 +138,9 @@ def test_identity_of_proposition_1_is_exact(variant, hidden_bias):
     np.testing.assert_array_equal(50 * run.pair_sum.astype(np.int64) + run.M - first, pair)
     np.testing.assert_array_equal(50 * run.visible_sum + run.b, 200 * X.sum(axis=0))
     np.testing.assert_array_equal(run.hidden_data, hidden)
-    driving = driving_sums(problem, run, 0, 200)
+    driving = compute_driving_sums(problem, run, 0, 200)
     np.testing.assert_array_equal(driving.pair, pair)
-    gap = identity_gap(driving, run, 200)
+    gap = largest_moment_gaps(driving, run, 200)
     np.testing.assert_allclose(gap[0], np.abs(run.M - first).max() / (50 * 200), rtol=1e-12)
     np.testing.assert_allclose(gap[1], np.abs(run.b).max() / (50 * 200), rtol=1e-12)
     if hidden_bias == "full":
@@ -151,7 +153,7 @@ def test_safe_pseudo_sample_has_no_more_energy_than_any_row_and_the_tipi_functio
     on = random_bits(30, 8)
     problem = problem_of(on, variant="safe", hidden_bias="full", iterations=300)
     M, _, _, x, _ = dynamics.initial_weights(problem, 0)
-    X = unit_values(on, "spin").astype(int)
+    X = to_unit_values(on, "spin").astype(int)
     b, c = np.zeros(8, dtype=int), np.zeros(5, dtype=int)
     for after_M, after_b, after_c, x_now, z, energies in plain_herding(X, M, x, 300, variant="safe", hidden_bias="full"):
         energy = -(b @ x_now + c @ z + x_now @ M @ z)
@@ -169,7 +171,7 @@ def test_step_size_scale_and_offset_leave_the_states_alone():
     on = random_bits(40, 10)
     problem = problem_of(on, hidden_bias="full", iterations=150)
     M, _, _, x, _ = dynamics.initial_weights(problem, 0)
-    X = unit_values(on, "spin").astype(int)
+    X = to_unit_values(on, "spin").astype(int)
     plain = [(step[3], step[4]) for step in plain_herding(X, M, x, 150, hidden_bias="full")]
     scaled = [(step[3], step[4]) for step in plain_herding(X, 3 * M, x, 150, hidden_bias="full", eta=3, gamma=7)]
     offset = [(step[3], step[4]) for step in plain_herding(X, M - 40, x, 150, hidden_bias="full", offset=np.array(40))]
@@ -259,13 +261,13 @@ def test_kernels_agree_over_ten_thousand_steps(variant):
     if not _compiled():
         pytest.skip("the compiled loops are not built")
     problem = problem_of(random_bits(30, 12), variant=variant, hidden_bias="full", iterations=10_000, keep=10_000)
-    before, states = fast.kernels(), {}
+    before, states = fast.loops_in_use(), {}
     try:
         for kernels in ("cython", "python"):
-            fast.use(kernels)
+            fast.use_loops(kernels)
             states[kernels] = finish(problem)
     finally:
-        fast.use(before)
+        fast.use_loops(before)
     assert_same(states["cython"], states["python"])
     assert len(np.unique(states["cython"].runs[0].states, axis=0)) > 50  # the orbit wanders
 
@@ -312,7 +314,7 @@ def test_hidden_units_are_on_half_the_time_without_their_growth():
 def test_moments_of_the_visible_units_approach_those_of_the_data():
     on = random_bits(80, 16, share=0.2)
     run = finish(problem_of(on, variant="safe", hidden_bias="full", iterations=4000)).runs[0]
-    assert np.abs(run.visible_sum / 4000 - unit_values(on, "spin").mean(axis=0)).max() < 0.01
+    assert np.abs(run.visible_sum / 4000 - to_unit_values(on, "spin").mean(axis=0)).max() < 0.01
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding import binary_features, class_runs, dynamics, maximisers, model, sample_entropy, visible_herding
-from herdcli.herding.binary_features import pack_bits, pack_rows, unit_values
+from herdcli.herding.binary_features import pack_bits, pack_rows, to_unit_values
 from herdcli.numerics.scores import Scores
 from herdcli.rng import Stream, generator
 
@@ -29,7 +29,9 @@ TOLD = (  # what an artifact says of its settings
 
 
 def hidden(groups: class_runs.ClassGroups, **options: Any) -> tuple[dynamics.HiddenHerdingProblem, dynamics.HiddenHerdingState]:
-    problem = class_runs.hidden_problem(groups, dynamics.HiddenHerdingSettings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options}))
+    problem = class_runs.make_hidden_problem(
+        groups, dynamics.HiddenHerdingSettings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options})
+    )
     return problem, run_algorithm(dynamics.HiddenHerding(problem))
 
 
@@ -37,7 +39,7 @@ def hidden(groups: class_runs.ClassGroups, **options: Any) -> tuple[dynamics.Hid
 
 
 def test_groups_have_their_rows_units_and_rows_to_score() -> None:
-    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)
     kept = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10]
     labels = groups.labels
     assert (labels.units.tolist(), labels.all_units) == (kept, 11)
@@ -46,54 +48,54 @@ def test_groups_have_their_rows_units_and_rows_to_score() -> None:
     for label in range(3):
         np.testing.assert_array_equal(groups.training(label), ON[(SPLIT == 0) & (label == Y)][:, kept])
     np.testing.assert_array_equal(
-        class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36)
+        class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36)
     )
-    assert len(class_runs.group_rows(ON, Y * 0, SPLIT, ["all"], per_class=False, score_training=True).labels.scored) == 0
+    assert len(class_runs.prepare_class_groups(ON, Y * 0, SPLIT, ["all"], per_class=False, score_training=True).labels.scored) == 0
     assert (
-        class_runs.hidden_problem(
-            class_runs.group_rows(ON, Y * 0, SPLIT, ["all"], per_class=False), dynamics.HiddenHerdingSettings()
+        class_runs.make_hidden_problem(
+            class_runs.prepare_class_groups(ON, Y * 0, SPLIT, ["all"], per_class=False), dynamics.HiddenHerdingSettings()
         ).queries
         is None
     )
 
 
 def test_the_baseline_is_the_nearest_training_row_of_any_class() -> None:
-    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)
     training, expected = np.flatnonzero(SPLIT == 0), []
     for row in groups.labels.scored:
         expected.append(Y[training[(ON[training] ^ ON[row]).sum(axis=1).argmin()]])
-    np.testing.assert_array_equal(class_runs.nearest_classes(groups, range(3)), expected)
+    np.testing.assert_array_equal(class_runs.nearest_training_classes(groups, range(3)), expected)
     shares = np.array_split(np.arange(18), 3)
-    found = class_runs.nearest_classes(groups, [1])
+    found = class_runs.nearest_training_classes(groups, [1])
     np.testing.assert_array_equal(found[shares[1]], np.array(expected)[shares[1]])
     assert (np.delete(found, shares[1]) == -1).all()
 
 
 def test_runs_apart_are_the_runs_together() -> None:
-    groups = class_runs.group_rows(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
+    groups = class_runs.prepare_class_groups(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
     problem, state = hidden(groups)
     whole = class_runs.assemble_hidden(problem, state)
-    nearest = class_runs.nearest_classes(groups, range(3))
-    scores = class_runs.class_scores(groups.labels, nearest, state)
+    nearest = class_runs.nearest_training_classes(groups, range(3))
+    scores = class_runs.assemble_class_scores(groups.labels, nearest, state)
     np.testing.assert_array_equal(scores.energy, np.stack([run.energy / 18 for run in state.runs], axis=1))
     np.testing.assert_array_equal(scores.y, Y[groups.labels.scored])
     np.testing.assert_array_equal(scores.split, groups.labels.split[groups.labels.scored])
     assert scores.majority == 1
-    parts = class_runs.split_runs(problem, state, class_runs.assemble_hidden)
+    parts = class_runs.split_into_artifacts(problem, state, class_runs.assemble_hidden)
     with_scores = [
-        replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=class_runs.nearest_classes(groups, [u])))
+        replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=class_runs.nearest_training_classes(groups, [u])))
         for u, part in enumerate(parts)
     ]
-    for joined in (class_runs.combine_runs(parts), class_runs.combine_runs(with_scores)):
+    for joined in (class_runs.combine_run_artifacts(parts), class_runs.combine_run_artifacts(with_scores)):
         for name in ("M", "b", "c", "n", "states", "weight_norm", "ascent_sweeps"):
             np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
-    assert class_runs.combine_runs(parts).scores is None
-    np.testing.assert_array_equal(class_runs.combine_runs(with_scores).scores.nearest, nearest)
-    np.testing.assert_array_equal(class_runs.combine_runs(with_scores).scores.energy, scores.energy)
+    assert class_runs.combine_run_artifacts(parts).scores is None
+    np.testing.assert_array_equal(class_runs.combine_run_artifacts(with_scores).scores.nearest, nearest)
+    np.testing.assert_array_equal(class_runs.combine_run_artifacts(with_scores).scores.energy, scores.energy)
 
 
 def test_parts_of_runs_keep_their_random_numbers() -> None:
-    problem, state = hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True))
+    problem, state = hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True))
     part = problem.part([2, 0]).part([0])
     assert part.number(0) == 2
     alone = run_algorithm(dynamics.HiddenHerding(part)).runs[0]
@@ -104,12 +106,12 @@ def test_parts_of_runs_keep_their_random_numbers() -> None:
 
 
 def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
-    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)
     problem, state = hidden(groups, hidden_bias="full", keep=7, seed=9)
     value = class_runs.assemble_hidden(problem, state)
     value.validate()
     for u, run in enumerate(state.runs):
-        rows = unit_values(groups.training(u), "spin").astype(int)
+        rows = to_unit_values(groups.training(u), "spin").astype(int)
         assert value.n[u] == len(rows)
         for name in ("M", "b", "c", "x", "z", "states"):
             np.testing.assert_array_equal(getattr(value, name)[u], getattr(run, name))
@@ -139,14 +141,14 @@ def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
 
 @pytest.mark.parametrize("kind", ["x", "x,xx", "rows", "moments"])
 def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) -> None:
-    rows = [unit_values(ON[label == Y][:, [0, 1, 2, 3]], "spin") for label in range(2)]
+    rows = [to_unit_values(ON[label == Y][:, [0, 1, 2, 3]], "spin") for label in range(2)]
     paired, real = kind == "x,xx", kind == "rows"
     if real:
-        sources = tuple(visible_herding.from_vectors(part * [1.0, 2.5, 0.5, -1.0]) for part in rows)
+        sources = tuple(visible_herding.source_from_vectors(part * [1.0, 2.5, 0.5, -1.0]) for part in rows)
     elif kind == "moments":
-        sources = tuple(visible_herding.from_moments(part.mean(axis=0), 4, "x", "spin") for part in rows)
+        sources = tuple(visible_herding.source_from_moments(part.mean(axis=0), 4, "x", "spin") for part in rows)
     else:
-        sources = tuple(visible_herding.from_rows(part, kind) for part in rows)
+        sources = tuple(visible_herding.source_from_rows(part, kind) for part in rows)
     maximiser = {"x,xx": "enumerate", "rows": "rows"}.get(kind, "exact")
     settings = visible_herding.VisibleHerdingSettings(
         features="x" if kind == "moments" else kind, maximiser=maximiser, iterations=40, burn_in=25, keep=9
@@ -182,14 +184,14 @@ def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) ->
 
 def test_integers_take_32_bits_where_they_fit() -> None:
     for number, fits in (((1 << 31) - 1, True), (1 << 31, False), (-(1 << 31), True), (-(1 << 31) - 1, False)):
-        found = class_runs._shrink_integers(np.array([0, number]))
+        found = class_runs._narrow_integers(np.array([0, number]))
         assert found.dtype == (np.int32 if fits else np.int64)
         assert found.tolist() == [0, number]
-    assert class_runs._shrink_integers(np.zeros(0, dtype=np.int64)).dtype == np.int32
+    assert class_runs._narrow_integers(np.zeros(0, dtype=np.int64)).dtype == np.int32
 
 
 def finished() -> model.Herding:
-    return class_runs.assemble_hidden(*hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)))
+    return class_runs.assemble_hidden(*hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)))
 
 
 @pytest.mark.parametrize(
@@ -244,12 +246,14 @@ def test_constant_rates_drive_a_run_as_often_as_it_goes_on() -> None:
 
 
 def test_scores_without_an_energy_are_0_and_of_one_alone_it() -> None:
-    groups = class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True)
+    groups = class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)
     _, state = hidden(groups)
     for averaged in (0, 1, 5):
         for run in state.runs:
             run.averaged, run.energy = averaged, np.full(18, 10.0)
-        np.testing.assert_array_equal(class_runs.class_scores(groups.labels, np.zeros(18, int), state).energy, 10.0 / max(averaged, 1))
+        np.testing.assert_array_equal(
+            class_runs.assemble_class_scores(groups.labels, np.zeros(18, int), state).energy, 10.0 / max(averaged, 1)
+        )
 
 
 @pytest.mark.parametrize("representation", ["spin", "binary"])
@@ -273,13 +277,13 @@ def test_coordinates_turn_over_the_unit_that_gains_most(representation: str) -> 
 
 def test_growth_is_that_of_the_second_half() -> None:
     norm = np.array([[1.0, 5], [2, 0], [9, 1], [3, 1], [8, 7]])
-    assert model.norm_growth(norm) == 8 / 2
-    assert model.norm_growth(norm[:, 1:]) == 1.0  # 0 at T/2
-    assert model.norm_growth(norm[:4]) == 1.5
-    assert model.norm_growth(norm[:3]) == 1.0
+    assert model.late_norm_growth(norm) == 8 / 2
+    assert model.late_norm_growth(norm[:, 1:]) == 1.0  # 0 at T/2
+    assert model.late_norm_growth(norm[:4]) == 1.5
+    assert model.late_norm_growth(norm[:3]) == 1.0
     value = finished()
-    assert value.growth == model.norm_growth(value.weight_norm)
-    assert value.visible_growth == model.norm_growth(value.visible_norm)
+    assert value.growth == model.late_norm_growth(value.weight_norm)
+    assert value.visible_growth == model.late_norm_growth(value.visible_norm)
     assert replace(value, visible_norm=None).visible_growth == 0.0
 
 
@@ -288,9 +292,9 @@ def test_growth_is_that_of_the_second_half() -> None:
 
 def test_progress_shows_the_largest_norm_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visible_herding, "BLOCK", 7)
-    rows = unit_values(ON[:, :3], "spin")
+    rows = to_unit_values(ON[:, :3], "spin")
     problem = visible_herding.VisibleHerdingProblem(
-        tuple(visible_herding.from_rows(part, "x") for part in (rows[:9], rows[9:])),
+        tuple(visible_herding.source_from_rows(part, "x") for part in (rows[:9], rows[9:])),
         visible_herding.VisibleHerdingSettings(iterations=20, burn_in=0),
     )
     algorithm = visible_herding.VisibleHerding(problem)
@@ -308,12 +312,14 @@ def test_progress_shows_the_largest_norm_of_the_weights(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("kind", ["x", "x,xx"])
 @pytest.mark.parametrize("representation", ["spin", "binary"])
 def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, representation: str) -> None:
-    rows, queries = unit_values(ON[:20, :4], representation), unit_values(ON[20:, :4], representation)
+    rows, queries = to_unit_values(ON[:20, :4], representation), to_unit_values(ON[20:, :4], representation)
     settings = visible_herding.VisibleHerdingSettings(
         kind, "coordinates", iterations=30, burn_in=11, energy_every=4, representation=representation
     )
     run = run_algorithm(
-        visible_herding.VisibleHerding(visible_herding.VisibleHerdingProblem((visible_herding.from_rows(rows, kind),), settings, queries))
+        visible_herding.VisibleHerding(
+            visible_herding.VisibleHerdingProblem((visible_herding.source_from_rows(rows, kind),), settings, queries)
+        )
     ).runs[0]
     i, j = np.triu_indices(4, 1)
 
@@ -321,15 +327,15 @@ def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, 
         x = x.astype(int)
         return x if kind == "x" else np.concatenate([x, x[:, i] * x[:, j]], axis=1)
 
-    chosen = unit_values(np.unpackbits(run.states, axis=1, count=4, bitorder="little") == 1, representation)
+    chosen = to_unit_values(np.unpackbits(run.states, axis=1, count=4, bitorder="little") == 1, representation)
     assert len(chosen) == 19
     w, total, count = 20 * run.counts * 0, np.zeros(16), 0
     other = run_algorithm(
         visible_herding.VisibleHerding(
-            visible_herding.VisibleHerdingProblem((visible_herding.from_rows(rows, kind),), replace(settings, burn_in=0), queries)
+            visible_herding.VisibleHerdingProblem((visible_herding.source_from_rows(rows, kind),), replace(settings, burn_in=0), queries)
         )
     ).runs[0]
-    chosen = unit_values(np.unpackbits(other.states, axis=1, count=4, bitorder="little") == 1, representation)
+    chosen = to_unit_values(np.unpackbits(other.states, axis=1, count=4, bitorder="little") == 1, representation)
     for t in range(1, 31):
         if t > 11 and (t - 12) % 4 == 0:
             energy, own = -phi(queries) @ w, -phi(rows) @ w
@@ -337,7 +343,7 @@ def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, 
         w = w + phi(rows).sum(axis=0) - 20 * phi(chosen[t - 1 : t])[0]
     assert run.averaged == count == 5
     np.testing.assert_allclose(run.energy, total, atol=1e-9)
-    np.testing.assert_array_equal(visible_herding.current_weights(visible_herding.from_rows(rows, kind), run, 30, kind), w)
+    np.testing.assert_array_equal(visible_herding.current_weights(visible_herding.source_from_rows(rows, kind), run, 30, kind), w)
 
 
 def test_blocks_of_iterations_are_worth_their_step() -> None:
@@ -363,7 +369,7 @@ def test_blocks_of_iterations_are_worth_their_step() -> None:
     ).block == int(2e7 // (100 + 4 + 1_000_000))
     assert (
         visible_herding.VisibleHerdingProblem(
-            (visible_herding.from_moments(np.zeros(3), 3, "x", "spin"),), visible_herding.VisibleHerdingSettings()
+            (visible_herding.source_from_moments(np.zeros(3), 3, "x", "spin"),), visible_herding.VisibleHerdingSettings()
         ).block
         == 200
     )
@@ -376,7 +382,7 @@ def test_first_weights_are_even_and_drawn_from_their_stream() -> None:
         M, b, c, x, z = dynamics.initial_weights(problem, 0)
         draws = generator(3, Stream.HERDING, unit=4)
         np.testing.assert_array_equal(M, 2 * np.rint(draws.normal(0.0, spread, (11, 6))))
-        np.testing.assert_array_equal(x, unit_values(on, "spin")[int(draws.integers(rows))])
+        np.testing.assert_array_equal(x, to_unit_values(on, "spin")[int(draws.integers(rows))])
         assert (b.any(), c.any(), z.tolist()) == (False, False, [1] * 6)
 
 
@@ -401,9 +407,10 @@ def test_settings_say_what_is_kept_and_whether_spins_turn_over() -> None:
 
 
 def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, state = hidden(class_runs.group_rows(ON, Y, SPLIT, NAMES, per_class=True))
+    problem, state = hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True))
     shown = visible_herding.VisibleHerdingProblem(
-        (visible_herding.from_rows(unit_values(ON[:, :3], "spin"), "x"),), visible_herding.VisibleHerdingSettings(iterations=30, burn_in=0)
+        (visible_herding.source_from_rows(to_unit_values(ON[:, :3], "spin"), "x"),),
+        visible_herding.VisibleHerdingSettings(iterations=30, burn_in=0),
     )
     for each in (state, visible_herding.VisibleHerding(shown).init()):
         for iteration, good in ((0, True), (30, True), (31, False), (-1, False)):
@@ -419,12 +426,12 @@ def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None
         replace(problem)
 
 
-def guarded(M: np.ndarray, b: int = 0, c: int = 0, **more: Any) -> dynamics.HiddenRun:
+def guarded(M: np.ndarray, b: int = 0, c: int = 0, **more: Any) -> dynamics.HiddenRunState:
     D, K = M.shape
     zeros = np.zeros(0)
-    run = dynamics.HiddenRun(M, np.full(D, b), np.full(K, c), *np.zeros((2, 1), int), *[zeros] * 8)
+    run = dynamics.HiddenRunState(M, np.full(D, b), np.full(K, c), *np.zeros((2, 1), int), *[zeros] * 8)
     column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
-    dynamics._guard_overflow(run, column, row, iteration=7, **more)
+    dynamics._check_overflow(run, column, row, iteration=7, **more)
     return run
 
 
@@ -471,22 +478,22 @@ def test_updates_that_could_leave_32_bits_begin_in_64() -> None:
 def test_lengths_of_feature_vectors() -> None:
     assert [binary_features.feature_count(D, "x,xx") for D in (1, 2, 3, 10)] == [1, 3, 6, 55]
     for D in (1, 2, 3, 50, 1000):
-        assert binary_features.unit_count(D * (D + 1) // 2, "x,xx") == D
-        assert binary_features.unit_count(D, "x") == D
+        assert binary_features.units_from_feature_count(D * (D + 1) // 2, "x,xx") == D
+        assert binary_features.units_from_feature_count(D, "x") == D
     for wrong in (2, 4, 1224, 1226):
         with pytest.raises(DataError, match=f"{wrong} moments are not"):
-            binary_features.unit_count(wrong, "x,xx")
-    b, J = binary_features.symmetric_weights(np.array([1, 2, 3, 12, 13, 23]), 3)
+            binary_features.units_from_feature_count(wrong, "x,xx")
+    b, J = binary_features.split_pairwise_weights(np.array([1, 2, 3, 12, 13, 23]), 3)
     assert (b.tolist(), J.tolist()) == ([1, 2, 3], [[0, 12, 13], [12, 0, 23], [13, 23, 0]])
     assert maximisers.maximise_by_sign(np.array([-1.0, 0.0, 1.0]), "binary").tolist() == [0, 1, 1]
 
 
 def test_moments_at_the_ends_of_their_range() -> None:
     for representation, low in (("spin", -1.0), ("binary", 0.0)):
-        visible_herding.from_moments(np.array([low, 1.0]), 2, "x", representation)
+        visible_herding.source_from_moments(np.array([low, 1.0]), 2, "x", representation)
         for wrong in (low - 1e-9, 1.0 + 1e-9, np.nan):
             with pytest.raises(DataError, match="moment 1 is"):
-                visible_herding.from_moments(np.array([0.5, wrong]), 2, "x", representation)
+                visible_herding.source_from_moments(np.array([0.5, wrong]), 2, "x", representation)
     enough = visible_herding.MomentSource(20, 0, np.zeros(20), np.zeros((0, 20), np.int8))
     visible_herding.VisibleHerdingProblem((enough,), visible_herding.VisibleHerdingSettings("x", "enumerate"))
 
@@ -496,13 +503,14 @@ def test_ties_go_to_the_high_value_and_the_first_state() -> None:
     assert maximisers.maximise_by_enumeration(weights, 2, "x,xx", "spin").tolist() == [-1, -1]
     started = visible_herding.VisibleHerding(
         visible_herding.VisibleHerdingProblem(
-            (visible_herding.from_moments(np.zeros(2), 2, "x", "binary"),), visible_herding.VisibleHerdingSettings(representation="binary")
+            (visible_herding.source_from_moments(np.zeros(2), 2, "x", "binary"),),
+            visible_herding.VisibleHerdingSettings(representation="binary"),
         )
     )
     assert started.init().runs[0].x.tolist() == [0, 0]
     spins = visible_herding.VisibleHerding(
         visible_herding.VisibleHerdingProblem(
-            (visible_herding.from_moments(np.zeros(2), 2, "x", "spin"),), visible_herding.VisibleHerdingSettings()
+            (visible_herding.source_from_moments(np.zeros(2), 2, "x", "spin"),), visible_herding.VisibleHerdingSettings()
         )
     )
     assert spins.init().runs[0].x.tolist() == [-1, -1]
@@ -511,10 +519,10 @@ def test_ties_go_to_the_high_value_and_the_first_state() -> None:
 
 def test_entropies_by_hand() -> None:
     np.testing.assert_allclose(
-        sample_entropy.unit_entropy(np.array([-1.0, 0.0, 1.0, 0.5]), "spin"), [0, 1, 0, 0.8112781244591328], atol=1e-15
+        sample_entropy.unit_entropy_bits(np.array([-1.0, 0.0, 1.0, 0.5]), "spin"), [0, 1, 0, 0.8112781244591328], atol=1e-15
     )
     np.testing.assert_allclose(
-        sample_entropy.unit_entropy(np.array([0.0, 0.5, 1.0, 0.25]), "binary"), [0, 1, 0, 0.8112781244591328], atol=1e-15
+        sample_entropy.unit_entropy_bits(np.array([0.0, 0.5, 1.0, 0.25]), "binary"), [0, 1, 0, 0.8112781244591328], atol=1e-15
     )
     states = np.array([[1, 0], [1, 0], [0, 1], [3, 3]])
     assert sample_entropy.effective_state_count(states) == pytest.approx(np.exp(0.5 * np.log(2) + 0.5 * np.log(4)))
@@ -533,12 +541,12 @@ def test_the_distribution_of_maximum_entropy_is_an_exponential_family_with_the_m
     pairs = table[:, [0, 0, 1]] * table[:, [1, 2, 2]]
     phi = np.concatenate([table, pairs], axis=1)
     truth = np.random.default_rng(0).dirichlet(np.ones(8))
-    found = sample_entropy.max_entropy_distribution(truth @ phi, 3, "x,xx", representation)
+    found = sample_entropy.fit_max_entropy(truth @ phi, 3, "x,xx", representation)
     np.testing.assert_allclose(found @ phi, truth @ phi, atol=1e-9)
     solution, *_ = np.linalg.lstsq(np.column_stack([np.ones(8), phi]), np.log(found), rcond=None)
     np.testing.assert_allclose(np.column_stack([np.ones(8), phi]) @ solution, np.log(found), atol=1e-7)
     assert -(found @ np.log(found)) > -(truth @ np.log(truth))
-    single = sample_entropy.max_entropy_distribution(truth @ table, 3, "x", representation)
+    single = sample_entropy.fit_max_entropy(truth @ table, 3, "x", representation)
     on = (truth @ table - low) / (1 - low)
     np.testing.assert_allclose(single, [np.prod(np.where(row > 0, on, 1 - on)) for row in table])
 
@@ -549,10 +557,10 @@ def test_means_near_the_edge_of_what_is_possible_are_fitted_too() -> None:
     phi = np.concatenate([table, table[:, [0, 0, 1]] * table[:, [1, 2, 2]]], axis=1)
     few = 0.999 * np.random.default_rng(0).dirichlet(np.full(8, 0.03), 6) + 0.001 / 8
     for p in (np.array([0.4997, *6 * [1e-4], 0.4997]), *few):
-        found = sample_entropy.max_entropy_distribution(p @ phi, 3, "x,xx", "spin")
+        found = sample_entropy.fit_max_entropy(p @ phi, 3, "x,xx", "spin")
         np.testing.assert_allclose(found @ phi, p @ phi, atol=1e-9)
     impossible = np.array([0.0, 0, 0, -0.9, -0.9, -0.9])  # of three spins two agree
-    assert sample_entropy.max_entropy_distribution(impossible, 3, "x,xx", "spin") is None
+    assert sample_entropy.fit_max_entropy(impossible, 3, "x,xx", "spin") is None
 
 
 def test_a_fit_ends_where_rounding_hides_the_fall_of_its_dual() -> None:
@@ -560,6 +568,6 @@ def test_a_fit_ends_where_rounding_hides_the_fall_of_its_dual() -> None:
     on = maximisers.enumerate_states(3, "binary").astype(int)
     phi = np.concatenate([on, on[:, [0, 0, 1]] * on[:, [1, 2, 2]]], axis=1)
     for p in 0.999 * np.random.default_rng(19).dirichlet(np.full(8, 0.1), 60) + 0.001 / 8:
-        found = sample_entropy.max_entropy_distribution(p @ phi, 3, "x,xx", "binary")
+        found = sample_entropy.fit_max_entropy(p @ phi, 3, "x,xx", "binary")
         assert found is not None
         assert np.abs(found @ phi - p @ phi).max() < 1e-9

@@ -14,12 +14,12 @@ from herdcli.herding import maximisers, visible_herding
 from herdcli.herding.binary_features import (
     feature_count,
     feature_sums,
+    find_varying_units,
     pack_bits,
     pack_rows,
-    unit_count,
-    unit_values,
+    to_unit_values,
+    units_from_feature_count,
     unpack_bits,
-    varying_units,
 )
 
 
@@ -31,7 +31,7 @@ def finish(problem):
 
 
 def states_of(run, D, representation="spin"):
-    return unit_values(np.unpackbits(run.states, axis=1, count=D, bitorder="little") == 1, representation).astype(int)
+    return to_unit_values(np.unpackbits(run.states, axis=1, count=D, bitorder="little") == 1, representation).astype(int)
 
 
 def phi(x, features):
@@ -49,7 +49,7 @@ def test_scores_of_all_states_equal_the_definition(features, representation):
     assert sorted(map(tuple, states.tolist())) == sorted(product((low, 1), repeat=D))
     expected = [phi(x, features) @ w for x in states.astype(int)]
     np.testing.assert_array_equal(maximisers.enumerate_scores(w, D, features, representation), expected)
-    np.testing.assert_array_equal(maximisers.row_scores(w, states, features), expected)
+    np.testing.assert_array_equal(maximisers.score_rows(w, states, features), expected)
     best = maximisers.maximise_by_enumeration(w, D, features, representation)
     assert phi(best.astype(int), features) @ w == max(expected)
 
@@ -60,7 +60,7 @@ def test_coordinate_ascent_ends_where_no_single_flip_gains(representation):
     for _ in range(20):
         D = 12
         w = draws.normal(size=feature_count(D, "x,xx"))
-        start = unit_values(draws.random(D) < 0.5, representation)
+        start = to_unit_values(draws.random(D) < 0.5, representation)
         found = maximisers.maximise_by_coordinates(w, start, "x,xx", representation).astype(int)
         score = phi(found, "x,xx") @ w
         assert score >= phi(start.astype(int), "x,xx") @ w
@@ -76,7 +76,7 @@ def test_rational_means_give_a_periodic_sequence_with_exact_means(maximiser):
     """Means p/6 of independent bits: after 6 (binary) iterations the counts are exact and the sequence starts again."""
     mean = np.array([1, 2, 3, 5]) / 6
     settings = visible_herding.VisibleHerdingSettings(maximiser=maximiser, iterations=60, burn_in=0, representation="binary")
-    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.from_moments(mean, 4, "x", "binary"),), settings))
+    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.source_from_moments(mean, 4, "x", "binary"),), settings))
     x = states_of(run, 4, "binary")
     np.testing.assert_array_equal(x[6:], x[:-6])
     np.testing.assert_array_equal(x[:6].sum(axis=0), [1, 2, 3, 5])
@@ -85,9 +85,9 @@ def test_rational_means_give_a_periodic_sequence_with_exact_means(maximiser):
 
 def test_exact_sequence_from_rows_equals_fractions():
     """Moments from data stay exact: the integers N w_t against rational arithmetic, ties included."""
-    X = unit_values(np.random.default_rng(3).random((7, 4)) < 0.4, "spin").astype(int)
+    X = to_unit_values(np.random.default_rng(3).random((7, 4)) < 0.4, "spin").astype(int)
     settings = visible_herding.VisibleHerdingSettings(features="x,xx", maximiser="enumerate", iterations=300, burn_in=0)
-    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.from_rows(X.astype(np.int8), "x,xx"),), settings))
+    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.source_from_rows(X.astype(np.int8), "x,xx"),), settings))
     mu = [Fraction(int(total), 7) for total in sum(phi(x, "x,xx") for x in X)]
     w, states = [Fraction(0)] * 10, maximisers.enumerate_states(4, "spin").astype(int)
     table = [[int(f) for f in phi(x, "x,xx")] for x in states]
@@ -97,7 +97,8 @@ def test_exact_sequence_from_rows_equals_fractions():
         assert sum(a * int(b) for a, b in zip(w, mine, strict=True)) == best
         w = [a + m - int(f) for a, m, f in zip(w, mu, mine, strict=True)]
     assert [
-        Fraction(int(n), 7) for n in visible_herding.current_weights(visible_herding.from_rows(X.astype(np.int8), "x,xx"), run, 300, "x,xx")
+        Fraction(int(n), 7)
+        for n in visible_herding.current_weights(visible_herding.source_from_rows(X.astype(np.int8), "x,xx"), run, 300, "x,xx")
     ] == w
 
 
@@ -106,7 +107,9 @@ def test_rationally_independent_means_converge_to_the_product_distribution():
     errors = []
     for T in (300, 30_000):
         settings = visible_herding.VisibleHerdingSettings(iterations=T, burn_in=0)
-        x = states_of(finish(visible_herding.VisibleHerdingProblem((visible_herding.from_moments(mean, 3, "x", "spin"),), settings)), 3)
+        x = states_of(
+            finish(visible_herding.VisibleHerdingProblem((visible_herding.source_from_moments(mean, 3, "x", "spin"),), settings)), 3
+        )
         found = np.bincount((x > 0) @ [1, 2, 4], minlength=8) / T
         on = (1 + mean) / 2
         expected = [np.prod(np.where(bits, on, 1 - on)) for bits in (maximisers.enumerate_states(3, "spin") > 0)]
@@ -117,9 +120,9 @@ def test_rationally_independent_means_converge_to_the_product_distribution():
 
 def test_moment_error_of_an_enumerated_maximiser_falls_as_one_over_t():
     """‖w_t‖ is bounded by the feature norm R: ‖μ − mean‖ ≤ 2R/t for feasible moments (w_0 = 0)."""
-    X = unit_values(np.random.default_rng(4).random((50, 6)) < 0.3, "spin")
+    X = to_unit_values(np.random.default_rng(4).random((50, 6)) < 0.3, "spin")
     settings = visible_herding.VisibleHerdingSettings(features="x,xx", maximiser="enumerate", iterations=3000, burn_in=0)
-    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.from_rows(X, "x,xx"),), settings))
+    run = finish(visible_herding.VisibleHerdingProblem((visible_herding.source_from_rows(X, "x,xx"),), settings))
     assert run.weight_norm.max() < 2 * np.sqrt(21) * 3
     assert run.weight_norm[2000:].max() < 1.5 * run.weight_norm[:1000].max()
 
@@ -129,7 +132,7 @@ def test_rows_as_features_draw_on_every_row_alike():
     x = -np.pi + np.arange(7)
     vectors = np.column_stack([np.sin(x), np.cos(x)])
     settings = visible_herding.VisibleHerdingSettings(features="rows", maximiser="rows", iterations=700, burn_in=0)
-    source = visible_herding.from_vectors(vectors)
+    source = visible_herding.source_from_vectors(vectors)
     run = finish(visible_herding.VisibleHerdingProblem((source,), settings))
     assert run.counts.sum() == 700
     np.testing.assert_allclose(run.counts @ vectors / 700, vectors.mean(axis=0), atol=4 / 700)
@@ -142,7 +145,7 @@ def test_start_scale_and_offset_give_the_same_states():
     """Prop. 4 for a visible model: weights shifted and rescaled with their updates choose the same states."""
     mean = np.array([np.sqrt(2) - 1, 1 - np.sqrt(2) / 2, np.sqrt(5) - 2.1, np.pi - 3])  # irrational: no ties for rounding to break
     settings = visible_herding.VisibleHerdingSettings(iterations=500, burn_in=0)
-    source = visible_herding.from_moments(mean, 4, "x", "spin")
+    source = visible_herding.source_from_moments(mean, 4, "x", "spin")
     offset = np.array([0.7, -1.1, 0.2, 3.0])
     started = finish(
         visible_herding.VisibleHerdingProblem((visible_herding.MomentSource(4, 0, mean, source.candidates, offset),), settings)
@@ -156,9 +159,9 @@ def test_start_scale_and_offset_give_the_same_states():
 
 def test_resumed_run_equals_an_uninterrupted_one(monkeypatch):
     monkeypatch.setattr(visible_herding, "BLOCK", 7)
-    X = unit_values(np.random.default_rng(5).random((20, 5)) < 0.5, "spin")
+    X = to_unit_values(np.random.default_rng(5).random((20, 5)) < 0.5, "spin")
     settings = visible_herding.VisibleHerdingSettings(features="x,xx", maximiser="coordinates", iterations=100, burn_in=50)
-    problem = visible_herding.VisibleHerdingProblem((visible_herding.from_rows(X, "x,xx"),), settings, X[:4])
+    problem = visible_herding.VisibleHerdingProblem((visible_herding.source_from_rows(X, "x,xx"),), settings, X[:4])
     state = visible_herding.VisibleHerding(problem).init()
     for _ in range(5):
         state = visible_herding.VisibleHerding(problem).step(state)
@@ -186,24 +189,24 @@ def test_packed_rows_come_back():
 
 
 def test_feature_sums_are_those_of_the_rows():
-    X = unit_values(np.random.default_rng(7).random((9, 4)) < 0.5, "binary").astype(int)
+    X = to_unit_values(np.random.default_rng(7).random((9, 4)) < 0.5, "binary").astype(int)
     np.testing.assert_array_equal(feature_sums(X, "x,xx"), sum(phi(x, "x,xx") for x in X))
-    assert unit_count(feature_count(4, "x,xx"), "x,xx") == 4
+    assert units_from_feature_count(feature_count(4, "x,xx"), "x,xx") == 4
     with pytest.raises(DataError, match="7 moments"):
-        unit_count(7, "x,xx")
+        units_from_feature_count(7, "x,xx")
 
 
 def test_constant_units_and_single_rows_are_found():
     on = np.array([[1, 0, 1], [1, 0, 0]], dtype=bool)
-    np.testing.assert_array_equal(varying_units(on), [2])
+    np.testing.assert_array_equal(find_varying_units(on), [2])
     with pytest.raises(DataError, match="two distinct"):
-        varying_units(on[[0, 0]])
+        find_varying_units(on[[0, 0]])
     with pytest.raises(DataError, match="two distinct"):
-        visible_herding.from_vectors(np.ones((3, 2)))
+        visible_herding.source_from_vectors(np.ones((3, 2)))
 
 
 def test_settings_that_cannot_be_run_are_refused():
-    moments = visible_herding.from_moments(np.zeros(21), 21, "x", "spin")
+    moments = visible_herding.source_from_moments(np.zeros(21), 21, "x", "spin")
     with pytest.raises(BadUsage, match="too many states"):
         visible_herding.VisibleHerdingProblem((moments,), visible_herding.VisibleHerdingSettings(maximiser="enumerate"))
     with pytest.raises(BadUsage, match="only moments"):
@@ -212,11 +215,11 @@ def test_settings_that_cannot_be_run_are_refused():
         with pytest.raises(BadUsage):
             visible_herding.VisibleHerdingSettings(**options)
     with pytest.raises(DataError, match="outside"):
-        visible_herding.from_moments(np.array([0.2, -0.1]), 2, "x", "binary")
+        visible_herding.source_from_moments(np.array([0.2, -0.1]), 2, "x", "binary")
     with pytest.raises(DataError, match="3 moments"):
-        visible_herding.from_moments(np.zeros(3), 2, "x", "spin")
+        visible_herding.source_from_moments(np.zeros(3), 2, "x", "spin")
 
 
 def test_two_distinct_rows_are_enough():
-    source = visible_herding.from_vectors(np.array([[1.0, 2.0], [3.0, 6.0], [1.0, 2.0]]))
+    source = visible_herding.source_from_vectors(np.array([[1.0, 2.0], [3.0, 6.0], [1.0, 2.0]]))
     np.testing.assert_allclose(source.moment, [5 / 3, 10 / 3])

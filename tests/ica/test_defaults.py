@@ -25,9 +25,9 @@ NONE = dict.fromkeys(("expert", "density", "batch_size", "rates", "average"))
     ],
 )
 def test_what_is_not_given_is_the_algorithms_own(algorithm, square, expected):
-    assert defaults.default_options(algorithm, 20, square, NONE) == expected
+    assert defaults.default_learning_options(algorithm, 20, square, NONE) == expected
 
 
 def test_what_is_given_stays_and_batches_grow_with_the_dimensions():
-    found = defaults.default_options("infomax", 300, True, NONE | {"rates": ((0.1, 5),), "expert": "laplace"})
+    found = defaults.default_learning_options("infomax", 300, True, NONE | {"rates": ((0.1, 5),), "expert": "laplace"})
     assert found == {"density": "auto", "batch_size": 1200}

@@ -9,7 +9,7 @@ from source_mixtures import NAMES, whitened
 
 from herdcli.ica import defaults, external_libraries, stochastic_learning
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.experts import EXPERTS, best_scale, combine_experts, density_names, density_signs
+from herdcli.ica.experts import EXPERTS, choose_density_signs, combine_experts, density_names, fit_output_scale
 from herdcli.ica.filters.amari_distance import amari_distance
 
 SUB_GAUSSIAN = {NAMES[0]: 4, NAMES[1]: 8, NAMES[2]: 3}
@@ -27,7 +27,7 @@ def likeliest(Z, **options):
 
 def learned(Z, algorithm, **changes):
     given = {"expert": None, "density": None, "rates": None, "batch_size": None, "average": None}
-    chosen = {"algorithm": algorithm} | defaults.default_options(algorithm, Z.shape[1], True, given) | changes
+    chosen = {"algorithm": algorithm} | defaults.default_learning_options(algorithm, Z.shape[1], True, given) | changes
     problem = stochastic_learning.LearningProblem(Z, stochastic_learning.LearningSettings(**chosen))
     state = stochastic_learning.StochasticGradient(problem).init()
     while state.step < problem.settings.updates:
@@ -96,8 +96,8 @@ def test_signs_are_those_of_the_sources_whatever_their_scale():
     random = np.random.default_rng(0)
     u = np.stack([random.uniform(-1, 1, 5000), random.laplace(size=5000), np.sin(np.arange(5000)), random.standard_t(3, 5000)])
     for scale in (1e-3, 1.0, 40.0):
-        assert density_signs(scale * u).tolist() == [-1, 1, -1, 1]
-    assert density_names(density_signs(u), "student") == ["bimodal", "student", "bimodal", "student"]
+        assert choose_density_signs(scale * u).tolist() == [-1, 1, -1, 1]
+    assert density_names(choose_density_signs(u), "student") == ["bimodal", "student", "bimodal", "student"]
 
 
 @pytest.mark.parametrize("name", EXPERTS)
@@ -127,7 +127,7 @@ def test_experts_together_are_each_on_its_own_output():
 def test_the_likeliest_scale_is_where_the_likelihood_of_one_output_is_largest(name):
     u = np.random.default_rng(3).uniform(-5, 5, 3000)
     expert = EXPERTS[name]
-    best = best_scale(expert, u)
+    best = fit_output_scale(expert, u)
     values = [np.log(a) - expert.energy(a * u).mean() for a in (0.98 * best, best, 1.02 * best)]
     assert values[1] == max(values)
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from herdcli.ica import energy_gradients, hmc
-from herdcli.ica.energy import LinearExperts, ManifoldEnergy, TopographicEnergy, leapfrog, make_energy, make_normalisable, student_floor
+from herdcli.ica.energy import (
+    LinearExperts,
+    ManifoldEnergy,
+    TopographicEnergy,
+    make_energy,
+    normalisable_weight_floor,
+    raise_to_normalisable,
+    take_leapfrog_steps,
+)
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.problem import pooling_weights
 
@@ -141,10 +149,10 @@ def test_weights_are_raised_just_as_far_as_the_integral_needs(gamma, D):
         ordered = np.sort(g)
         return all(2 * ordered[: len(g) - D + k].sum() >= k * (1 + slack) - 1e-12 for k in range(1, D + 1))
 
-    raised, count = make_normalisable(gamma, D)
+    raised, count = raise_to_normalisable(gamma, D)
     assert inside(raised, 1e-3)
     assert count == (raised > gamma).sum()
-    floor = student_floor(gamma, D)
+    floor = normalisable_weight_floor(gamma, D)
     if inside(gamma, 1e-3):
         assert count == 0
         assert floor == -np.inf
@@ -160,7 +168,7 @@ def test_the_region_is_where_the_integral_is_finite():
         return np.prod([np.trapezoid(np.exp(-g * np.log1p(x * x)), x) for g in gamma])
 
     assert mass((0.4, 2.0), 1e8) > 10 * mass((0.4, 2.0), 1e2)
-    raised = make_normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
+    raised = raise_to_normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
     assert mass(raised, 1e8) < 2.5 * mass(raised, 1e2)
 
 
@@ -168,14 +176,14 @@ def test_the_region_is_where_the_integral_is_finite():
 def test_leapfrog_is_reversible_and_keeps_volume(energy):
     random = np.random.default_rng(6)
     z, k = random.standard_normal((2, 5, 3))
-    there, momentum = leapfrog(energy, z, k, 0.05, 7)
-    back, reversed_momentum = leapfrog(energy, there, -momentum, 0.05, 7)
+    there, momentum = take_leapfrog_steps(energy, z, k, 0.05, 7)
+    back, reversed_momentum = take_leapfrog_steps(energy, there, -momentum, 0.05, 7)
     np.testing.assert_allclose(back, z, atol=1e-11)
     np.testing.assert_allclose(reversed_momentum, -k, atol=1e-11)
     assert not np.allclose(there, z, atol=0.01)
 
     def flow(point):
-        x, p = leapfrog(energy, point[None, :3], point[None, 3:], 0.05, 7)
+        x, p = take_leapfrog_steps(energy, point[None, :3], point[None, 3:], 0.05, 7)
         return np.concatenate([x[0], p[0]])
 
     at = np.concatenate([z[0], k[0]])
@@ -191,9 +199,9 @@ def test_fast_trajectories_are_those_of_the_plain_ones(name, shape):
     J = random.standard_normal((M, D)) / np.sqrt(D)
     z, k = random.standard_normal((2, 20, D))
     gamma = random.uniform(0.6, 1.5, M)
-    plain = leapfrog(LinearExperts(J, gamma, EXPERTS[name]), z, k, 0.05, 10)
+    plain = take_leapfrog_steps(LinearExperts(J, gamma, EXPERTS[name]), z, k, 0.05, 10)
     single = LinearExperts(J.astype(np.float32), gamma.astype(np.float32), EXPERTS[name])
-    fast = single.trajectory(z.astype(np.float32), k.astype(np.float32), 0.05, 10)
+    fast = single.leapfrog_trajectory(z.astype(np.float32), k.astype(np.float32), 0.05, 10)
     for one, other in zip(fast, plain, strict=True):
         np.testing.assert_allclose(one, other, atol=5e-5)
     np.testing.assert_allclose(single.energy(z.astype(np.float32)), LinearExperts(J, gamma, EXPERTS[name]).energy(z), rtol=1e-5)
@@ -205,20 +213,20 @@ def test_hmc_leaves_the_model_as_it_is():
     J = random.standard_normal((3, 3)).astype(np.float32)
     energy = LinearExperts(J, np.ones(3, np.float32), EXPERTS["logistic"])
     z = np.linalg.solve(J, random.logistic(size=(3, 4000))).T.astype(np.float32)
-    moved, acceptance = hmc.sample_chains(energy, z, random, 0.7, 4, proposals=3)
+    moved, acceptance = hmc.run_hmc_chains(energy, z, random, 0.7, 4, proposals=3)
     assert 0.3 < acceptance < 0.9
     assert np.abs(moved - z).max(axis=1).mean() > 0.5
     outputs = moved @ J.T
     for u in outputs.T:
         assert ks(1 / (1 + np.exp(-u))) < 1.63 / np.sqrt(4000)
-    never_rejected, _ = energy.trajectory(z, random.standard_normal(z.shape).astype(np.float32), 1.2, 4)
+    never_rejected, _ = energy.leapfrog_trajectory(z, random.standard_normal(z.shape).astype(np.float32), 1.2, 4)
     assert max(ks(1 / (1 + np.exp(-u))) for u in (never_rejected @ J.T).T) > 1.63 / np.sqrt(4000)  # the test would see it
 
 
 def test_proposals_without_an_energy_are_rejected():
     energy = LinearExperts(np.eye(2, dtype=np.float32) * np.float32(1e30), np.ones(2, np.float32), EXPERTS["student"])
     z = np.float32([[1.0, 2.0]])
-    moved, now, accepted = hmc.propose_moves(energy, z, energy.energy(z), np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
+    moved, now, accepted = hmc.run_hmc_proposal(energy, z, energy.energy(z), np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
     assert np.array_equal(now, energy.energy(z), equal_nan=True)
     assert not accepted.any()
     assert np.array_equal(moved, z)
@@ -238,8 +246,8 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
     square = shape[0] == shape[1]
     energy = (LinearExperts if square else ManifoldEnergy)(J, gamma, EXPERTS["student"])
     problem = SimpleNamespace(settings=SimpleNamespace(algorithm="infomax"))
-    by_J, by_gamma = energy_gradients.exact_gradients(problem, energy, z, 0)
-    for ours, theirs in zip((by_J, by_gamma), energy_gradients.exact_gradients(problem, energy, np.tile(z, (3, 1)), 0), strict=True):
+    by_J, by_gamma = energy_gradients.exact_model_gradients(problem, energy, z, 0)
+    for ours, theirs in zip((by_J, by_gamma), energy_gradients.exact_model_gradients(problem, energy, np.tile(z, (3, 1)), 0), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     if square:
         slope = numeric(lambda J: np.linalg.slogdet(J)[1] - replace(energy, J=J).energy(z).mean(), J)
@@ -249,7 +257,7 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
 
 def test_gamma_that_other_experts_outweigh_is_not_below_0():
     gamma = np.concatenate([[-0.46], np.full(200, 5.0)])
-    assert student_floor(gamma, 100) == -np.inf
-    raised, count = make_normalisable(gamma, 100)
+    assert normalisable_weight_floor(gamma, 100) == -np.inf
+    raised, count = raise_to_normalisable(gamma, 100)
     assert (raised[0], count) == (0.0, 1)
     np.testing.assert_array_equal(raised[1:], gamma[1:])

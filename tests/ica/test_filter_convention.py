@@ -11,7 +11,7 @@ from herdcli.errors import DataError
 from herdcli.ica import results, whitening
 from herdcli.ica.filters import filter_convention
 from herdcli.ica.filters.amari_distance import amari_distance
-from herdcli.ica.model import Trace
+from herdcli.ica.model import ICATrace
 from herdcli.ica.results import ICAFit
 from herdcli.schema import check_arrays
 
@@ -21,7 +21,7 @@ def test_moments_are_those_of_the_outputs():
     Z, J = random.laplace(size=(40_000, 3)), random.standard_normal((4, 3))
     Z -= Z.mean(axis=0)
     u = Z @ J.T
-    found = filter_convention.output_moments(Z, J)
+    found = filter_convention.compute_output_moments(Z, J)
     np.testing.assert_allclose(found.variance, (u**2).mean(axis=0))
     np.testing.assert_allclose(found.kurtosis, (u**4).mean(axis=0) / (u**2).mean(axis=0) ** 2 - 3)
     np.testing.assert_allclose(found.log_cosh, np.log(np.cosh(u / np.sqrt(found.variance))).mean(axis=0))
@@ -29,9 +29,9 @@ def test_moments_are_those_of_the_outputs():
 
 def finished(J, X, **more):
     fitted = whitening.fit_whitening(X, method="pca")
-    trace = Trace(np.array([1]), np.array([0.0]))
+    trace = ICATrace(np.array([1]), np.array([0.0]))
     fit = ICAFit(J, np.arange(1.0, len(J) + 1), trace, 1, "log_likelihood", {"experts": ["student"] * len(J), **more})
-    return results.build_artifact(fit, fitted.apply(X), fitted, algorithm="ebm", seed=0)[0]
+    return results.build_ica_artifact(fit, fitted.apply(X), fitted, algorithm="ebm", seed=0)[0]
 
 
 def test_reruns_agree_whatever_the_order_signs_and_scales():
@@ -45,10 +45,10 @@ def test_reruns_agree_whatever_the_order_signs_and_scales():
     np.testing.assert_allclose(shuffled.J, scale * one.J)
     assert (scale > 0).all()
     for model in (one, shuffled):
-        rows = model.unmixing
+        rows = model.unmixing_matrix
         assert (rows[np.arange(4), np.abs(rows).argmax(axis=1)] > 0).all()
     assert sorted(one.gamma) == [1, 2, 3, 4]
-    np.testing.assert_allclose(one.restore(one.features(X)), X, atol=1e-10)
+    np.testing.assert_allclose(one.reconstruct_rows(one.features(X)), X, atol=1e-10)
 
 
 def test_powers_of_square_filters_add_up_to_the_variance_where_outputs_are_uncorrelated():
@@ -68,9 +68,16 @@ def test_gaussian_outputs_are_told_from_others():
     random = np.random.default_rng(6)
     n = 20_000
     Z = np.stack([random.standard_normal(n), random.laplace(size=n), random.uniform(-1, 1, n), random.logistic(size=n)], axis=1)
-    assert filter_convention.looks_gaussian(filter_convention.output_moments(Z, np.eye(4)), n).tolist() == [True, False, False, False]
+    assert filter_convention.looks_gaussian(filter_convention.compute_output_moments(Z, np.eye(4)), n).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
     hits = [
-        filter_convention.looks_gaussian(filter_convention.output_moments(random.standard_normal((1000, 50)), np.eye(50)), 1000).mean()
+        filter_convention.looks_gaussian(
+            filter_convention.compute_output_moments(random.standard_normal((1000, 50)), np.eye(50)), 1000
+        ).mean()
         for _ in range(4)
     ]
     assert np.mean(hits) > 0.97

@@ -11,8 +11,8 @@ from herdcli.ica.filters import filter_metrics, filter_spectra
 
 def test_interference_of_a_known_product():
     product = np.array([[0.0, 10.0, 1.0], [-4.0, 0.0, 0.0], [1.0, 1.0, 2.0]])
-    assert filter_metrics.source_to_interference(product) == pytest.approx([np.inf, 20.0, 10 * np.log10(4 / 2)])
-    assert filter_metrics.source_to_interference(product, np.array([1.0, 4.0, 1.0])) == pytest.approx(
+    assert filter_metrics.source_to_interference_db(product) == pytest.approx([np.inf, 20.0, 10 * np.log10(4 / 2)])
+    assert filter_metrics.source_to_interference_db(product, np.array([1.0, 4.0, 1.0])) == pytest.approx(
         [np.inf, 10 * np.log10(400), 10 * np.log10(4 / 5)]
     )
 
@@ -20,12 +20,12 @@ def test_interference_of_a_known_product():
 def test_interference_does_not_see_order_and_scale_of_the_outputs():
     product = np.random.default_rng(0).normal(size=(5, 5)) + 4 * np.eye(5)
     other = (product * [[2.0], [-1.0], [0.1], [7.0], [1.0]])[[3, 0, 4, 1, 2]]
-    assert filter_metrics.source_to_interference(other) == pytest.approx(filter_metrics.source_to_interference(product))
+    assert filter_metrics.source_to_interference_db(other) == pytest.approx(filter_metrics.source_to_interference_db(product))
 
 
 def test_a_source_without_an_output_has_none():
-    assert filter_metrics.source_to_interference(np.array([[1.0, 0.1], [0.0, 0.0]]))[1] == -np.inf
-    assert filter_metrics.source_to_interference(np.array([[1.0, 0.0]])).tolist() == [np.inf, -np.inf]
+    assert filter_metrics.source_to_interference_db(np.array([[1.0, 0.1], [0.0, 0.0]]))[1] == -np.inf
+    assert filter_metrics.source_to_interference_db(np.array([[1.0, 0.0]])).tolist() == [np.inf, -np.inf]
 
 
 def test_kurtosis_of_known_densities():
@@ -85,7 +85,19 @@ def test_envelope_of_a_modulated_wave():
 
 def test_gaps_shorter_than_asked_are_filled():
     row = np.array([[0, 2, 0, 0, 2, 2, 0, 0, 0, 2, 0.9]])
-    assert filter_spectra.above_half_peak(row, 3)[0].tolist() == [False, True, True, True, True, True, False, False, False, True, False]
+    assert filter_spectra.mask_above_half_peak(row, 3)[0].tolist() == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_wave_train_lies_at_its_time_and_frequency():
@@ -102,7 +114,7 @@ def test_gaps_shorter_than_the_limit_are_filled():
     row = np.array([[0, 4, 1, 4, 2, 2, 3, 0, 0, 0, 4, 0]], dtype=float)
     wanted = {1: "010100100010", 2: "011100100010", 3: "011111100010", 4: "011111111110"}
     for gap, bits in wanted.items():
-        assert "".join(str(int(place)) for place in filter_spectra.above_half_peak(row, gap)[0]) == bits
+        assert "".join(str(int(place)) for place in filter_spectra.mask_above_half_peak(row, gap)[0]) == bits
 
 
 @pytest.mark.parametrize("length", [8, 9])

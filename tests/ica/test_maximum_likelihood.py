@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from herdcli.algorithm import run_algorithm
 from herdcli.cluster import serialization
-from herdcli.cluster.block_chunks import chunk_sums
+from herdcli.cluster.block_chunks import compute_chunk_sums
 from herdcli.errors import BadUsage
 from herdcli.ica import external_libraries, likelihood, whitening
 from herdcli.ica import maximum_likelihood as ml
@@ -142,13 +142,13 @@ def test_the_curvature_is_solved_block_by_block_with_its_smallest_eigenvalues_ra
             block += max(ml.LEAST_CURVATURE - least, 0.0) * np.eye(2)
             expected[i, j], expected[j, i] = np.linalg.solve(block, [G[i, j], G[j, i]])
     assert 0 < raised < 15
-    np.testing.assert_allclose(ml._solve_blocks(h, G), expected, rtol=1e-9)
+    np.testing.assert_allclose(ml._solve_pair_blocks(h, G), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["logistic", "laplace-smooth", "student"])
 def test_what_a_block_needs_of_a_density_is_its_energy_and_two_differences_of_it(name):
     expert, u, width = EXPERTS[name], np.array([[-40.0, -2.0, -0.3, 1e-3], [0.4, 1.0, 3.0, 30.0]]), 1e-4
-    total, slope, curved = expert.derivatives(u)
+    total, slope, curved = expert.energy_and_derivatives(u)
     assert total == pytest.approx(expert.energy(u).sum(), rel=1e-13)
     np.testing.assert_allclose(slope, (expert.energy(u + width) - expert.energy(u - width)) / (2 * width), atol=1e-7)
     np.testing.assert_allclose(curved, (expert.energy(u + width) - 2 * expert.energy(u) + expert.energy(u - width)) / width**2, atol=1e-5)
@@ -181,14 +181,16 @@ def test_rows_that_are_read_block_by_block_give_the_bytes_of_rows_in_memory(log)
     held, read = whitening.fit_whitening(X, method="zca", log=log), whitening.fit_whitening(given, method="zca", log=log)
     assert held.forward.tobytes() == read.forward.tobytes()
     Z = held.apply(X)
-    rows = whitening.Whitened(given, read)
+    rows = whitening.WhitenedReader(given, read)
     assert rows.read(4096, 12_000).X.tobytes() == Z[4096:12_000].tobytes()
     with ThreadPoolExecutor(2) as pool:
         one, other = run(ml.MaximumLikelihoodProblem(Z)), run_algorithm(ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(rows), pool.map))
     assert one.J.tobytes() == other.J.tobytes()
     assert one.step == other.iterations > 3
     for ours, theirs in zip(
-        vars(filter_convention.output_moments(Z, one.J)).values(), vars(filter_convention.output_moments(rows, one.J)).values(), strict=True
+        vars(filter_convention.compute_output_moments(Z, one.J)).values(),
+        vars(filter_convention.compute_output_moments(rows, one.J)).values(),
+        strict=True,
     ):
         assert ours.tobytes() == theirs.tobytes()
 
@@ -197,7 +199,7 @@ def test_a_block_adds_what_its_rows_are_worth():
     """The sums of two blocks in the tree are those of a plain loop over rows, for both kinds of density together."""
     random = np.random.default_rng(4)
     Z, J, which = random.laplace(size=(5000, 3)), random.standard_normal((3, 3)), np.array([1, -1, 1])
-    sums = block_statistics.total_statistics(block_statistics.RowBlocks(FromElsewhere(Z)), likelihood.LikelihoodSums(J, "auto", which))
+    sums = block_statistics.sum_statistics(block_statistics.RowBlocks(FromElsewhere(Z)), likelihood.LikelihoodSums(J, "auto", which))
     u = Z @ J.T
     experts = [EXPERTS["laplace-smooth" if sign > 0 else "bimodal"] for sign in which]
     slope, curved = (np.column_stack([getattr(e, name)(u[:, i]) for i, e in enumerate(experts)]) for name in ("slope", "curvature"))
@@ -210,7 +212,7 @@ def test_a_likelihood_can_be_sent_to_other_processes():
     asked = likelihood.LikelihoodSums(np.eye(2), "auto", np.array([1, -1]))
     assert serialization.deserialize(serialization.serialize(asked)) == asked
     source, tree = block_statistics.RowBlocks(FromElsewhere(np.random.default_rng(0).laplace(size=(9000, 2)))), block_statistics.SumTree()
-    for size, sums in chunk_sums(list(source.take(0, source.count)), asked, 0):
+    for size, sums in compute_chunk_sums(list(source.take(0, source.count)), asked, 0):
         tree.push(sums, size)
-    whole = block_statistics.total_statistics(source, asked)
+    whole = block_statistics.sum_statistics(source, asked)
     assert all(tree.total()[name].tobytes() == item.tobytes() for name, item in whole.items())

@@ -35,7 +35,7 @@ def whitened():
 def test_halves_are_found_and_turned_back(pairs):
     J = halves(pairs) * np.array([[2.0], [0.5], [1.0], [3.0]])
     u = J @ whitened()
-    found = pair_rotations.mixed_pairs(u)
+    found = pair_rotations.find_mixed_pairs(u)
     assert sorted(tuple(sorted(pair)) for pair in found) == sorted(tuple(sorted(pair)) for pair in pairs)
     deviation = u.std(axis=1)
     pair_rotations.rotate_pairs(J, found, deviation)
@@ -45,7 +45,7 @@ def test_halves_are_found_and_turned_back(pairs):
 
 @pytest.mark.parametrize("sources", [whitened(), RANDOM.standard_normal((4, N))], ids=["sources", "noise"])
 def test_outputs_that_no_turn_makes_likelier_are_left_alone(sources):
-    assert pair_rotations.mixed_pairs(sources) == []
+    assert pair_rotations.find_mixed_pairs(sources) == []
 
 
 def test_infomax_turns_halves_before_its_last_rate():

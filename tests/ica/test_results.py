@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import external_libraries, results, sobi, sparse_coding, stochastic_learning, whitening
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica.energy import make_energy, student_floor
-from herdcli.ica.experts import EXPERTS, best_scale
+from herdcli.ica.energy import make_energy, normalisable_weight_floor
+from herdcli.ica.experts import EXPERTS, fit_output_scale
 from herdcli.ica.filters import filter_convention
 from herdcli.ica.model import ICA
 
@@ -90,7 +90,7 @@ def test_a_density_changes_at_most_ten_times():
 
 
 def searched(monkeypatch, losses, history=0):
-    """A state after `_advance` where the loss takes these values, whether it moved, and the J that were tried."""
+    """A state after `_take_m_step` where the loss takes these values, whether it moved, and the J that were tried."""
     tried, left = [], iter(losses)
 
     def evaluate(problem, stage, J, signs=None, map=map):
@@ -101,12 +101,12 @@ def searched(monkeypatch, losses, history=0):
     monkeypatch.setattr(ml, "evaluate_stage", evaluate)
     none = np.zeros((history, 2, 2))
     state = ml.MaximumLikelihoodState(0, 1, False, 1.0, np.diag([2.0, 3.0]), G, h, none, none, np.zeros(1))
-    return state, ml._line_search(SimpleNamespace(), state, map), tried, ml._solve_blocks(h, G)
+    return state, ml._line_search(SimpleNamespace(), state, map), tried, ml._solve_pair_blocks(h, G)
 
 
 def test_a_step_is_halved_until_the_loss_falls_by_a_share_of_its_slope(monkeypatch):
     first, J = np.array([[0.3, -0.1], [0.2, 0.4]]), np.diag([2.0, 3.0])
-    slope = -(ml._solve_blocks(np.full((2, 2), 3.0), first) * first).sum()
+    slope = -(ml._solve_pair_blocks(np.full((2, 2), 3.0), first) * first).sum()
     too_little, enough = 1.0 + 0.9e-4 * 0.5 * slope, 1.0 + 1.1e-4 * 0.25 * slope
     state, moved, tried, solved = searched(monkeypatch, [2.0, too_little, enough])
     assert moved
@@ -146,10 +146,10 @@ def test_the_fit_of_maximum_likelihood_tells_how_it_ended():
     while not algorithm.done(state):
         state = algorithm.step(state)
     assert algorithm.result(state).unconverged == ""
-    begun, like = algorithm.init(), algorithm.like()
+    begun, like = algorithm.init(), algorithm.state_template()
     assert (like.J.shape, like.G.shape, like.h.shape, like.moves.shape) == (begun.J.shape, begun.G.shape, begun.h.shape, (0, 3, 3))
     auto = ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(laplace()))
-    assert (auto.like().signs.shape, auto.like().switched.shape, like.signs) == ((3,), (3,), None)
+    assert (auto.state_template().signs.shape, auto.state_template().switched.shape, like.signs) == ((3,), (3,), None)
     assert auto.result(auto.init()).chosen
 
 
@@ -168,7 +168,7 @@ def sobi_of(autocorrelations, n=20_000, **options):
 def test_outputs_are_alike_within_four_standard_errors_at_every_lag():
     error = np.sqrt(2 / 20_000)
     algorithm, state = sobi_of([[0.5, 0.2], [0.5 + 3.9 * error, 0.2], [0.5, 0.2 - 4.1 * error], [0.5 + 4.1 * error, 0.2 - 8.2 * error]])
-    assert sobi.indistinguishable_pairs(algorithm.problem, state) == [(0, 1)]
+    assert sobi.find_indistinguishable_pairs(algorithm.problem, state) == [(0, 1)]
     fit = algorithm.result(state)
     assert fit.notes == ("1 pairs of outputs have the same autocorrelations: their rotation is not identifiable",)
     assert fit.unconverged == "the last sweep turned by 0.5"
@@ -188,7 +188,7 @@ def test_sweeps_end_at_the_tolerance_or_the_last_iteration():
     state.step = 2
     assert not bounded.done(state)
     assert (bounded.progress(state).bound, bounded.progress(state).figure) == (3, "turned by 5.0e-01")
-    like = bounded.like()
+    like = bounded.state_template()
     assert (like.C.shape, like.J.tolist(), like.step) == ((1, 2, 2), np.eye(2).tolist(), 0)
     assert not bounded.done(like)
 
@@ -215,7 +215,7 @@ def test_standard_errors_of_log_cosh_are_those_of_the_integrals():
     slope = mean(lambda u: (np.log(np.cosh(u)) - centre) * (u * u - 1)) / 2
     deviation = np.sqrt(mean(lambda u: (np.log(np.cosh(u)) - centre - slope * (u * u - 1)) ** 2))
     n = 10_000
-    assert filter_convention.kurtosis_error(n) == pytest.approx(np.sqrt(24 / n))
+    assert filter_convention.kurtosis_standard_error(n) == pytest.approx(np.sqrt(24 / n))
     sides = np.array([-4.01, -3.99, 3.99, 4.01])
     for kurtosis, log_cosh in ((sides * np.sqrt(24 / n), np.full(4, centre)), (np.zeros(4), centre + sides * deviation / np.sqrt(n))):
         found = filter_convention.OutputMoments(np.ones(4), kurtosis, log_cosh)
@@ -372,16 +372,16 @@ def test_good_parameters_are_kept_at_every_hundredth_update_of_wanted_acceptance
     for step, acceptance, kept in ((99, 0.9, False), (100, 0.49, False), (100, 0.5, True)):
         state.step = step
         state.J[...] = first + 1.0
-        stochastic_learning._check_acceptance(run.problem, state, acceptance)
+        stochastic_learning._restore_after_collapse(run.problem, state, acceptance)
         assert (state.good_J == first + 1.0).all() == kept
         assert (state.good_J == first).all() != kept
     state.J[...], state.J_velocity[...], state.low = 7.0, 3.0, 98
-    stochastic_learning._check_acceptance(run.problem, state, 0.05)
+    stochastic_learning._restore_after_collapse(run.problem, state, 0.05)
     assert (state.low, state.resets) == (0, 0)
     state.low = 98
-    stochastic_learning._check_acceptance(run.problem, state, 0.049)
+    stochastic_learning._restore_after_collapse(run.problem, state, 0.049)
     assert (state.low, state.resets) == (99, 0)
-    stochastic_learning._check_acceptance(run.problem, state, 0.049)
+    stochastic_learning._restore_after_collapse(run.problem, state, 0.049)
     assert (state.low, state.resets, state.epsilon) == (0, 1, pytest.approx(0.01))
     assert (first + 1.0 == state.J).all()
     assert not state.J_velocity.any()
@@ -390,14 +390,14 @@ def test_good_parameters_are_kept_at_every_hundredth_update_of_wanted_acceptance
 def test_filters_that_lose_a_nat_a_dimension_go_back():
     run = stochastic()
     state = run.init()
-    now = stochastic_learning.objective(run.problem, stochastic_learning.current_energy(run.problem, state), state)
-    assert stochastic_learning._handle_decline(run.problem, state) == ""
+    now = stochastic_learning.compute_objective(run.problem, stochastic_learning.make_current_energy(run.problem, state), state)
+    assert stochastic_learning._save_or_describe_decline(run.problem, state) == ""
     assert state.good_objective == now
     state.good_objective = now + 2.99
-    assert stochastic_learning._handle_decline(run.problem, state) == ""
+    assert stochastic_learning._save_or_describe_decline(run.problem, state) == ""
     assert state.good_objective == now + 2.99
     state.good_objective = now + 3.01
-    assert stochastic_learning._handle_decline(run.problem, state) == "lost what they had learned"
+    assert stochastic_learning._save_or_describe_decline(run.problem, state) == "lost what they had learned"
 
 
 def test_weight_decay_and_momentum_of_a_step_by_hand():
@@ -409,7 +409,9 @@ def test_weight_decay_and_momentum_of_a_step_by_hand():
         J, gamma = np.array([[2.0, -4.0]], kind), np.array([3.0], kind)
         state = SimpleNamespace(J=J, gamma=gamma, step=4, raised=0)
         state.J_velocity, state.gamma_velocity = np.array([[1.0, 0.5]], kind), np.array([-1.0], kind)
-        largest = stochastic_learning._take_step(settings, state, np.array([[1.0, 3.0]], kind), np.array([2.0], kind), slower=0.5)
+        largest = stochastic_learning._apply_momentum_steps(
+            settings, state, np.array([[1.0, 3.0]], kind), np.array([2.0], kind), rate_factor=0.5
+        )
         # rate 0.5 · 0.5: Δ = ½ (1, ½) + ¼ (1 − ½, 3 + 1)
         assert state.J_velocity.tolist() == [[0.625, 1.25]]
         assert state.J.tolist() == [[2.625, -2.75]]
@@ -478,7 +480,7 @@ def test_a_dictionary_moves_along_its_pull_and_keeps_its_length():
     assert (run.progress(state).figure, np.isnan(state.objective).all()) == ("", True)
     for rate in (0.2, 0.1):
         before = state.A.copy()
-        found = task.model(before).infer(Z)
+        found = task.model(before).infer_sources(Z)
         state = run.step(state)
         moved = before + rate * found.pull / 40
         np.testing.assert_allclose(state.A, moved / np.linalg.norm(moved, axis=0), rtol=1e-9)
@@ -508,9 +510,9 @@ def test_log_joints_are_those_of_the_prior_and_the_noise():
 
 def test_weights_sum_over_subspaces_at_the_border_of_the_integral():
     """2 Σ γ = (1 + margin) k is inside: for M = D = 1 the least γ is half of it."""
-    assert student_floor(np.array([0.5005]), 1) == -np.inf
-    assert student_floor(np.array([0.5004]), 1) == pytest.approx(0.5005)
-    assert student_floor(np.array([0.55]), 1, margin=0.2) == pytest.approx(0.6)
+    assert normalisable_weight_floor(np.array([0.5005]), 1) == -np.inf
+    assert normalisable_weight_floor(np.array([0.5004]), 1) == pytest.approx(0.5005)
+    assert normalisable_weight_floor(np.array([0.55]), 1, margin=0.2) == pytest.approx(0.6)
 
 
 def test_energies_are_of_the_experts_that_are_named():
@@ -526,7 +528,7 @@ def test_energies_are_of_the_experts_that_are_named():
 def test_a_scale_is_where_the_slope_of_the_likelihood_is_nought(size):
     u = size * np.random.default_rng(3).laplace(size=500)
     for name in ("student", "laplace-smooth", "bimodal"):
-        v = best_scale(EXPERTS[name], u) * u
+        v = fit_output_scale(EXPERTS[name], u) * u
         assert np.mean(v * EXPERTS[name].slope(v)) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -543,7 +545,7 @@ def test_a_library_is_one_step(monkeypatch):
         state = run.step(state)
         assert run.done(state)
         fit = run.result(state)
-        scale = [best_scale(EXPERTS[one], Z @ row) if scaled else 1.0 for one, row in zip(fit.more["experts"], rotation, strict=True)]
+        scale = [fit_output_scale(EXPERTS[one], Z @ row) if scaled else 1.0 for one, row in zip(fit.more["experts"], rotation, strict=True)]
         np.testing.assert_allclose(fit.J, np.array(scale)[:, None] * rotation)
         assert (fit.iterations, fit.trace.iteration.tolist(), fit.gamma.tolist()) == (count, [count], [1.0] * 3)
         assert (fit.unconverged, fit.chosen, fit.objective) == (told, True, "none")

@@ -68,7 +68,7 @@ def test_matrices_that_have_a_common_basis_are_diagonalised_exactly():
 
 def test_a_turn_is_the_best_one():
     C = sobi.lagged_covariances(autoregressive()[0], 5)
-    c, s = sobi._rotation(C, 0, 2)
+    c, s = sobi._jacobi_rotation(C, 0, 2)
 
     def left(angle):
         R = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
@@ -80,10 +80,10 @@ def test_a_turn_is_the_best_one():
 def test_sources_of_one_spectrum_are_named():
     Z, _ = autoregressive((0.9, 0.5, 0.5))
     problem = sobi.SOBIProblem(Z, lags=20)
-    assert len(sobi.indistinguishable_pairs(problem, run(problem))) == 1
+    assert len(sobi.find_indistinguishable_pairs(problem, run(problem))) == 1
     Z, _ = autoregressive((0.9, 0.5, 0.0))
     problem = sobi.SOBIProblem(Z, lags=20)
-    assert sobi.indistinguishable_pairs(problem, run(problem)) == []
+    assert sobi.find_indistinguishable_pairs(problem, run(problem)) == []
 
 
 def test_a_resumed_run_goes_the_same_way():

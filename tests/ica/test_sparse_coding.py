@@ -32,14 +32,14 @@ def test_basis_pursuit_finds_sparse_sources_again():
     S = np.zeros((9, 9))
     np.fill_diagonal(S, np.linspace(-2, 2, 9))
     S[0, 3] = 0.7
-    found = SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer(S @ A.T)
+    found = SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer_sources(S @ A.T)
     np.testing.assert_allclose(found.mean, S, atol=1e-9)
 
 
 def test_basis_pursuit_is_the_limit_of_little_noise():
     A, Z = dictionary(), rows(dictionary())
-    exact = SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer(Z)
-    near = SparseCodingModel(A, "laplace", 1.0, 0.003, "map").infer(Z)
+    exact = SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer_sources(Z)
+    near = SparseCodingModel(A, "laplace", 1.0, 0.003, "map").infer_sources(Z)
     np.testing.assert_allclose(near.mean, exact.mean, atol=1e-3)
     np.testing.assert_allclose(near.pull, exact.pull, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(exact.mean @ A.T, Z, atol=1e-9)
@@ -47,18 +47,20 @@ def test_basis_pursuit_is_the_limit_of_little_noise():
 
 def test_duals_are_the_gradient_of_the_programme():
     A, Z = dictionary(), rows(dictionary())
-    pull = SparseCodingModel(A, "laplace", 1.3, 0.0, "map").infer(Z).pull
+    pull = SparseCodingModel(A, "laplace", 1.3, 0.0, "map").infer_sources(Z).pull
     for index in np.ndindex(A.shape):
         step = np.zeros(A.shape)
         step[index] = 1e-6
-        cost = [1.3 * np.abs(SparseCodingModel(A + sign * step, "laplace", 1.3, 0.0, "map").infer(Z).mean).sum() for sign in (1, -1)]
+        cost = [
+            1.3 * np.abs(SparseCodingModel(A + sign * step, "laplace", 1.3, 0.0, "map").infer_sources(Z).mean).sum() for sign in (1, -1)
+        ]
         assert pull[index] == pytest.approx(-(cost[0] - cost[1]) / 2e-6, rel=1e-4, abs=1e-5)
 
 
 def test_the_lasso_meets_its_conditions():
     A, Z = dictionary(4, 7), rows(dictionary(4, 7))
     model = SparseCodingModel(A, "laplace", 1.0, 0.3, "map")
-    S = model.infer(Z).mean
+    S = model.infer_sources(Z).mean
     slopes = (Z - S @ A.T) @ A / 0.3**2
     assert (np.abs(slopes) <= 1 + 1e-3).all()
     active = S != 0
@@ -70,7 +72,7 @@ def test_the_lasso_meets_its_conditions():
 def test_the_mode_is_one_of_a_plain_optimiser(expert):
     A, Z = dictionary(), rows(dictionary())
     model = SparseCodingModel(A, expert, 1.2, 0.3, "map")
-    S = model.infer(Z).mean
+    S = model.infer_sources(Z).mean
     for z, s in zip(Z, S, strict=True):
 
         def minus(v, z=z):
@@ -85,15 +87,15 @@ def test_the_mode_is_one_of_a_plain_optimiser(expert):
 def test_the_objective_is_the_joint_at_the_mean_or_the_bound(posterior):
     A, Z = dictionary(), rows(dictionary())
     model = SparseCodingModel(A, "student", 1.2, 0.3, posterior)
-    found = model.infer(Z)
-    bound, joint = model.bound(Z, model._tighten_bound(Z)), model.log_joint(Z, found.mean)
+    found = model.infer_sources(Z)
+    bound, joint = model.bound(Z, model._tightest_bound_points(Z)), model.log_joint(Z, found.mean)
     assert np.abs(bound - joint).min() > 1e-3
     np.testing.assert_allclose(found.objective, bound if posterior == "variational" else joint)
 
 
 @pytest.mark.parametrize("expert", ["student", "logistic", "laplace-smooth"])
 def test_the_gaussian_that_touches_a_smooth_prior_at_its_peak_is_the_limit_of_those_beside_it(expert):
-    beside, peak = SparseCodingModel(np.eye(1), expert, 1.7, 0.3, "variational")._prior(np.array([[1e-4], [0.0]]))
+    beside, peak = SparseCodingModel(np.eye(1), expert, 1.7, 0.3, "variational")._bounding_prior_variances(np.array([[1e-4], [0.0]]))
     assert peak == pytest.approx(beside, rel=1e-5)
 
 
@@ -105,19 +107,19 @@ def test_the_bound_is_below_the_evidence_and_its_gradient_is_the_pull(expert):
     prior = -model.gamma * EXPERTS[expert].energy(s) - EXPERTS[expert].log_z(np.array([model.gamma]))
     noise = -((Z - 0.8 * s) ** 2) / (2 * 0.4**2) - 0.5 * np.log(2 * np.pi * 0.4**2)
     evidence = np.log(np.trapezoid(np.exp(prior + noise), s, axis=1))
-    found = model.infer(Z)
+    found = model.infer_sources(Z)
     assert (found.objective < evidence).all()
     assert (found.objective > evidence - 0.6).all()
 
     A, Z = dictionary(), rows(dictionary())
     model = replace(model, A=A)
-    xi = model._tighten_bound(Z)
+    xi = model._tightest_bound_points(Z)
     pull = np.empty(A.shape)
     for index in np.ndindex(A.shape):
         step = np.zeros(A.shape)
         step[index] = 1e-5
         pull[index] = sum(sign * replace(model, A=A + sign * step).bound(Z, xi).sum() for sign in (1, -1)) / 2e-5
-    np.testing.assert_allclose(model.infer(Z).pull, pull, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(model.infer_sources(Z).pull, pull, rtol=1e-4, atol=1e-4)
     assert (model.bound(Z, xi) >= model.bound(Z, 1.1 * xi)).all()
     assert (model.bound(Z, xi) >= model.bound(Z, 0.9 * xi)).all()
 
@@ -175,7 +177,7 @@ def test_what_cannot_be_inferred_is_refused(expert, noise, posterior, message):
 def test_rows_outside_of_the_span_have_no_programme():
     A = np.array([[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(NotConverged, match="the linear programme of row 0 has no solution"):
-        SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer(np.array([[1.0, 1.0]]))
+        SparseCodingModel(A, "laplace", 1.0, 0.0, "map").infer_sources(np.array([[1.0, 1.0]]))
 
 
 def test_an_update_that_stops_its_sources_early_learns_what_one_to_the_end_does(monkeypatch):
@@ -190,7 +192,7 @@ def test_an_update_that_stops_its_sources_early_learns_what_one_to_the_end_does(
     algorithm = DictionaryLearning(SparseCodingProblem(LearningProblem(Z[:2500], settings)))
 
     def worth(A):
-        return SparseCodingModel(A, "laplace", 1.0, 0.1, "map").infer(Z[2500:2700]).objective.mean()
+        return SparseCodingModel(A, "laplace", 1.0, 0.1, "map").infer_sources(Z[2500:2700]).objective.mean()
 
     start, early = worth(algorithm.init().A), worth(run_algorithm(algorithm).more["dictionary"])
     monkeypatch.setattr(sparse_coding, "LEARNING", 400)
@@ -198,7 +200,7 @@ def test_an_update_that_stops_its_sources_early_learns_what_one_to_the_end_does(
     assert whole > start + 0.3
     assert early - start > 0.95 * (whole - start)
     model = SparseCodingModel(true, "laplace", 1.0, 0.1, "map")
-    mean, dual = model._lasso(Z[:40])
+    mean, dual = model._solve_lasso(Z[:40])
     pulled = dual @ true  # A'λ is γ sign(s) where s is not 0, and at most γ elsewhere
     np.testing.assert_allclose(pulled[mean != 0], np.sign(mean)[mean != 0], atol=1e-2)
     assert np.abs(pulled).max() < 1.01

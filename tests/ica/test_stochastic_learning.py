@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica import energy_gradients, maximum_likelihood, stochastic_learning, whitening
-from herdcli.ica.energy import LinearExperts, leapfrog
+from herdcli.ica.energy import LinearExperts, take_leapfrog_steps
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.stochastic_learning import ChainsCollapsed, LearningProblem, LearningSettings
@@ -69,7 +69,7 @@ def test_equil_is_the_exact_gradient_in_the_mean():
     J = random.standard_normal((3, 3))
     energy = LinearExperts(J, np.ones(3), EXPERTS["logistic"])
     n = 200_000
-    samples = energy_gradients.sample_model(energy, random, n)
+    samples = energy_gradients.sample_square_model(energy, random, n)
     slopes = energy.slope(samples)[1]
     mean = slopes.T @ samples / n
     error = np.sqrt(((slopes**2).T @ samples**2 / n - mean**2) / n)
@@ -150,15 +150,15 @@ def test_contrastive_divergence_written_out_proposal_by_proposal(filters):
     problem = LearningProblem(Z, LearningSettings(**given, batch_size=70, rates=((0.01, 5),), gamma_rate=0.5, gamma=1.5, seed=4))
     state = stochastic_learning.StochasticGradient(problem).init()
     state.step = 2
-    energy = stochastic_learning.current_energy(problem, state)
-    by_J, by_gamma, acceptance = energy_gradients.contrastive_gradients(problem, energy, Z, state, map)
+    energy = stochastic_learning.make_current_energy(problem, state)
+    by_J, by_gamma, acceptance = energy_gradients.contrastive_divergence_gradients(problem, energy, Z, state, map)
     random = generator(4, Stream.MOMENTA, step=2)
     momenta = random.standard_normal((3, 70, 3), dtype=np.float32)
     uniforms = random.random((3, 70))
     z, moved = Z.astype(np.float64), 0
     plain = LinearExperts(energy.J.astype(np.float64), energy.gamma.astype(np.float64), EXPERTS["student"])
     for momentum, uniform in zip(momenta, uniforms, strict=True):
-        there, last = leapfrog(plain, z, momentum.astype(np.float64), 0.3, 2)
+        there, last = take_leapfrog_steps(plain, z, momentum.astype(np.float64), 0.3, 2)
         rise = plain.energy(there) - plain.energy(z) + 0.5 * (np.square(last).sum(axis=1) - np.square(momentum).sum(axis=1))
         accepted = np.log1p(-uniform) < -rise
         z = np.where(accepted[:, None], there, z)

@@ -21,7 +21,9 @@ def rows(n=150, D=4, M=8, seed=0):
 
 
 def run(Z, **options):
-    task = variational_sparse_coding.CodingProblem(Z, **{"filters": 8, "noise": 0.3, "tolerance": 1e-300, "iterations": 20} | options)
+    task = variational_sparse_coding.VariationalCodingProblem(
+        Z, **{"filters": 8, "noise": 0.3, "tolerance": 1e-300, "iterations": 20} | options
+    )
     return solved(variational_sparse_coding.VariationalCoding(task))
 
 
@@ -90,7 +92,7 @@ def test_the_exact_e_step_is_the_least_of_all_gaussians():
 
 def test_the_m_step_is_the_least_for_its_posteriors():
     Z = rows()
-    task = variational_sparse_coding.CodingProblem(Z, 8, noise=0.3)
+    task = variational_sparse_coding.VariationalCodingProblem(Z, 8, noise=0.3)
     algorithm = variational_sparse_coding.VariationalCoding(task)
     state = algorithm.step(algorithm.init())
     coder = variational_sparse_coding.SparseCoder(state.C, 1.0, 0.3)
@@ -130,7 +132,7 @@ def test_threads_change_no_bit_and_a_run_goes_on():
     whole = run(Z)
     with ThreadPoolExecutor(2) as pool:
         algorithm = variational_sparse_coding.VariationalCoding(
-            variational_sparse_coding.CodingProblem(Z, 8, noise=0.3, tolerance=1e-300, iterations=20), pool.map
+            variational_sparse_coding.VariationalCodingProblem(Z, 8, noise=0.3, tolerance=1e-300, iterations=20), pool.map
         )
         state = algorithm.init()
         while not algorithm.done(state):
@@ -141,22 +143,24 @@ def test_threads_change_no_bit_and_a_run_goes_on():
 def test_the_run_ends_where_nothing_is_gained():
     fit = run_algorithm(
         variational_sparse_coding.VariationalCoding(
-            variational_sparse_coding.CodingProblem(rows(40, 2, 3), 3, noise=0.5, tolerance=1e-4, iterations=200)
+            variational_sparse_coding.VariationalCodingProblem(rows(40, 2, 3), 3, noise=0.5, tolerance=1e-4, iterations=200)
         )
     )
     assert fit.unconverged == ""
     assert fit.iterations < 200
     short = run_algorithm(
-        variational_sparse_coding.VariationalCoding(variational_sparse_coding.CodingProblem(rows(40, 2, 3), 3, noise=0.5, iterations=2))
+        variational_sparse_coding.VariationalCoding(
+            variational_sparse_coding.VariationalCodingProblem(rows(40, 2, 3), 3, noise=0.5, iterations=2)
+        )
     )
     assert short.unconverged.startswith("the last one changed the bound by ")
 
 
 def test_what_has_no_gaussian_posterior_is_refused():
     with pytest.raises(BadUsage, match="without noise there is no gaussian posterior"):
-        variational_sparse_coding.CodingProblem(rows(), 8, noise=0.0)
+        variational_sparse_coding.VariationalCodingProblem(rows(), 8, noise=0.0)
     with pytest.raises(BadUsage, match="unknown E step 'q'"):
-        variational_sparse_coding.CodingProblem(rows(), 8, e_step="q")
+        variational_sparse_coding.VariationalCodingProblem(rows(), 8, e_step="q")
 
 
 def test_it_ends_after_three_iterations_in_a_row_that_gain_less_than_the_tolerance():
@@ -170,7 +174,7 @@ def test_it_ends_after_three_iterations_in_a_row_that_gain_less_than_the_toleran
 def test_what_the_last_iteration_changed_is_told_from_the_second_on():
     for iterations in (1, 2):
         algorithm = variational_sparse_coding.VariationalCoding(
-            variational_sparse_coding.CodingProblem(rows(n=30), filters=5, noise=0.3, tolerance=1e-300, iterations=iterations)
+            variational_sparse_coding.VariationalCodingProblem(rows(n=30), filters=5, noise=0.3, tolerance=1e-300, iterations=iterations)
         )
         state = solved(algorithm)
         change = abs(state.energy[-1] - state.energy[1])
@@ -196,9 +200,9 @@ def test_dictionaries_larger_than_a_part_of_the_cache_are_inferred_the_same(monk
         variational_sparse_coding.SparseCoder(np.random.default_rng(0).normal(size=(4, 8)), 1.0, 0.3),
         (np.zeros((23, 8)), np.full((23, 8), 0.5)),
     )
-    whole = coder.descend_energy(Z, *start, 1e-9)
+    whole = coder.minimise_energy(Z, *start, 1e-9)
     monkeypatch.setattr(variational_sparse_coding, "CACHED", 5 * 64)
-    parts = coder.descend_energy(Z, *start, 1e-9)
+    parts = coder.minimise_energy(Z, *start, 1e-9)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(parts[2], coder.energy(Z, *parts[:2])[0], rtol=1e-12)

@@ -100,7 +100,7 @@ def test_rows_are_whitened_block_by_block_and_the_bad_one_is_named(monkeypatch):
     X[13, 2] = -0.1
     with pytest.raises(DataError, match="first in row 13"):
         fitted.apply(X)
-    assert whitening.constant_columns(np.array([[1.0, 2, 3], [1, 5, 3]])).tolist() == [0, 2]
+    assert whitening.find_constant_columns(np.array([[1.0, 2, 3], [1, 5, 3]])).tolist() == [0, 2]
     for changes in ({"mean": np.zeros(0)}, {"forward": np.zeros((0, 4))}):
         with pytest.raises(DataError, match="the whitening keeps nothing"):
             replace(fitted, **changes).validate()

@@ -41,9 +41,9 @@ def test_independent_variables_are_exact():
 
 
 def test_it_agrees_with_that_of_boltzmann_machines():
-    lattice = random_networks.generate("grid", rows=3, columns=3, sigma_w=0.5)
+    lattice = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=0.5)
     special, general = (
-        algorithms.make_method(lattice, InferenceSettings(algorithm="mean-field")),
+        algorithms.make_inference_method(lattice, InferenceSettings(algorithm="mean-field")),
         MultistateMeanField(lattice, InferenceSettings(algorithm="mean-field")),
     )
     assert not isinstance(special, MultistateMeanField)
@@ -51,7 +51,9 @@ def test_it_agrees_with_that_of_boltzmann_machines():
     assert ours.attributes["log_z"] == pytest.approx(theirs.attributes["log_z"], abs=1e-7)
     for p, q in zip(ours.nodes, theirs.nodes, strict=True):
         np.testing.assert_allclose(p, q, atol=1e-6)
-    assert isinstance(algorithms.make_method(random_network(1, True), InferenceSettings(algorithm="mean-field")), MultistateMeanField)
+    assert isinstance(
+        algorithms.make_inference_method(random_network(1, True), InferenceSettings(algorithm="mean-field")), MultistateMeanField
+    )
 
 
 def test_weak_couplings_have_good_marginals():

@@ -17,10 +17,10 @@ def test_errors_are_the_largest_over_batches_of_all_lengths():
     fine = means.reshape(-1).std(ddof=1) / np.sqrt(8)
     halves = np.array([0.15, 0.25, 0.25, 0.35]).std(ddof=1) / np.sqrt(4)
     whole = np.array([0.2, 0.3]).std(ddof=1) / np.sqrt(2)
-    assert chain_convergence.standard_errors(means)[0] == pytest.approx(max(fine, halves, whole))
+    assert chain_convergence.batch_means_errors(means)[0] == pytest.approx(max(fine, halves, whole))
     apart = np.array([[[0.0, 1.0]], [[0.0, 1.0]]])  # chains that stay where they are
-    assert chain_convergence.standard_errors(apart)[0] == pytest.approx(0.5)
-    assert chain_convergence.standard_errors(means[:3])[0] == pytest.approx(means[:3].reshape(-1).std(ddof=1) / np.sqrt(6))
+    assert chain_convergence.batch_means_errors(apart)[0] == pytest.approx(0.5)
+    assert chain_convergence.batch_means_errors(means[:3])[0] == pytest.approx(means[:3].reshape(-1).std(ddof=1) / np.sqrt(6))
 
 
 def test_draws_that_chains_are_worth_follow_from_rhat():
@@ -31,7 +31,7 @@ def test_draws_that_chains_are_worth_follow_from_rhat():
     squared = np.mean(chain_convergence.split_rhat(halves, 50) ** 2)
     assert chain_convergence.effective_draws(np.sqrt(squared + 1 / 50), 16, 1000) == pytest.approx(16 * 50, rel=0.05)
     assert chain_convergence.effective_draws(np.inf, 16, 50) == 0
-    assert chain_convergence.errors_with_unseen(np.array([0.03, 0.9]), 12.5) == pytest.approx([0.05, 0.5])
+    assert chain_convergence.widen_for_unseen_states(np.array([0.03, 0.9]), 12.5) == pytest.approx([0.05, 0.5])
 
 
 @pytest.mark.parametrize("pair", [[[1.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]])
@@ -39,7 +39,7 @@ def test_draws_that_chains_are_worth_follow_from_rhat():
 def test_what_few_draws_cannot_have_shown_is_in_the_error_told(algorithm, pair):
     """Chains that never see a state of 1 in 10,000 have R̂ = 1, and are worth their draws, not the billion that R̂ would say."""
     given = network.build_network([2, 2], [((0,), np.array([1.0, 1e-4])), ((0, 1), np.array(pair))])
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, sweeps=64, burn_in=10, chains=4)))
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, sweeps=64, burn_in=10, chains=4)))
     drawn = 4 * 64
     assert found.attributes["standard_error"][0].min() >= 0.5 / drawn
     assert np.abs(found.nodes[0] - [1 / 1.0001, 1e-4 / 1.0001]).max() < found.attributes["standard_error"][0][0]
@@ -72,16 +72,16 @@ def test_temperatures_share_what_is_rejected_and_fewer_are_kept_where_little_is(
     assert (moved[0], moved[-1], len(moved)) == (0.1, 1.0, 5)
     np.testing.assert_allclose(np.log(moved[1] / powers[0]) / np.log(powers[1] / powers[0]), 0.6 / 0.9)
     assert len(temperature_ladder.adapt_powers(powers, np.full(4, 0.2))) == 3
-    assert temperature_ladder.nearest_powers(powers, np.array([0.1, 0.5, 0.99])).tolist() == [0, 3, 4]
+    assert temperature_ladder.nearest_power_indices(powers, np.array([0.1, 0.5, 0.99])).tolist() == [0, 3, 4]
 
 
 def test_round_trips_are_states_that_came_from_the_hottest_temperature():
     heading = np.zeros((3, 2), dtype=np.int64)
-    assert temperature_ladder.round_trips(heading) == 0
+    assert temperature_ladder.count_round_trips(heading) == 0
     assert heading.tolist() == [[1, 1], [0, 0], [2, 2]]
     heading[[0, 2], 0] = heading[[2, 0], 0]
-    assert temperature_ladder.round_trips(heading) == 1
-    assert temperature_ladder.round_trips(heading) == 0
+    assert temperature_ladder.count_round_trips(heading) == 1
+    assert temperature_ladder.count_round_trips(heading) == 0
 
 
 def spins(side, J, field, seed):
@@ -98,21 +98,23 @@ def spins(side, J, field, seed):
 @pytest.mark.parametrize("short", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_errors_are_within_what_is_told(algorithm, short):
     """Or the run says that it has not converged: five kinds of networks, short runs and longer ones."""
-    colours = random_networks.random_edges(16, 3.0, np.random.default_rng(0)).tolist()
+    colours = random_networks.draw_random_edges(16, 3.0, np.random.default_rng(0)).tolist()
     unlike = np.where(np.eye(3) > 0, 0.0, 1.0)
     weights = np.random.default_rng(2).uniform(0.8, 1.2, (16, 3))
     several = [
-        random_networks.generate("grid", rows=6, columns=6, sigma_w=2.0, seed=1),
-        random_networks.generate("grid", rows=6, columns=6, sigma_w=5.0, sigma_b=0.3, seed=2),
-        random_networks.generate("random", nodes=12, degree=11.0, sigma_w=4.0, sigma_b=0.3, seed=3),
+        random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=2.0, seed=1),
+        random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=5.0, sigma_b=0.3, seed=2),
+        random_networks.generate_random_network("random", nodes=12, degree=11.0, sigma_w=4.0, sigma_b=0.3, seed=3),
         spins(6, 10.0, 0.1, 4),
         network.build_network([3] * 16, [((i,), w) for i, w in enumerate(weights)] + [(tuple(edge), unlike) for edge in colours]),
     ]
     ended = []
     for given in several:
-        exact = run_algorithm(algorithms.make_method(given, InferenceSettings())).nodes
+        exact = run_algorithm(algorithms.make_inference_method(given, InferenceSettings())).nodes
         sweeps = 96 if short else 600
-        found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, sweeps=sweeps, burn_in=sweeps // 3)))
+        found = run_algorithm(
+            algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, sweeps=sweeps, burn_in=sweeps // 3))
+        )
         error = np.mean([np.abs(p - q).mean() for p, q in zip(found.nodes, exact, strict=True)])
         told = np.mean([each.mean() for each in found.attributes["standard_error"]])
         ended.append(found.attributes["converged"])
@@ -124,8 +126,8 @@ def test_errors_are_within_what_is_told(algorithm, short):
 def test_spins_in_weak_fields_turn_over():
     """All of them at once: chains that did so at high temperatures alone were .30 off on such a lattice of 14×14."""
     given = spins(8, 10.0, 0.05, 7)
-    exact = run_algorithm(algorithms.make_method(given, InferenceSettings())).nodes
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="tempered-gibbs", sweeps=96, burn_in=32)))
+    exact = run_algorithm(algorithms.make_inference_method(given, InferenceSettings())).nodes
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="tempered-gibbs", sweeps=96, burn_in=32)))
     assert found.attributes["converged"]
     assert found.attributes["round_trips"] >= 8
     assert found.attributes["effective_draws"] > 80
@@ -134,9 +136,9 @@ def test_spins_in_weak_fields_turn_over():
 
 def test_marginals_that_are_known_by_symmetry_have_no_error():
     unlike = 1.0 - np.eye(3)
-    edges = random_networks.random_edges(20, 3.0, np.random.default_rng(1)).tolist()
+    edges = random_networks.draw_random_edges(20, 3.0, np.random.default_rng(1)).tolist()
     found = run_algorithm(
-        algorithms.make_method(
+        algorithms.make_inference_method(
             network.build_network([3] * 20, [(tuple(edge), unlike) for edge in edges]),
             InferenceSettings(algorithm="tempered-gibbs", sweeps=16),
         )
@@ -150,10 +152,10 @@ def test_few_round_trips_are_no_convergence_and_are_told(monkeypatch):
 
     from herdcli.cli.ups_infer import runs
 
-    given = random_networks.generate("grid", rows=8, columns=8, sigma_w=4.0, seed=0)
+    given = random_networks.generate_random_network("grid", rows=8, columns=8, sigma_w=4.0, seed=0)
     asked = InferenceSettings(algorithm="tempered-gibbs", sweeps=48, burn_in=8)
-    monkeypatch.setattr(temperature_ladder, "round_trips", lambda heading: 0)
-    found = run_algorithm(algorithms.make_method(given, asked)).attributes
+    monkeypatch.setattr(temperature_ladder, "count_round_trips", lambda heading: 0)
+    found = run_algorithm(algorithms.make_inference_method(given, asked)).attributes
     assert (found["converged"], found["round_trips"]) == (False, 0)
     assert found["residual"] < 0.05
     told = []

@@ -12,7 +12,7 @@ from herdcli.errors import BadUsage, Diverged, NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, random_networks
-from herdcli.markov.model.stacked_tables import merge_factors
+from herdcli.markov.model.stacked_tables import merge_equal_scopes
 from herdcli.markov.query import spanning_forest
 
 BOTH = ["tree-ep", "loop-corrected"]
@@ -55,7 +55,7 @@ def test_one_loop_is_exact(name, tails, zeros):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_trees_are_exact_in_marginals_of_variables_and_factors(name):
-    given = random_networks.generate("tree", nodes=11, sigma_w=3.0, seed=2)
+    given = random_networks.generate_random_network("tree", nodes=11, sigma_w=3.0, seed=2)
     _, found = run(given, name, tolerance=1e-12)
     exact = run(given, "junction-tree")[1]
     assert mean_error(found, exact) < 1e-14
@@ -87,7 +87,7 @@ def test_on_random_networks_both_are_nearer_than_propagation(zeros):
 @pytest.mark.parametrize("seed", range(3))
 def test_on_lattices_of_moderate_couplings(seed):
     """Mooij & Kappen's figures have an order of magnitude between propagation and its correction; tree EP lies between."""
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=0.5, seed=seed)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=0.5, seed=seed)
     exact = run(given, "enumerate")[1]
     apart = {name: mean_error(run(given, name, tolerance=1e-8)[1], exact) for name in ("bp", *BOTH)}
     assert apart["loop-corrected"] < 0.1 * apart["bp"]
@@ -96,7 +96,7 @@ def test_on_lattices_of_moderate_couplings(seed):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_damping_ends_at_the_same_marginals(name):
-    given = random_networks.generate("grid", rows=3, columns=4, sigma_w=2.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=3, columns=4, sigma_w=2.0, seed=1)
     plain, damped = (run(given, name, tolerance=1e-11, damping=damping)[1] for damping in (0.0, 0.4))
     assert plain.attributes["converged"]
     assert damped.attributes["converged"]
@@ -106,7 +106,7 @@ def test_damping_ends_at_the_same_marginals(name):
 
 def test_a_fixed_point_of_tree_ep_agrees_with_itself():
     """Marginals of variables and of factors that share them are one and the same where it has converged."""
-    given = random_networks.generate("random", nodes=12, degree=3.0, sigma_w=1.5, seed=3)
+    given = random_networks.generate_random_network("random", nodes=12, degree=3.0, sigma_w=1.5, seed=3)
     _, found = run(given, "tree-ep", tolerance=1e-12)
     for scope, p in found.cliques:
         for axis, i in enumerate(scope):
@@ -137,14 +137,14 @@ def test_what_cannot_be_is_refused(name):
 def test_a_blanket_with_too_many_states_is_refused_in_one_line():
     star = network.build_network([2] * 14, [((0, i), np.array([[2.0, 1.0], [1.0, 2.0]])) for i in range(1, 14)])
     with pytest.raises(BadUsage, match="enumerates the states of each Markov blanket, at most 4096: that of x0 has 2\\^13") as caught:
-        algorithms.make_method(star, InferenceSettings(algorithm="loop-corrected"))
+        algorithms.make_inference_method(star, InferenceSettings(algorithm="loop-corrected"))
     assert caught.value.hint == "--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5"
 
 
 def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
     weights = np.array([4.0, 0.5, 3.0, 2.0])
     given = random_networks.network_from_weights(np.array([[0, 1], [1, 2], [2, 3], [0, 3]]), weights, np.zeros(4))
-    forest = spanning_forest.span(given, merge_factors(given.factors()))
+    forest = spanning_forest.maximum_spanning_forest(given, merge_equal_scopes(given.factors()))
     kept = {tuple(sorted((i, p))) for i, p in enumerate(forest.parent) if p >= 0}
     assert kept == {(0, 1), (2, 3), (0, 3)}
     assert forest.path(1, 2) == [1, 0, 3, 2]
@@ -152,6 +152,6 @@ def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
 
 
 def test_cavities_on_which_propagation_does_not_settle_are_told():
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=10.0, sigma_b=0.1, seed=1)
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="loop-corrected", iterations=2)))
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=10.0, sigma_b=0.1, seed=1)
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="loop-corrected", iterations=2)))
     assert found.warning == "propagation did not settle on 3 of 16 Markov blankets: --algorithm tree-ep may be nearer"

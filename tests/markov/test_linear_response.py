@@ -13,7 +13,7 @@ from herdcli.markov.model import network, random_networks
 
 
 def infer(given, algorithm, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     return run_algorithm(method)
 
 
@@ -50,7 +50,7 @@ def test_it_is_exact_on_trees(algorithm, seed):
 def loopy(kind: str, tilt: np.ndarray):
     """A lattice of two states, or a ring of three with a factor of three variables; log-potentials tilted by x·tilt."""
     if kind == "lattice":
-        made = random_networks.generate("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
+        made = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
     else:
         random = np.random.default_rng(4)
         scopes = [(0, 1), (1, 2), (2, 3), (0, 3), (1, 3, 4)]
@@ -89,4 +89,4 @@ def test_where_it_cannot_be_had():
     ):
         infer(copy, "bp", linear_response=True)
     with pytest.raises(BadUsage, match="--schedule checkerboard gives no linear response"):
-        infer(random_networks.generate("grid"), "bp", schedule="checkerboard", linear_response=True)
+        infer(random_networks.generate_random_network("grid"), "bp", schedule="checkerboard", linear_response=True)

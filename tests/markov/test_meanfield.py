@@ -15,7 +15,7 @@ from herdcli.markov.model import boltzmann, network, random_networks
 
 
 def infer(given, algorithm, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
@@ -35,7 +35,7 @@ def test_weights_say_what_the_factors_say():
     random = np.random.default_rng(1)
     factors = [((0, 1), random.random((2, 2))), ((1, 0), random.random((2, 2))), ((2,), random.random(2)), ((1, 2), random.random((2, 2)))]
     given = network.build_network([2, 2, 2], [*factors, ((), np.array(0.3))])
-    found = boltzmann.boltzmann_machine(given, "tap")
+    found = boltzmann.to_boltzmann_machine(given, "tap")
     for x in np.ndindex(2, 2, 2):
         exact = sum(np.log(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
         v = np.array(x, dtype=float)
@@ -44,12 +44,12 @@ def test_weights_say_what_the_factors_say():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_field_bounds_log_z_and_its_free_energy_never_rises(seed):
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, seed=seed)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=2.0, seed=seed)
     state, found = infer(given, "mean-field", tolerance=1e-12)
     assert found.attributes["converged"]
     assert found.attributes["log_z"] < infer(given, "enumerate")[1].attributes["log_z"]
     assert np.diff(state.free_energy).max() < 1e-12
-    W, b = boltzmann.boltzmann_machine(given, "tap").W, boltzmann.boltzmann_machine(given, "tap").b
+    W, b = boltzmann.to_boltzmann_machine(given, "tap").W, boltzmann.to_boltzmann_machine(given, "tap").b
     assert np.allclose(state.mean, 1 / (1 + np.exp(-(W @ state.mean + b))), atol=1e-10)
 
 
@@ -100,7 +100,7 @@ def test_evidence_is_conditioning(algorithm):
 
 
 def test_gibbs_is_within_its_standard_errors():
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.0, seed=3)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=1.0, seed=3)
     exact, found = infer(given, "enumerate")[1], infer(given, "gibbs", sweeps=4000)[1]
     errors = np.array([p[-1] for p in found.attributes["standard_error"]])
     z = (means(found) - means(exact)) / errors
@@ -130,18 +130,19 @@ def test_networks_that_are_no_boltzmann_machines_are_refused():
 
 
 def test_auto_is_exact_where_it_fits_and_ends_with_ups():
-    small = random_networks.generate("grid", rows=4, columns=4)
-    assert algorithms.choose_exact(small, InferenceSettings(), 10**9).name == "junction-tree"
-    assert "table cells would take 2^" in algorithms.choose_exact(small, InferenceSettings(), 100).why
+    small = random_networks.generate_random_network("grid", rows=4, columns=4)
+    assert algorithms.choose_exact_algorithm(small, InferenceSettings(), 10**9).name == "junction-tree"
+    assert "table cells would take 2^" in algorithms.choose_exact_algorithm(small, InferenceSettings(), 100).why
     observed = network.with_observed_marginals(small, {0: np.array([0.5, 0.5])})
-    assert algorithms.choose_exact(observed, InferenceSettings(), 10**9).name == "junction-tree"
-    assert "table cells would take 2^" in algorithms.choose_exact(observed, InferenceSettings(), 100).why
+    assert algorithms.choose_exact_algorithm(observed, InferenceSettings(), 10**9).name == "junction-tree"
+    assert "table cells would take 2^" in algorithms.choose_exact_algorithm(observed, InferenceSettings(), 100).why
 
 
 def test_tap_says_where_its_expansion_does_not_hold():
     weak, strong = (
-        algorithms.make_method(
-            random_networks.generate("grid", rows=6, columns=6, sigma_w=w, seed=2), InferenceSettings(algorithm="tap", damping=0.5)
+        algorithms.make_inference_method(
+            random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=w, seed=2),
+            InferenceSettings(algorithm="tap", damping=0.5),
         )
         for w in (0.3, 8.0)
     )
@@ -158,7 +159,7 @@ def test_tap_says_where_its_expansion_does_not_hold():
 
 def test_taps_free_energy_of_a_pair_in_closed_form():
     w, bias, m = 1.3, np.array([0.4, -0.7]), np.array([0.3, 0.6])
-    method = algorithms.make_method(
+    method = algorithms.make_inference_method(
         random_networks.network_from_weights(np.array([[0, 1]]), np.array([w]), bias), InferenceSettings(algorithm="tap")
     )
     v = m * (1 - m)
@@ -169,7 +170,7 @@ def test_taps_free_energy_of_a_pair_in_closed_form():
 
 def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
     given = machine(0.6)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="tap", tolerance=1e-13))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="tap", tolerance=1e-13))
     m = iterate.run_steps(method.step, method.init(), until=method.done).mean
     for i in range(len(m)):
         step = np.zeros(len(m))
@@ -182,7 +183,7 @@ def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
 def test_observed_means_are_constraints_on_the_free_energy(algorithm, seed):
     """Against a general minimiser over the hidden means; the bound is below that of all distributions with these marginals."""
     given = network.with_observed_marginals(machine(0.4, seed), {1: np.array([0.8, 0.2]), 4: np.array([0.35, 0.65])})
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm))
     state, found = infer(given, algorithm, tolerance=1e-13)
     m = means(found)
     assert found.attributes["converged"]
@@ -250,7 +251,7 @@ def test_observed_means_of_certainty_are_evidence_and_respond_to_nothing():
 def test_linear_response_of_observed_units_is_that_of_their_multipliers():
     """Finite differences in the biases of the network that the multipliers make, whose unconstrained solution this is."""
     given = network.with_observed_marginals(machine(0.3), {1: np.array([0.6, 0.4])})
-    method = algorithms.make_method(given, InferenceSettings(algorithm="mean-field"))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="mean-field"))
     state, found = infer(given, "mean-field", tolerance=1e-14, linear_response=True)
     m, W = state.mean, method.machine.W.toarray()
     b = np.log(m / (1 - m)) - W @ m

@@ -22,8 +22,8 @@ GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}
 
 
 def method(algorithm, given=None, **settings):
-    given = random_networks.generate("grid", **GRID) if given is None else given
-    return algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    given = random_networks.generate_random_network("grid", **GRID) if given is None else given
+    return algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
 
 
 def walked(made, steps):
@@ -32,7 +32,7 @@ def walked(made, steps):
 
 def boltzmann(given):
     """W, b and the constant, which test_meanfield.py holds to the factors."""
-    found = machines.boltzmann_machine(given, "tap")
+    found = machines.to_boltzmann_machine(given, "tap")
     return found.W.toarray(), found.b, found.constant
 
 
@@ -46,7 +46,7 @@ def colouring(W):
 
 
 def test_gibbs_sampling_written_out_unit_by_unit():
-    given = random_networks.generate("grid", **GRID)
+    given = random_networks.generate_random_network("grid", **GRID)
     settings = {"sweeps": 5, "burn_in": 4, "chains": 3, "annealing": 2, "seed": 6}
     made = method("gibbs", given, **settings)
     W, b, _ = boltzmann(given)
@@ -114,7 +114,7 @@ def test_scale_reduction_of_units_that_never_moved(half, last):
 
 
 def test_mean_field_and_tap_written_out_unit_by_unit():
-    given = random_networks.generate("grid", **GRID)
+    given = random_networks.generate_random_network("grid", **GRID)
     W, b, constant = boltzmann(given)
     for name in ("mean-field", "tap"):
         made = method(name, given, damping=0.25)

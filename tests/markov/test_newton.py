@@ -12,7 +12,7 @@ from herdcli import fast, iterate
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import newton_step
-from herdcli.markov.bethe.bethe_hessian import bethe_hessian
+from herdcli.markov.bethe.bethe_hessian import compute_bethe_hessian
 from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, pairwise, random_networks
@@ -20,11 +20,11 @@ from herdcli.markov.model import network, pairwise, random_networks
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")
 FOLDER = next((path / "networks" for path in PLACES if (path / "networks").is_dir()), None)
-COMPILED = pytest.mark.skipif(fast.kernels() == "python", reason="too long without the compiled loops")
+COMPILED = pytest.mark.skipif(fast.loops_in_use() == "python", reason="too long without the compiled loops")
 
 
 def run(given, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm="ups", **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="ups", **settings))
     state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
@@ -52,30 +52,32 @@ def test_few_iterations_to_a_fixed_point_of_propagation(states, scale):
     assert found.attributes["converged"]
     assert state.step < 60
     graph = pairwise.reduce_to_pairwise(given)
-    once, fixed, target = state.messages.copy(), *graph.fixed_marginals({})
+    once, fixed, target = state.messages.copy(), *graph.flatten_fixed_marginals({})
     order = np.arange(2 * graph.edges, dtype=np.int32)
     change, bad = fast.update_messages(order, state.messages, once, graph.arrays, fixed, target, 0.0, False, graph.scratch())
     assert bad == -1
     assert change < 2e-9
-    assert bethe.consistency_gap(graph, bethe.beliefs(graph, state.messages, fixed, target)) < 1e-7
+    assert bethe.largest_inconsistency(graph, bethe.compute_beliefs(graph, state.messages, fixed, target)) < 1e-7
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hidden_marginals_move_and_observed_ones_stay(seed):
-    given = random_networks.generate("grid", rows=6, columns=6, sigma_w=5.0, observe="border", sigma_alpha=2.0, seed=seed)
+    given = random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=5.0, observe="border", sigma_alpha=2.0, seed=seed)
     state, found = run(given, tolerance=1e-10)
     assert found.attributes["converged"]
     assert state.step < 60
-    for i, p in given.observations().items():
+    for i, p in given.stored_marginals().items():
         assert np.allclose(found.nodes[i], p, atol=1e-9)
 
 
 def test_evidence_leaves_two_state_variables_in_closed_form():
-    given = network.condition_network(random_networks.generate("grid", rows=6, columns=6, sigma_w=4.0, seed=3), {0: 1, 14: 0, 15: 1})
+    given = network.condition_network(
+        random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=4.0, seed=3), {0: 1, 14: 0, 15: 1}
+    )
     found = run(given, tolerance=1e-10)[1]
     assert found.attributes["converged"]
     assert [len(p) for p in found.nodes] == given.cardinality.tolist()
-    other = run(given, tolerance=1e-9, clamp="rows-columns", iterations=3000)[1] if fast.kernels() == "cython" else found
+    other = run(given, tolerance=1e-9, clamp="rows-columns", iterations=3000)[1] if fast.loops_in_use() == "cython" else found
     assert abs(other.attributes["log_z"] - found.attributes["log_z"]) < 1e-7
 
 
@@ -92,8 +94,8 @@ def test_curvature_is_the_derivative_of_the_slope(states):
         messages, sweeps = graph.uniform_messages(), np.zeros(graph.edges, dtype=np.int64)
         order, ends = np.arange(2 * graph.edges, dtype=np.int32), 2 * np.arange(graph.edges + 1, dtype=np.int64)
         fast.settle(order, ends, messages, graph.arrays, fixed, node, 1e-14, 3000, sweeps, graph.scratch())
-        found = bethe.beliefs(graph, messages, fixed, node)
-        second = bethe_hessian(graph, found, free)
+        found = bethe.compute_beliefs(graph, messages, fixed, node)
+        second = compute_bethe_hessian(graph, found, free)
         return newton_step._gradient(graph, found, messages, every, second.index, second.reference), second
 
     weight = 0.5 + random.random(int(graph.node_offset[-1]))

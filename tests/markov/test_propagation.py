@@ -46,7 +46,7 @@ def sparse_network(seed: int, variables: int = 9):
 
 
 def infer(given, algorithm="junction-tree", **settings):
-    return run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings)))
+    return run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings)))
 
 
 def agree(found, known, tolerance=1e-12):
@@ -75,20 +75,20 @@ def test_states_that_zeros_make_impossible_are_in_no_table():
     copy = np.eye(3)
     first, last = np.array([0.2, 0.8, 0.0]), np.array([0.0, 0.0, 2.0])
     given = network.build_network([3, 3, 3, 3], [((0,), first), ((0, 1), copy), ((1, 2), copy), ((3,), last), ((2, 3), np.ones((3, 3)))])
-    small = possible_states.trim_network(given)
+    small = possible_states.remove_impossible_states(given)
     assert small.network.cardinality.tolist() == [2, 2, 2, 1]
     assert small.network.table.sum() == 1.0 + 2 + 2 + 2.0 + 2
     found = infer(given)
     agree(found, infer(given, "enumerate"), 1e-15)
     assert found.nodes[3].tolist() == [0.0, 0.0, 1.0]
-    method = algorithms.make_method(given, InferenceSettings())
+    method = algorithms.make_inference_method(given, InferenceSettings())
     assert iterate.run_steps(method.step, method.init(), until=method.done).cells == 4 + 4 + 2 + 1
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_conditioning_never_takes_more_memory_with_zeros(seed):
     def planned(of):
-        method = algorithms.make_method(of, InferenceSettings(orders=3))
+        method = algorithms.make_inference_method(of, InferenceSettings(orders=3))
         return method.bytes_needed(iterate.run_steps(method.step, method.init(), until=method.done))[0]
 
     given = sparse_network(seed, 12)
@@ -106,15 +106,17 @@ def test_no_state_is_possible_though_all_factors_are():
 def along_a_line(given):
     """The tree of an arrangement, nearly a chain."""
     ties = np.random.default_rng(0).random(given.count).tolist()
-    return junction_tree.plan_tree(
+    return junction_tree.build_clique_tree(
         given,
         np.array(
-            elimination.linear_arrangement(elimination.flatten_graph(elimination.moral_graph(given)), [2] * given.count, ties, math.inf)
+            elimination.linear_arrangement_order(
+                elimination.flatten_graph(elimination.moral_graph(given)), [2] * given.count, ties, math.inf
+            )
         ),
     )
 
 
-GRID = random_networks.generate("grid", rows=9, columns=9, sigma_w=2.0, seed=3)
+GRID = random_networks.generate_random_network("grid", rows=9, columns=9, sigma_w=2.0, seed=3)
 
 
 @pytest.mark.parametrize("slab", [8, 64])
@@ -186,7 +188,7 @@ def test_what_was_made_before_logarithms_is_gone(monkeypatch, question):
 
     monkeypatch.setattr(which, "__init__", watched)
     if question == "log-z":
-        collect_pass.plan_pass(FALLING, range(12)).answer()
+        collect_pass.plan_elimination_pass(FALLING, range(12)).answer()
     else:
         infer(FALLING)
     assert [before for _, before in gone] == [[], [True]]
@@ -196,11 +198,13 @@ def test_a_plan_says_where_logarithms_are_needed():
     """A short propagation of factors that are far apart is tried; of those that are not, no product can be too small."""
     told = {}
     for name, given in (("far", FALLING), ("near", GRID)):
-        method = algorithms.make_method(given, InferenceSettings(algorithm="junction-tree"))
+        method = algorithms.make_inference_method(given, InferenceSettings(algorithm="junction-tree"))
         state = iterate.run_steps(method.step, method.init(), until=method.done)
         tree = method.tree(state)
-        assert cost_forecast.fits_float64(given) == (name == "near")
-        told[name] = method.remaining(state)[0] / cost_forecast.propagation_seconds(tree, given, method.columns(tree, state), back=True)
+        assert cost_forecast.products_fit_float64(given) == (name == "near")
+        told[name] = method.estimate_cost(state)[0] / cost_forecast.estimate_propagation_seconds(
+            tree, given, method.columns(tree, state), with_marginals=True
+        )
     assert told["far"] > 5
     assert 0.1 < told["near"] < 5
 
@@ -208,13 +212,13 @@ def test_a_plan_says_where_logarithms_are_needed():
 def test_messages_that_are_looked_at_whole_are_counted():
     """A child that sends its one possible state of two to a clique that has all of its own is spread out there, with where it was."""
     given = network.build_network([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.ones((2, 2)))])
-    tree = junction_tree.plan_tree(given, np.array([0, 1, 2]))
+    tree = junction_tree.build_clique_tree(given, np.array([0, 1, 2]))
     few = separator_states.pack_columns(np.array([True, False]))
     cases = ([None, None, None], [few, None, None], [few, few, None])
-    assert [message_storage.largest_open_messages(tree, among) for among in cases] == [0, 3, 3]
+    assert [message_storage.largest_expanded_messages(tree, among) for among in cases] == [0, 3, 3]
     # messages of 2, 2 and 1 numbers, and new ones for the two of a child; with bits and counts there are 3 of one that has one state
     assert [message_storage.single_stretch_schedule(tree, given, among).most for among in cases] == [5 + 2, 6 + 3 + 2 * 3, 7 + 3 + 2 * 3]
-    assert [message_storage.collect_order(tree, given, among)[1] for among in cases] == [4, 5 + 3, 6 + 3]
+    assert [message_storage.plan_collect_pass(tree, given, among)[1] for among in cases] == [4, 5 + 3, 6 + 3]
 
 
 def test_tiny_probabilities_keep_their_digits():
@@ -227,15 +231,15 @@ def test_tiny_probabilities_keep_their_digits():
 
 @pytest.mark.parametrize(("rows", "columns"), [(5, 9), (9, 5), (3, 30)])
 def test_arrangements_sweep_over_lattices_along_their_longer_side(rows, columns):
-    given = random_networks.generate("grid", rows=rows, columns=columns)
+    given = random_networks.generate_random_network("grid", rows=rows, columns=columns)
     graph, states = elimination.flatten_graph(elimination.moral_graph(given)), [2] * given.count
-    order = elimination.linear_arrangement(graph, states, np.random.default_rng(0).random(given.count).tolist(), math.inf)
+    order = elimination.linear_arrangement_order(graph, states, np.random.default_rng(0).random(given.count).tolist(), math.inf)
     assert sorted(order) == list(range(rows * columns))
-    tree = junction_tree.plan_tree(given, np.array(order))
+    tree = junction_tree.build_clique_tree(given, np.array(order))
     assert max(len(scope) for scope in tree.scopes) <= min(rows, columns) + 1
     kept = message_storage.least_memory_schedule(tree, given).most
     assert kept < 2 ** min(rows, columns) * (2.5 * math.sqrt(rows * columns) + 4)
-    assert elimination.linear_arrangement(graph, states, [0.0] * given.count, 10.0) is None
+    assert elimination.linear_arrangement_order(graph, states, [0.0] * given.count, 10.0) is None
 
 
 def test_long_bands_are_swept_where_their_tree_is_large():
@@ -243,8 +247,8 @@ def test_long_bands_are_swept_where_their_tree_is_large():
     random = np.random.default_rng(5)
     pairs = [(i, i + step) for step in (1, 7, 8) for i in range(120 - step)]
     given = network.build_network([2] * 120, [(pair, np.exp(random.standard_normal((2, 2)))) for pair in pairs])
-    found = cliques.search_orders(given, 0, 2)
-    tree = junction_tree.plan_tree(given, found.order)
+    found = cliques.search_elimination_orders(given, 0, 2)
+    tree = junction_tree.build_clique_tree(given, found.order)
     assert message_storage.least_memory_schedule(tree, given).most < message_storage.single_stretch_schedule(tree, given).most / 3
     agree(infer(given), infer(given, message_passing="shafer-shenoy"))
 
@@ -252,7 +256,7 @@ def test_long_bands_are_swept_where_their_tree_is_large():
 def test_sums_over_scattered_axes():
     table = np.random.default_rng(0).random((2, 3, 2, 20, 2, 2))
     for axes in [(0,), (5,), (1, 4), (0, 2, 5), (4, 5), (3,), (0, 1, 2, 3, 4, 5), ()]:
-        assert np.allclose(table_arithmetic.sum_out(table, axes), table.sum(axis=axes), rtol=1e-14)
+        assert np.allclose(table_arithmetic.sum_over_axes(table, axes), table.sum(axis=axes), rtol=1e-14)
 
 
 def few_columns(monkeypatch):
@@ -277,9 +281,9 @@ def test_tables_of_possible_states_alone_have_the_marginals_of_enumeration(monke
 @pytest.mark.parametrize("seed", range(8))
 def test_the_possible_states_of_a_separator_are_those_of_enumeration(monkeypatch, seed):
     few_columns(monkeypatch)
-    given = possible_states.trim_network(sparse_network(seed)).network
-    tree = junction_tree.plan_tree(given, cliques.search_orders(given, 0, 2).order)
-    joint = enumeration.log_joint(given) > -np.inf
+    given = possible_states.remove_impossible_states(sparse_network(seed)).network
+    tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 2).order)
+    joint = enumeration.compute_log_joint(given) > -np.inf
     axis = {int(i): k for k, i in enumerate(np.flatnonzero(given.cardinality > 1))}
     for scope, found in zip(tree.scopes, sparse_cliques.possible_columns(given, tree), strict=True):
         kept = [axis[i] for i in scope[1:]]
@@ -301,19 +305,19 @@ def test_possible_states_in_files_stretches_threads_and_logarithms(monkeypatch):
     for scale in (1.0, 200.0):
         noise = [((i,), np.exp(scale * random.standard_normal(2))) for i in range(24)]
         given = network.build_network([2] * 24, [*checks, *noise])
-        tree = junction_tree.plan_tree(given, cliques.search_orders(given, 0, 2).order)
+        tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 2).order)
         among = sparse_cliques.possible_columns(given, tree)
         plan, fewest = (
             message_storage.single_stretch_schedule(tree, given, among),
             message_storage.least_memory_schedule(tree, given, among),
         )
-        found = streamed_propagation.propagate(given, tree, plan, columns=among)
+        found = streamed_propagation.propagate(given, tree, plan, possible_columns=among)
         dense = streamed_propagation.propagate(given, tree, plan)
         assert abs(found.log_z - dense.log_z) < 1e-12 * abs(dense.log_z)
         assert max(np.abs(p - q).max() for p, q in zip(found.nodes, dense.nodes, strict=True)) < 1e-12
-        same(streamed_propagation.propagate(given, tree, fewest, columns=among, messages=ArraysFile()), found)
+        same(streamed_propagation.propagate(given, tree, fewest, possible_columns=among, messages=ArraysFile()), found)
         with ThreadPoolExecutor(2) as pool:
-            same(streamed_propagation.propagate(given, tree, plan, columns=among, map=pool.map), found)
+            same(streamed_propagation.propagate(given, tree, plan, possible_columns=among, map=pool.map), found)
 
 
 def test_ranks_of_columns():
@@ -335,7 +339,7 @@ def test_a_tree_that_zeros_make_small_is_counted_before_it_is_refused(monkeypatc
     monkeypatch.setattr(sparse_cliques, "COUNTED", (0, 1 << 36))
     near = (np.abs(np.subtract.outer(np.arange(64), np.arange(64))) <= 1).astype(float)
     given = network.build_network([64] * 6, [((i, (i + 1) % 6), near) for i in range(6)])
-    method = algorithms.make_method(given, InferenceSettings())
+    method = algorithms.make_inference_method(given, InferenceSettings())
     state = iterate.run_steps(method.step, method.init(), until=method.done)
     size, what = method.bytes_needed(state)
     whole = 8 * message_storage.single_stretch_schedule(method.tree(state), given).most
@@ -346,18 +350,20 @@ def test_a_tree_that_zeros_make_small_is_counted_before_it_is_refused(monkeypatc
 
 
 def test_the_ends_of_orders_are_eliminated_again_where_trees_are_large(monkeypatch):
-    whole = random_networks.generate("random", nodes=40, degree=6.0, seed=1)
+    whole = random_networks.generate_random_network("random", nodes=40, degree=6.0, seed=1)
 
     def found(given, worth):
         monkeypatch.setattr(elimination, "WORTH_IT", worth)
         graph = elimination.moral_graph(given)
-        return iterate.run_steps(lambda state: elimination.search_step(given, graph, 0, state), elimination.empty_search(given), steps=12)
+        return iterate.run_steps(
+            lambda state: elimination.try_more_orders(given, graph, 0, state), elimination.initial_order_search(given), steps=12
+        )
 
     plain, late = found(whole, math.inf), found(whole, 0)
     assert late.cost < plain.cost
     for state in (plain, late):
         assert sorted(state.order.tolist()) == list(range(40))
-        sizes = [2.0 ** len(scope) for scope in junction_tree.plan_tree(whole, state.order).scopes]
+        sizes = [2.0 ** len(scope) for scope in junction_tree.build_clique_tree(whole, state.order).scopes]
         assert (sum(sizes), max(sizes)) == (state.cells, state.largest)
     under = found(network.condition_network(whole, dict.fromkeys(range(6), 0)), 0)
     assert under.whole == late.cost

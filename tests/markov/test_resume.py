@@ -19,9 +19,11 @@ CASES += [("bp", {"schedule": "checkerboard"}), ("bp", {"schedule": "parallel", 
 
 @pytest.mark.parametrize(("algorithm", "settings"), CASES, ids=str)
 def test_resumed_runs_end_at_the_same_bits(algorithm, settings, tmp_path):
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, observe="border" if algorithm in OBSERVED else None, seed=1)
+    given = random_networks.generate_random_network(
+        "grid", rows=4, columns=4, sigma_w=2.0, observe="border" if algorithm in OBSERVED else None, seed=1
+    )
     chosen = InferenceSettings(algorithm=algorithm, **{"sweeps": 20, "burn_in": 0, "tolerance": 1e-300, "iterations": 24} | settings)
-    whole, begun, resumed = (algorithms.make_method(given, chosen) for _ in range(3))
+    whole, begun, resumed = (algorithms.make_inference_method(given, chosen) for _ in range(3))
     straight = iterate.run_steps(whole.step, whole.init(), steps=min(whole.steps, 8))
     half = iterate.run_steps(begun.step, begun.init(), steps=3)
     path = str(tmp_path / "c")

@@ -17,7 +17,7 @@ RESTARTED = ["bp", "ups", "double-loop", "mean-field", "structured-mean-field", 
 
 
 def run(given, algorithm, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     return run_algorithm(method)
 
 
@@ -37,7 +37,7 @@ def ferromagnet():
 @pytest.mark.parametrize("algorithm", RESTARTED)
 def test_restarts_find_both_minima_of_a_ferromagnet(algorithm):
     given = ferromagnet()
-    found = starts.best_start([believed(given, algorithm, start=k, iterations=2000, tolerance=1e-8) for k in range(7)])
+    found = starts.select_best_start([believed(given, algorithm, start=k, iterations=2000, tolerance=1e-8) for k in range(7)])
     energies, runs = found.fixed_point_energy, found.fixed_point_runs
     assert runs.sum() <= 7
     assert (np.diff(energies) >= 0).all()
@@ -59,27 +59,27 @@ def test_ups_leaves_a_saddle_that_it_would_begin_at():
 
 
 def test_without_a_converged_run_the_first_is_the_answer():
-    given = random_networks.generate("grid", rows=6, columns=6, sigma_w=5.0, seed=2)
+    given = random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=5.0, seed=2)
     tried = [believed(given, "bp", start=k, iterations=2) for k in range(3)]
-    found = starts.best_start(tried)
+    found = starts.select_best_start(tried)
     assert found.node is tried[0].node
     assert found.fixed_point_energy.size == 0
     assert (tried[0].node != tried[1].node).any()
 
 
 def test_clamp_sets_of_a_file_are_those_of_rows():
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=2.0, seed=1)
     sets = results.read_clamp_sets("# rows\nx4 5 x6 7 12 13 14 15\n\n0 1 2 3 8 9 10 11  # and the others\n", given)
     assert sets == [[4, 5, 6, 7, 12, 13, 14, 15], [0, 1, 2, 3, 8, 9, 10, 11]]
     ours, theirs = (run(given, "ups", iterations=30, **how) for how in ({"clamp_sets": sets}, {"clamp": "rows"}))
     assert all(np.array_equal(p, q) for p, q in zip(ours.nodes, theirs.nodes, strict=True))
-    tree = random_networks.generate("tree", nodes=5)
+    tree = random_networks.generate_random_network("tree", nodes=5)
     assert results.read_clamp_sets("-\n", tree) == [[]]
     assert run(tree, "ups", clamp_sets=[[]]).attributes["converged"]
 
 
 def test_wrong_clamp_sets():
-    given = random_networks.generate("grid", rows=3, columns=3)
+    given = random_networks.generate_random_network("grid", rows=3, columns=3)
     with pytest.raises(DataError, match="every clamp set holds variable 4, so its marginal would never change"):
         run(given, "ups", clamp_sets=[[4], [4, 0]])
     with pytest.raises(DataError, match="the clamp set does not break every loop"):

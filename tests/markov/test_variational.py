@@ -17,7 +17,7 @@ from herdcli.markov.model import network, pairwise, random_networks
 
 @pytest.mark.parametrize("seed", range(3))
 def test_structured_mean_field_bounds_log_z_and_is_nearer_than_mean_field(seed):
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.5, seed=seed)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=1.5, seed=seed)
     state, found = run(given, "structured-mean-field", tolerance=1e-12)
     exact, naive = run(given, "enumerate")[1], run(given, "mean-field", tolerance=1e-12)[1]
     assert found.attributes["converged"]
@@ -38,7 +38,7 @@ def ring(cardinality=(3, 2, 4, 3), seed: int = 0):
 def test_its_bound_is_the_variational_free_energy_of_its_beliefs():
     """On a ring one edge is cut on each side of a kept path and a node: E_Q log(Q/Π f) over the joint table of Q."""
     given = ring()
-    method = algorithms.make_method(given, InferenceSettings(algorithm="structured-mean-field", tolerance=1e-13))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="structured-mean-field", tolerance=1e-13))
     found = run_algorithm(method)
     q = np.ones(given.cardinality)
     seen = np.zeros(4, dtype=bool)
@@ -60,14 +60,14 @@ def test_its_bound_is_the_variational_free_energy_of_its_beliefs():
 
 
 def test_it_is_exact_where_nothing_is_cut():
-    given = random_networks.generate("tree", nodes=12, sigma_w=3.0, seed=2)
+    given = random_networks.generate_random_network("tree", nodes=12, sigma_w=3.0, seed=2)
     found, exact = run(given, "structured-mean-field", tolerance=1e-12)[1], run(given, "enumerate")[1]
     assert mean_error(found, exact) < 1e-13
     assert abs(found.attributes["log_z"] - exact.attributes["log_z"]) < 1e-11
 
 
 def test_kept_edges_are_strong_and_trees_have_no_other_edge():
-    graph = pairwise.reduce_to_pairwise(random_networks.generate("random", nodes=40, degree=4.0, seed=1))
+    graph = pairwise.reduce_to_pairwise(random_networks.generate_random_network("random", nodes=40, degree=4.0, seed=1))
     tree, kept = structured_mean_field.partition_into_trees(graph)
     inside = tree[graph.tail[::2]] == tree[graph.head[::2]]
     assert np.array_equal(inside, kept)
@@ -79,7 +79,7 @@ def test_kept_edges_are_strong_and_trees_have_no_other_edge():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_belief_optimization_finds_the_bethe_minimum(seed):
-    given = random_networks.generate("grid", rows=5, columns=4, sigma_w=2.0, seed=seed)
+    given = random_networks.generate_random_network("grid", rows=5, columns=4, sigma_w=2.0, seed=seed)
     state, found = run(given, "belief-optimization", tolerance=1e-11, iterations=5000)
     theirs = run(given, "bp", tolerance=1e-13)[1]
     assert found.attributes["converged"]
@@ -91,7 +91,7 @@ def test_belief_optimization_finds_the_bethe_minimum(seed):
 
 
 def test_belief_optimization_under_evidence_and_on_single_units():
-    given = network.condition_network(random_networks.generate("grid", rows=3, columns=3, sigma_w=4.0, seed=1), {4: 1})
+    given = network.condition_network(random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=4.0, seed=1), {4: 1})
     ours, theirs = run(given, "belief-optimization", iterations=3000)[1], run(given, "ups")[1]
     assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-7
     alone = run(network.build_network([2, 2], [((0,), np.array([1.0, 3.0]))]), "belief-optimization")[1]

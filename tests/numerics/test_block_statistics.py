@@ -15,16 +15,16 @@ from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
 
 
-def rows(n: int = 20_000, columns: int = 3) -> block_statistics.RowTable:
+def rows(n: int = 20_000, columns: int = 3) -> block_statistics.ArrayRows:
     random = np.random.default_rng(1)
     X = random.normal(size=(n, columns)) + 4.0 * random.integers(3, size=(n, 1))
-    return block_statistics.RowTable(X, random.integers(-1, 2, n), random.random(n))
+    return block_statistics.ArrayRows(X, random.integers(-1, 2, n), random.random(n))
 
 
 class Forgetful:
     """Rows as a file gives them: a fresh array for each read, and no more than it was asked for at a time."""
 
-    def __init__(self, table: block_statistics.RowTable) -> None:
+    def __init__(self, table: block_statistics.ArrayRows) -> None:
         self.table, self.count, self.columns, self.most = table, table.count, table.columns, 0
 
     def read(self, start: int, stop: int) -> block_statistics.RowBlock:
@@ -83,7 +83,7 @@ def test_tree_of_parts_is_the_tree_of_all() -> None:
 
 def test_moments_are_the_sample_s() -> None:
     table = rows()
-    far = block_statistics.RowTable(table.X + 1e6, None, table.weight)
+    far = block_statistics.ArrayRows(table.X + 1e6, None, table.weight)
     found = block_statistics.row_moments(block_statistics.RowBlocks(far))
     assert found.mean == pytest.approx(np.average(far.X, axis=0, weights=table.weight), rel=1e-14)
     assert found.covariance == pytest.approx(np.cov(table.X.T, aweights=table.weight, ddof=0), rel=1e-8)
@@ -92,20 +92,20 @@ def test_moments_are_the_sample_s() -> None:
 
 def test_moments_of_a_constant_column_are_exactly_nothing() -> None:
     X = np.column_stack([np.full(9000, 0.1), np.arange(9000.0)])
-    covariance = block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.RowTable(X))).covariance
+    covariance = block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(X))).covariance
     assert covariance[0].tolist() == [0.0, 0.0]
     assert covariance[1, 1] == pytest.approx(np.var(X[:, 1]))
 
 
 def test_rows_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(DataError, match="there are no rows"):
-        block_statistics.RowTable(np.empty((0, 3)))
+        block_statistics.ArrayRows(np.empty((0, 3)))
     with pytest.raises(DataError, match="infinite values"):
-        block_statistics.RowTable(np.array([[np.inf]]))
+        block_statistics.ArrayRows(np.array([[np.inf]]))
     with pytest.raises(DataError, match="weights must be finite"):
-        block_statistics.RowTable(np.ones((2, 1)), weight=np.array([1.0, -1.0]))
+        block_statistics.ArrayRows(np.ones((2, 1)), weight=np.array([1.0, -1.0]))
     with pytest.raises(DataError, match="column 1 has no value"):
-        block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.RowTable(np.array([[1.0, np.nan]]))))
+        block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(np.array([[1.0, np.nan]]))))
 
 
 def test_a_run_resumed_in_the_middle_of_a_pass_ends_with_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,5 +14,5 @@ def test_rows_that_are_kept_are_evenly_spread_over_those_chosen(monkeypatch, mos
     monkeypatch.setattr(block_units, "LOOKED", 7)
     chosen = np.arange(40) % 10 < 3
     places = np.flatnonzero(chosen)
-    assert block_units.thin_rows(chosen, most).tolist() == places[np.arange(min(most, 12)) * 12 // min(most, 12)].tolist()
-    assert block_units.thin_rows(np.zeros(9, dtype=bool), most).tolist() == []
+    assert block_units.select_evenly_spaced(chosen, most).tolist() == places[np.arange(min(most, 12)) * 12 // min(most, 12)].tolist()
+    assert block_units.select_evenly_spaced(np.zeros(9, dtype=bool), most).tolist() == []

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from herdcli.errors import DataError
-from herdcli.evaluation.verdicts import lost_to_baselines
-from herdcli.numerics.class_baselines import UNKNOWN, average, discordant, fit
+from herdcli.evaluation.verdicts import baseline_loss_findings
+from herdcli.numerics.class_baselines import UNKNOWN, average_baselines, count_discordant_rows, fit_baselines
 
 
 def rows(random: np.random.Generator, n: int, columns: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +34,7 @@ def test_predictions_are_those_of_the_definitions(n, columns, sparse):
     random = np.random.default_rng(0)
     (X, y), (new, _) = rows(random, n, columns), rows(random, 300, columns)
     convert = csr_matrix if sparse else np.asarray
-    found = fit(convert(X), y, 3)
+    found = fit_baselines(convert(X), y, 3)
     assert found is not None
     assert (found.predictions(convert(new)) == by_definition(X, y, new)).all()
 
@@ -43,7 +43,7 @@ def test_more_columns_than_rows_are_solved_by_rows():
     random = np.random.default_rng(1)
     X, y = random.normal(size=(20, 60)), np.arange(20) % 3
     new = random.normal(size=(50, 60))
-    found = fit(X, y, 3)
+    found = fit_baselines(X, y, 3)
     assert found is not None
     assert (found.predictions(new) == by_definition(X, y, new)).all()
 
@@ -52,7 +52,7 @@ def test_weights_are_copies_and_weight_0_is_absence():
     random = np.random.default_rng(2)
     X, y = rows(random, 90)
     weight = random.integers(0, 3, 90)
-    copies, weighted = fit(np.repeat(X, weight, axis=0), np.repeat(y, weight), 3), fit(X, y, 3, weight.astype(float))
+    copies, weighted = fit_baselines(np.repeat(X, weight, axis=0), np.repeat(y, weight), 3), fit_baselines(X, y, 3, weight.astype(float))
     for name in ("centroid", "linear"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(copies, name), rtol=1e-9, atol=1e-12)
 
@@ -60,8 +60,8 @@ def test_weights_are_copies_and_weight_0_is_absence():
 def test_a_constant_column_and_a_class_without_rows_change_nothing():
     random = np.random.default_rng(3)
     (X, y), (new, _) = rows(random, 100), rows(random, 100)
-    plain = fit(X, y, 3).predictions(new)
-    beside = fit(np.insert(X, 1, 0.1, axis=1), y, 4).predictions(np.insert(new, 1, 0.1, axis=1))
+    plain = fit_baselines(X, y, 3).predictions(new)
+    beside = fit_baselines(np.insert(X, 1, 0.1, axis=1), y, 4).predictions(np.insert(new, 1, 0.1, axis=1))
     assert (plain == beside).all()
 
 
@@ -70,12 +70,12 @@ def test_too_large_equations_leave_the_nearest_centroid_alone(monkeypatch):
 
     monkeypatch.setattr(class_baselines, "MOST_SOLVED", 3)
     X, y = rows(np.random.default_rng(4), 50)
-    found = fit(X, y, 3)
+    found = fit_baselines(X, y, 3)
     assert found.linear is None
     assert (found.predictions(X)[:, 1] == UNKNOWN).all()
-    assert np.isnan(discordant(y, y, found.predictions(X))[1]).all()
+    assert np.isnan(count_discordant_rows(y, y, found.predictions(X))[1]).all()
     monkeypatch.setattr(class_baselines, "MOST_WEIGHTS", 14)
-    assert fit(X, y, 3) is None
+    assert fit_baselines(X, y, 3) is None
     with pytest.raises(DataError, match="expected 3 × 6"):
         found.require_shape(3, 5)
 
@@ -85,28 +85,28 @@ def test_a_loss_is_found_by_mcnemars_statistic():
     y, own = np.zeros(100, dtype=int), np.ones(100, dtype=int)
     own[:94], theirs = 0, np.zeros((100, 2), dtype=int)
     theirs[95:, 1] = 1
-    found = discordant(y, own, theirs)
+    found = count_discordant_rows(y, own, theirs)
     np.testing.assert_array_equal(found, [[0, 6, 0], [5, 1, 0]])
-    assert lost_to_baselines(found, 100) == ["worse than nearest centroid"]
-    assert lost_to_baselines(found, 10_000) == []  # six of 10,000 rows are few
-    assert lost_to_baselines(np.array([[0.0, 5, 0], [np.nan] * 3]), 100) == []
-    assert lost_to_baselines(np.array([[0.0, 0, 9], [1.0, 20, 3]]), 100) == ["worse than a linear model"]
+    assert baseline_loss_findings(found, 100) == ["worse than nearest centroid"]
+    assert baseline_loss_findings(found, 10_000) == []  # six of 10,000 rows are few
+    assert baseline_loss_findings(np.array([[0.0, 5, 0], [np.nan] * 3]), 100) == []
+    assert baseline_loss_findings(np.array([[0.0, 0, 9], [1.0, 20, 3]]), 100) == ["worse than a linear model"]
 
 
 def test_baselines_of_shards_are_averaged():
     """The mean of their scores predicts as the baselines of all rows do where shards are alike."""
     random = np.random.default_rng(3)
     X, y = rows(random, 4000)
-    parts = [fit(X[k::4], y[k::4], 3) for k in range(4)]
-    whole = fit(X, y, 3)
-    made = average(parts, X.shape[1])
+    parts = [fit_baselines(X[k::4], y[k::4], 3) for k in range(4)]
+    whole = fit_baselines(X, y, 3)
+    made = average_baselines(parts, X.shape[1])
     assert made is not None
     assert (made.predictions(X) == whole.predictions(X)).mean() > 0.97
-    lacking = fit(X[y < 2], y[y < 2], 3)
-    both = average([lacking, whole], X.shape[1] + 2)
+    lacking = fit_baselines(X[y < 2], y[y < 2], 3)
+    both = average_baselines([lacking, whole], X.shape[1] + 2)
     np.testing.assert_allclose(both.centroid[2], [*whole.centroid[2, :-1], 0, 0, whole.centroid[2, -1]])
-    assert average([whole, None], 4) is None
-    turned = whole.take_columns(np.array([2, 0, 3, 1]))
+    assert average_baselines([whole, None], 4) is None
+    turned = whole.reorder_columns(np.array([2, 0, 3, 1]))
     np.testing.assert_array_equal(turned.predictions(X[:, [2, 0, 3, 1]]), whole.predictions(X))
 
 
@@ -116,7 +116,7 @@ def test_wide_sparse_rows_are_predicted_many_at_a_time(monkeypatch):
     few, y = (random.random((60, 50)) < 0.1) * 1.0, random.integers(0, 3, 60)
     X = csr_matrix(few)
     X.resize((60, 1 << 18))
-    found, slices, plain = fit(X, y, 3), [], csr_matrix.__getitem__
+    found, slices, plain = fit_baselines(X, y, 3), [], csr_matrix.__getitem__
     monkeypatch.setattr(csr_matrix, "__getitem__", lambda self, key: slices.append(key) or plain(self, key))
     made = found.predictions(X)
     assert len(slices) == 1

@@ -49,11 +49,11 @@ def test_slope_and_curvature_are_those_of_the_value():
     """By central differences, with factors that reach above the noise and one that does not."""
     S = np.cov(noisy(200)[0].T, bias=True)
     for x in (np.log(0.3 * np.diag(S)), np.log(np.linspace(0.2, 2.0, 8) * np.diag(S))):
-        _, gradient, (whole, part) = factor_model._profile_likelihood(S, x, 3)
+        _, gradient, (whole, part) = factor_model._negative_profile_likelihood(S, x, 3)
         for i, step in enumerate(1e-6 * np.eye(8)):
             (high, up, _), (low, down, _) = (
-                factor_model._profile_likelihood(S, x + step, 3),
-                factor_model._profile_likelihood(S, x - step, 3),
+                factor_model._negative_profile_likelihood(S, x + step, 3),
+                factor_model._negative_profile_likelihood(S, x - step, 3),
             )
             assert gradient[i] == pytest.approx((high - low) / 2e-6, abs=1e-7)
             np.testing.assert_allclose(whole[i], (up - down) / 2e-6, atol=1e-6)
@@ -122,20 +122,20 @@ def test_what_is_refused():
 def test_columns_determine_as_many_factors_as_ledermann_says():
     """(D − k)² ≥ D + k: the largest k is (2 D + 1 − √(8 D + 1)) / 2, rounded down."""
     for D in range(1, 60):
-        assert factor_model.identifiable_factors(D) == int((2 * D + 1 - np.sqrt(8 * D + 1)) / 2 + 1e-9)
+        assert factor_model.max_identifiable_factors(D) == int((2 * D + 1 - np.sqrt(8 * D + 1)) / 2 + 1e-9)
 
 
 def test_noises_begin_at_what_other_columns_leave():
     """(1 − k / 2D) / (S⁻¹)_ii; half the variance where the correlations are singular, or there is none."""
     S = np.cov(noisy(200)[0].T, bias=True)
     least = 1e-6 * np.diag(S)
-    np.testing.assert_allclose(factor_model._initial_noise(S, 2, least), (1 - 2 / 16) / np.diag(np.linalg.inv(S)), rtol=1e-9)
+    np.testing.assert_allclose(factor_model._initial_noise_variances(S, 2, least), (1 - 2 / 16) / np.diag(np.linalg.inv(S)), rtol=1e-9)
     wider = np.zeros((9, 9))
     wider[:8, :8] = S
     expected = [*((1 - 2 / 18) / np.diag(np.linalg.inv(S))), 0.0]
-    np.testing.assert_allclose(factor_model._initial_noise(wider, 2, np.append(least, 1e-6)), expected, rtol=1e-9)
+    np.testing.assert_allclose(factor_model._initial_noise_variances(wider, 2, np.append(least, 1e-6)), expected, rtol=1e-9)
     singular = np.ones((3, 3)) * 4
-    np.testing.assert_array_equal(factor_model._initial_noise(singular, 1, np.full(3, 1e-6)), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(factor_model._initial_noise_variances(singular, 1, np.full(3, 1e-6)), [2.0, 2.0, 2.0])
 
 
 def test_a_column_of_nearly_no_noise_ends_at_its_least():
@@ -148,7 +148,7 @@ def test_a_column_of_nearly_no_noise_ends_at_its_least():
     if found.noise[0] <= 1.001 * factor_model.LEAST * S[0, 0]:
         np.testing.assert_allclose(found.loadings[1:, 0] * np.sign(found.loadings[0, 0]), S[0, 1:] / np.sqrt(S[0, 0]), rtol=1e-4)
     best = [
-        factor_model._profile_likelihood(S, np.log(found.noise * np.exp(step)), 1)[0]
+        factor_model._negative_profile_likelihood(S, np.log(found.noise * np.exp(step)), 1)[0]
         for step in 1e-3 * np.vstack([np.zeros(4), np.eye(4), -np.eye(4)])
     ]
     inside = found.noise > 1.001 * factor_model.LEAST * np.diag(S)

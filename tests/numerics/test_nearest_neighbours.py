@@ -26,12 +26,12 @@ def test_nearest_is_the_first_row_of_least_manhattan_distance(kind, block, at_on
     if kind == "spin":
         rows, references = (2 * rows - 1).astype(np.int8), (2 * references - 1).astype(np.int8)
     expected = brute_force(rows, references)
-    np.testing.assert_array_equal(nearest_neighbours.nearest_rows(rows, references), expected)
+    np.testing.assert_array_equal(nearest_neighbours.nearest_rows_manhattan(rows, references), expected)
 
 
 def test_a_row_is_nearest_to_itself():
     references = np.eye(6, dtype=np.uint8)
-    np.testing.assert_array_equal(nearest_neighbours.nearest_rows(references[::-1], references), np.arange(6)[::-1])
+    np.testing.assert_array_equal(nearest_neighbours.nearest_rows_manhattan(references[::-1], references), np.arange(6)[::-1])
 
 
 def test_memory_does_not_grow_with_the_references():
@@ -39,7 +39,7 @@ def test_memory_does_not_grow_with_the_references():
     peaks = []
     for references in (few, many):
         tracemalloc.start()
-        nearest_neighbours.nearest_rows(rows, references)
+        nearest_neighbours.nearest_rows_manhattan(rows, references)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0]
@@ -47,15 +47,15 @@ def test_memory_does_not_grow_with_the_references():
 
 def test_no_references():
     with pytest.raises(ValueError, match="no reference rows"):
-        nearest_neighbours.nearest_rows(np.ones((2, 3)), np.ones((0, 3)))
-    assert nearest_neighbours.nearest_rows(np.ones((0, 3)), np.ones((2, 3))).shape == (0,)
+        nearest_neighbours.nearest_rows_manhattan(np.ones((2, 3)), np.ones((0, 3)))
+    assert nearest_neighbours.nearest_rows_manhattan(np.ones((0, 3)), np.ones((2, 3))).shape == (0,)
 
 
 def test_rows_in_parts_have_the_same_nearest_row():
     draws = np.random.default_rng(0)
     rows, references = (draws.random((count, 12)) < 0.5 for count in (2 * nearest_neighbours.PART + 3, 40))
     np.testing.assert_array_equal(
-        nearest_neighbours.nearest_rows_parallel(rows, references), nearest_neighbours.nearest_rows(rows, references)
+        nearest_neighbours.nearest_rows_parallel(rows, references), nearest_neighbours.nearest_rows_manhattan(rows, references)
     )
     assert len(nearest_neighbours.nearest_rows_parallel(rows[:0], references)) == 0
 

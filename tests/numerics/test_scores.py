@@ -24,7 +24,7 @@ def test_accumulate_averages_what_each_iteration_standardised():
     energies, training = random.normal(size=(4, 6)), random.normal(size=(4, 9))
     total = np.zeros(6)
     for energy, own in zip(energies, training, strict=True):
-        scores.accumulate_energies(total, energy, own)
+        scores.add_standardised_energies(total, energy, own)
     expected = np.mean([(e - t.mean()) / t.std() for e, t in zip(energies, training, strict=True)], axis=0)
     np.testing.assert_allclose(total / 4, expected)
 

@@ -19,12 +19,12 @@ def matrix(n: int = 6, m: int = 6, worst: float = 0.0) -> np.ndarray:
 def test_a_row_that_is_not_finite_is_refused_and_does_not_keep_lapack_busy_for_ever(worst):
     bad, good = matrix(worst=worst), matrix()
     asked = (
-        lambda: symmetric_matrices.singular_values(bad),
+        lambda: symmetric_matrices.singular_value_decomposition(bad),
         lambda: symmetric_matrices.pseudoinverse(bad),
         lambda: symmetric_matrices.least_squares(bad, good),
         lambda: symmetric_matrices.least_squares(good, bad),
         lambda: symmetric_matrices.spectral_norm(bad),
-        lambda: symmetric_matrices.bound_singular_values(bad, 1.0),
+        lambda: symmetric_matrices.clip_singular_values(bad, 1.0),
     )
     for ask in asked:
         with pytest.raises(Diverged, match="not finite"):
@@ -33,7 +33,7 @@ def test_a_row_that_is_not_finite_is_refused_and_does_not_keep_lapack_busy_for_e
 
 def test_finite_matrices_are_taken_apart_and_solved():
     A = matrix(5, 3)
-    left, values, right = symmetric_matrices.singular_values(A)
+    left, values, right = symmetric_matrices.singular_value_decomposition(A)
     np.testing.assert_allclose((left * values) @ right, A, atol=1e-14)
     inverse = symmetric_matrices.pseudoinverse(A)
     np.testing.assert_allclose(inverse @ A, np.eye(3), atol=1e-14)

@@ -13,9 +13,9 @@ from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.model import Settings
 from herdcli.online.predictions import coverage
-from herdcli.online.predictions.coverage import ALPHA, RATE, Coverage, adapt_thresholds, quantile_rank, set_threshold
+from herdcli.online.predictions.coverage import ALPHA, RATE, Coverage, adapt_thresholds, prediction_set_threshold, quantile_rank
 from herdcli.online.predictions.prediction import make_scorer
-from herdcli.online.predictions.prediction_sets import calibrate_sets, set_members
+from herdcli.online.predictions.prediction_sets import calibrate_prediction_sets, prediction_set_mask
 
 
 def tally(level: float) -> np.ndarray:
@@ -71,10 +71,10 @@ def test_thresholds_are_order_statistics_of_the_scores_of_late(monkeypatch):
 
 def test_the_threshold_of_a_calibration_set_is_the_exact_one():
     scores = np.random.default_rng(2).permutation(np.arange(1.0, 100.0))
-    assert set_threshold(scores, 0.1) == 90.0  # ⌈100 · 0.9⌉
-    assert set_threshold(scores, 0.01) == 99.0
-    assert set_threshold(scores, 0.009) == np.inf
-    assert set_threshold(np.zeros(0), 0.1) == np.inf
+    assert prediction_set_threshold(scores, 0.1) == 90.0  # ⌈100 · 0.9⌉
+    assert prediction_set_threshold(scores, 0.01) == 99.0
+    assert prediction_set_threshold(scores, 0.009) == np.inf
+    assert prediction_set_threshold(np.zeros(0), 0.1) == np.inf
     assert [quantile_rank(9, alpha) for alpha in (-0.1, 0.0, 0.1, 1.0, 1.2)] == [10, 10, 9, 0, 0]
 
 
@@ -103,13 +103,13 @@ def test_a_stream_whose_labels_turn_round_is_covered_in_the_long_run(level):
     X, y = stream(4_000, 0, drift=True)
     found = learned(X, y, 3, level).coverage
     assert found.examples == 4_000
-    assert abs(found.reached - level) <= (max(level, 1 - level) + RATE) / (RATE * 4_000)
+    assert abs(found.share_covered - level) <= (max(level, 1 - level) + RATE) / (RATE * 4_000)
     assert 1.0 <= found.mean_size(numbers=False) <= 3.0
     # a fixed quantile of the first half, by comparison, falls below in the second
     first = learned(X[:2_000], y[:2_000], 3, level)
-    fixed = calibrate_sets(first)
+    fixed = calibrate_prediction_sets(first)
     score, variance = make_scorer(fixed)(block_from_rows(X, y, slice(2_000, 4_000)))
-    assert set_members(score, variance, fixed.coverage.threshold)[np.arange(2_000), y[2_000:]].mean() < level - 0.2
+    assert prediction_set_mask(score, variance, fixed.coverage.threshold)[np.arange(2_000), y[2_000:]].mean() < level - 0.2
 
 
 def test_blocks_make_no_difference():
@@ -127,9 +127,9 @@ def test_sets_of_exchangeable_rows_cover_what_was_asked_for():
         model = learned(X[:300], y[:300], 3, level)
         score, variance = make_scorer(model)(block_from_rows(X, y, slice(300, None)))
         held = type(model.holdout)(score[:n], variance[:n], y[300 : 300 + n], np.ones(n, dtype=np.uint8))
-        bound = calibrate_sets(replace(model, holdout=held)).coverage
+        bound = calibrate_prediction_sets(replace(model, holdout=held)).coverage
         assert bound.calibrated == n
-        found.append(set_members(score[n:], variance[n:], bound.threshold)[np.arange(tests), y[300 + n :]].mean())
+        found.append(prediction_set_mask(score[n:], variance[n:], bound.threshold)[np.arange(tests), y[300 + n :]].mean())
     # coverage of a split is Beta(180, 20) distributed, and that of its test rows Binomial about it
     deviation = np.sqrt(0.9 * 0.1 * (1 / (n + 2) + 1 / tests) / 60)
     assert abs(np.mean(found) - 0.9) < 4 * deviation
@@ -139,9 +139,9 @@ def test_numbers_have_intervals():
     random = np.random.default_rng(5)
     X = random.standard_normal((3_000, 3))
     y = X @ np.array([1.0, -2.0, 0.5]) + random.standard_normal(3_000) * np.where(np.arange(3_000) < 1_500, 1.0, 3.0)
-    made = calibrate_sets(learned(X, y, 2, task="regression"))
+    made = calibrate_prediction_sets(learned(X, y, 2, task="regression"))
     found = made.coverage
-    assert abs(found.reached - 0.9) <= 0.905 / (RATE * 3_000)
+    assert abs(found.share_covered - 0.9) <= 0.905 / (RATE * 3_000)
     assert 2 * 1.645 < found.mean_size(numbers=True) < 2 * 3 * 1.645 * 1.2
     last = np.abs(made.holdout.y - made.holdout.score[:, 0])
     assert found.threshold == np.sort(last)[int(np.ceil(2_001 * 0.9)) - 1]

@@ -12,7 +12,7 @@ from herdcli.errors import DataError
 from herdcli.online import learner
 from herdcli.online.block_sources import LARGEST, MemorySource, TextSource, gather_blocks, split_by_rows
 from herdcli.online.class_labels import LabelEncoder
-from herdcli.online.example_blocks import BlockBuilder, block_from_rows, prepare_block, rescale_block
+from herdcli.online.example_blocks import BlockBuilder, block_from_rows, prepare_block, rescale_and_update_sizes
 from herdcli.online.learners import hyperparameter_race
 from herdcli.online.learners.reference_updates import diagonal_update
 from herdcli.online.model import Settings
@@ -136,9 +136,9 @@ def test_batches_are_let_go_once_they_are_learned_and_read_again_where_they_are_
     for step in (0, 1, 2, 4):
         block = replay.block(step).block
         assert block.value.dtype == np.float64
-        assert np.array_equal(block.dense(42), plain.block(step).block.dense(42))
+        assert np.array_equal(block.to_dense(42), plain.block(step).block.to_dense(42))
     assert source.asked == (0, 1, 2, 3, 4)
-    assert np.array_equal(replay.block(1).block.dense(42), plain.block(1).block.dense(42))
+    assert np.array_equal(replay.block(1).block.to_dense(42), plain.block(1).block.to_dense(42))
     assert source.asked[-1] == 1
 
 
@@ -154,9 +154,11 @@ def test_the_examples_of_a_race_are_those_of_the_whole_block(settings, step):
     batches = hyperparameter_race.ReplaySource(MemorySource(X, y, rows=step)).first(300)
     made = hyperparameter_race.first_examples(settings, batches, 3)
     whole = prepare_block(block_from_rows(X, made.label, slice(None)), normalize=False, bias=settings.bias)
-    assert hyperparameter_race.features(settings, batches) == made.width == len(np.unique(whole.index))
+    assert hyperparameter_race.count_features(settings, batches) == made.width == len(np.unique(whole.index))
     whole = (
-        rescale_block(whole, np.zeros((whole.width, 5 if settings.scaling == "standard" else 2))) if settings.scaling != "none" else whole
+        rescale_and_update_sizes(whole, np.zeros((whole.width, 5 if settings.scaling == "standard" else 2)))
+        if settings.scaling != "none"
+        else whole
     )
     assert np.array_equal(made.pointer, whole.pointer)
     assert np.array_equal(made.value, whole.value)
@@ -217,12 +219,12 @@ def test_a_learner_of_first_order_is_taken_where_it_makes_significantly_fewer_mi
     X, y = majority(1500)
     settings, batches = Settings(bias=True, scaling="standard"), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(1500)
     chosen, _ = hyperparameter_race.run_race(settings, batches, 2, ["nherd", "arow"])
-    rival = hyperparameter_race.best_of_first_order(chosen, batches, 2)
+    rival = hyperparameter_race.better_first_order_learner(chosen, batches, 2)
     whole = hyperparameter_race.first_examples(chosen, batches, 2)
     unit = 1 / np.mean(np.bincount(np.repeat(np.arange(1000), np.diff(whole.pointer[:1001])), whole.value[: whole.pointer[1000]] ** 2))
     assert (rival.settings.algorithm, len(rival.errors)) in {("pa1", 750), ("perceptron", 750)}
     assert np.isclose(np.log(rival.settings.C / unit) / np.log(4), [-3, -1, 0, 1]).any()
-    late = [hyperparameter_race._errors(each, whole, 2)[750:] for each in (chosen, rival.settings)]
+    late = [hyperparameter_race._progressive_mistakes(each, whole, 2)[750:] for each in (chosen, rival.settings)]
     assert np.array_equal(rival.errors, late[1])
     assert rival.error_of_winner == late[0].mean() > late[1].mean() + 0.05
 
@@ -231,7 +233,7 @@ def test_no_learner_of_first_order_is_taken_where_none_is_significantly_better()
     X, y = rows(600)
     settings, batches = Settings(bias=True, scaling="standard"), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(600)
     chosen, _ = hyperparameter_race.run_race(settings, batches, 2, ["nherd", "arow"])
-    assert hyperparameter_race.best_of_first_order(chosen, batches, 2) is None
+    assert hyperparameter_race.better_first_order_learner(chosen, batches, 2) is None
 
 
 def test_passes_over_rows_are_shuffled_anew_and_end():
@@ -278,7 +280,7 @@ def test_a_resumed_stream_must_be_the_text_that_it_was():
         stream(lines, rows=1).block(5)
     assert stream(lines, rows=1).block(4) is None
     again = stream(lines, rows=1, passes=2)
-    again.keep_first()
+    again.buffer_first_block()
     assert [again.block(step).number for step in (0, 1, 5)] == [0, 1, 1]
     assert again.block(1).block.index.tolist() == [2]  # read from the beginning once more
     with pytest.raises(DataError, match="there are no lines of data"):

@@ -22,12 +22,12 @@ from herdcli.online.predictions.prediction import make_scorer, predicted_classes
 @pytest.fixture(params=["python", "cython"])
 def kernels(request):
     """Both kernels, where the compiled ones are built."""
-    before = fast.kernels()
+    before = fast.loops_in_use()
     if request.param == "cython" and before == "python":
         pytest.skip("the compiled loops are not built")
-    fast.use(request.param)
+    fast.use_loops(request.param)
     yield request.param
-    fast.use(before)
+    fast.use_loops(before)
 
 
 def blobs(classes: int = 2, count: int = 300, width: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +164,7 @@ def test_resumed_equals_uninterrupted(settings, tmp_path):
 
     X, y = blobs(classes=3)
     run = task(settings, X, y)
-    assert run.progress(run.init()).bound == settings.passes * run.source.per_pass
+    assert run.progress(run.init()).bound == settings.passes * run.source.blocks_per_pass
     state = run.init()
     for k in range(run.source.steps):
         if k == 3:
@@ -347,8 +347,8 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
         (Settings(kernel="linear"), A @ B.T),
     ):
         np.testing.assert_allclose(kernel_learner.kernel_matrix(settings, A, B), expected, rtol=1e-12)
-    assert [kernel_learner.capacity_for(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
-    machine = kernel_learner.GrowingMachine(learner.Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
+    assert [kernel_learner.machine_capacity(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
+    machine = kernel_learner.GrowingMachine(learner.KernelMachine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
     assert [machine.add(x) for x in A] == [0, 1, 2, 3]
     for x in (A[2], A[2] + 1e-3, B[0]):
         values = kernel_learner.kernel_matrix(Settings(kernel="linear"), machine.support[:4], x[None])[:, 0]
@@ -415,8 +415,8 @@ def test_one_example_of_a_class_is_enough():
 
 def test_a_table_is_used_up_to_the_last_row_that_was_touched():
     table = np.stack([np.zeros((6, 2)), np.ones((6, 2))], axis=1)
-    assert state_conversion._used_rows(table) == 2
+    assert state_conversion._count_used_rows(table) == 2
     table[3, 1, 0] = 0.5
-    assert state_conversion._used_rows(table) == 4
+    assert state_conversion._count_used_rows(table) == 4
     table[4, 0, 1] = -1.0
-    assert state_conversion._used_rows(table) == 5
+    assert state_conversion._count_used_rows(table) == 5

@@ -74,6 +74,6 @@ def test_a_part_and_what_it_is_taught_can_be_sent():
     taught = learning_rounds.PartContribution(settings, 5, made(1, settings), 7)
     (part,) = learning_rounds.PartSource(X, Y, None, THREE).take(1, 2)
     there = serialization.deserialize(serialization.serialize(taught))(
-        serialization.deserialize(serialization.serialize([part]), own=False)[0]
+        serialization.deserialize(serialization.serialize([part]), copy=False)[0]
     )
     assert serialization.serialize(there) == serialization.serialize(taught(part))

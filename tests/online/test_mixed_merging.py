@@ -123,6 +123,6 @@ def test_wide_models_are_merged_by_their_variances() -> None:
 
 def _nothing() -> tuple[Any, Any]:
     from herdcli.online.learners.model_merging import empty_progress
-    from herdcli.online.model import Running
+    from herdcli.online.model import RunningTotals
 
-    return Running(examples=1), empty_progress()
+    return RunningTotals(examples=1), empty_progress()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.model import Classifier, HeldoutScores, KernelMachine, Progress, RunningTotals, Settings
 
 EMPTY = Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 SCORED = {"settings": Settings(scaling="online"), "seen": np.zeros(3), "size": np.zeros(3)}
@@ -17,7 +17,12 @@ SCORED = {"settings": Settings(scaling="online"), "seen": np.zeros(3), "size": n
 def made(classes: int = 2, columns: int = 3, **changes) -> Classifier:
     """A classifier with nothing wrong."""
     count = 1 if classes == 2 else classes
-    values = {"settings": Settings(), "running": Running(), "mean": np.zeros((count, columns)), "variance": np.zeros((count, columns))}
+    values = {
+        "settings": Settings(),
+        "running": RunningTotals(),
+        "mean": np.zeros((count, columns)),
+        "variance": np.zeros((count, columns)),
+    }
     return Classifier([str(k) for k in range(classes)], progress=EMPTY, **values | changes)
 
 
@@ -26,14 +31,14 @@ def full(groups: int, width: int, classes: int = 3) -> Classifier:
 
 
 def kernel(**changes) -> Classifier:
-    machine = Machine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 3)))
+    machine = KernelMachine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 3)))
     return made(**{"machines": [machine], "mean": None, "variance": None, "settings": Settings(kernel="linear")} | changes)
 
 
 def held(classes: int = 2, **changes) -> Classifier:
     count = 1 if classes == 2 else classes
     values = {"score": np.zeros((2, count)), "variance": np.zeros((2, count)), "y": np.array([0, classes - 1]), "split": np.array([1, 2])}
-    return made(classes, holdout=Holdout(**values | changes))
+    return made(classes, holdout=HeldoutScores(**values | changes))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ def held(classes: int = 2, **changes) -> Classifier:
         made(3),
         made(settings=Settings(C=0.0, confidence=0.75, passes=1, degree=1, budget=0, label_noise=0.0)),
         made(settings=Settings(label_noise=1.0, width=1e-9, bias=True)),
-        made(running=Running(0, 0.0, 0, 0, 0.0, 0, 0, 0)),
+        made(running=RunningTotals(0, 0.0, 0, 0, 0.0, 0, 0, 0)),
         full(3, 3),
         full(1, 9),
         kernel(),
@@ -73,8 +78,8 @@ def test_what_is_at_its_limits_is_a_classifier(value):
         (replace(made(), classes=["0", "0"]), "has two classes with the same name"),
         (replace(made(), scale=0.0), "the scale of its probabilities is 0.0"),
         (replace(made(), scale=np.inf), "the scale of its probabilities is inf"),
-        (made(running=Running(wrong=-1)), "the stored running error and loss must be finite and not negative"),
-        (made(running=Running(squares=np.inf)), "the stored running error and loss must be finite and not negative"),
+        (made(running=RunningTotals(wrong=-1)), "the stored running error and loss must be finite and not negative"),
+        (made(running=RunningTotals(squares=np.inf)), "the stored running error and loss must be finite and not negative"),
         (replace(made(), progress=replace(EMPTY, loss=np.array([np.nan]))), "dataset 'progress/loss' has values that are not finite"),
         (made(settings=Settings(loss="hinge")), "settings/loss is 'hinge', expected squared-hinge, log, squared"),
         (made(settings=Settings(C=-0.1)), "settings: C, confidence or width is outside its range"),

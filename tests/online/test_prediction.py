@@ -12,14 +12,14 @@ from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learners import state_conversion
 from herdcli.online.learners.full_covariance import widen_covariances
 from herdcli.online.learners.model_merging import merge_models
-from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.model import Classifier, HeldoutScores, KernelMachine, Progress, RunningTotals, Settings
 from herdcli.online.normal_distribution import log_normal_cdf, normal_cdf, normal_quantile
 from herdcli.online.predictions.prediction import (
     _golden_section,
     calibrate_confidence,
     class_probabilities,
-    fit_link,
-    fit_scale,
+    fit_confidence_link,
+    fit_confidence_scale,
     make_scorer,
     predicted_classes,
     standard_margins,
@@ -31,7 +31,7 @@ def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.n
     """A classifier of given weights."""
     empty = Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
     classes = ["0", "1"] if len(mean) == 1 else [str(z) for z in range(len(mean))]
-    values = {"settings": Settings(), "running": Running(examples=5, squares=2.0)} | more
+    values = {"settings": Settings(), "running": RunningTotals(examples=5, squares=2.0)} | more
     return Classifier(classes, progress=empty, mean=mean, variance=variance, covariance=covariance, **values)
 
 
@@ -49,7 +49,7 @@ def test_a_scale_is_recovered_from_labels_it_made():
     score, variance = random.standard_normal((20_000, 1)) * 2, random.uniform(0, 2, (20_000, 1))
     p = class_probabilities(score, variance, 1.7)[:, 1]
     y = (random.random(len(p)) < p).astype(np.int64)
-    assert fit_scale(score, variance, y) == pytest.approx(1.7, rel=0.05)
+    assert fit_confidence_scale(score, variance, y) == pytest.approx(1.7, rel=0.05)
 
 
 def test_the_scale_is_the_root_of_the_smoothed_likelihood_s_slope():
@@ -63,16 +63,16 @@ def test_the_scale_is_the_root_of_the_smoothed_likelihood_s_slope():
         down = np.log(normal_cdf(-g * margin))
         return ((1 - s) * np.where(y == 1, up, down) + s * (up + down) / 2).sum()
 
-    g = fit_scale(score, variance, y)
+    g = fit_confidence_scale(score, variance, y)
     assert (likelihood(g * 1.001) - likelihood(g * 0.999)) / (0.002 * g) == pytest.approx(0, abs=1e-4)
     assert likelihood(g) > max(likelihood(0.9 * g), likelihood(1.1 * g))
-    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=Holdout(score, variance, y, np.array([1, 2, 2, 1, 2], dtype=np.uint8)))
+    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=HeldoutScores(score, variance, y, np.array([1, 2, 2, 1, 2], dtype=np.uint8)))
     whole = calibrate_on_all(base)
     assert (whole.scale, whole.holdout.split.tolist()) == (pytest.approx(g), [1] * 5)
     assert calibrate_confidence(replace(base, holdout=None)).scale == 1.0
     nobody = replace(base.holdout, split=np.full(5, 2, dtype=np.uint8))
     assert calibrate_confidence(replace(base, holdout=nobody)).scale == 1.0
-    assert fit_scale(np.zeros((3, 1)), np.ones((3, 1)), np.array([0, 1, 1])) > 0
+    assert fit_confidence_scale(np.zeros((3, 1)), np.ones((3, 1)), np.array([0, 1, 1])) > 0
 
 
 @pytest.mark.parametrize("at", [0.0, -3.7, 4.9])
@@ -86,7 +86,7 @@ def test_golden_section_finds_the_one_valley(at):
 
 def test_the_scale_stays_finite_when_nothing_is_wrong():
     score = np.array([[3.0], [-2.0], [1.5]])
-    assert 0 < fit_scale(score, np.ones_like(score), np.array([1, 0, 1])) < 100
+    assert 0 < fit_confidence_scale(score, np.ones_like(score), np.array([1, 0, 1])) < 100
 
 
 def test_probabilities_sum_to_one_and_follow_the_scores():
@@ -109,7 +109,7 @@ def test_the_link_that_made_the_labels_is_found_with_its_scale(link, classes):
     p = class_probabilities(score, variance, 0.8, link)
     assert np.allclose(p.sum(axis=1), 1)
     y = (random.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1)
-    scale, found = fit_link(score, variance, y)
+    scale, found = fit_confidence_link(score, variance, y)
     assert found == link
     assert scale == pytest.approx(0.8, rel=0.03)
 
@@ -120,18 +120,18 @@ def test_a_softmax_whose_temperature_differs_from_row_to_row_is_found():
     logits = 1.3 * score / np.sqrt(1.0 + variance.mean(axis=1))[:, None]
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     y = (random.random(20_000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
-    scale, link = fit_link(score, variance, y)
+    scale, link = fit_confidence_link(score, variance, y)
     assert link == "softmax"
     assert scale == pytest.approx(1.3, rel=0.03)
     assert class_probabilities(score, variance, 1.3, link) == pytest.approx(p)
-    assert fit_link(score[:, :1], variance[:, :1], (y > 2).astype(int))[1] != "softmax"
+    assert fit_confidence_link(score[:, :1], variance[:, :1], (y > 2).astype(int))[1] != "softmax"
 
 
 def test_calibration_uses_its_own_rows_alone():
     score = np.concatenate([np.linspace(-2, 2, 40), [9.0] * 5])[:, None]
     y, split = (score[:, 0] > 0.3).astype(np.int64), np.repeat([1, 2], [40, 5]).astype(np.uint8)
-    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=Holdout(score, np.ones_like(score), y, split))
-    other = replace(base, holdout=Holdout(score, np.ones_like(score), np.where(split == 2, 0, y), split))
+    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=HeldoutScores(score, np.ones_like(score), y, split))
+    other = replace(base, holdout=HeldoutScores(score, np.ones_like(score), np.where(split == 2, 0, y), split))
     assert calibrate_confidence(base).scale == calibrate_confidence(other).scale != 1.0
 
 
@@ -268,7 +268,7 @@ def test_covariances_without_an_inverse_are_not_merged(rule):
 
 
 def test_kernel_models_are_not_merged():
-    machine = Machine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 2)))
+    machine = KernelMachine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 2)))
     part = replace(shards(False)[0], mean=None, variance=None, machines=[machine])
     with pytest.raises(BadUsage, match="models of a kernel cannot be merged"):
         merge_models([part, part], "mean")
@@ -285,8 +285,8 @@ def test_the_scale_does_not_depend_on_the_size_of_scores(size):
     random = np.random.default_rng(3)
     score = random.standard_normal((500, 1))
     y = (random.random(500) < normal_cdf(2 * score[:, 0])).astype(np.int64)
-    found = fit_scale(size * score, np.zeros((500, 1)), y)
-    assert found * size == pytest.approx(fit_scale(score, np.zeros((500, 1)), y), rel=1e-4)
+    found = fit_confidence_scale(size * score, np.zeros((500, 1)), y)
+    assert found * size == pytest.approx(fit_confidence_scale(score, np.zeros((500, 1)), y), rel=1e-4)
 
 
 def test_merging_by_evidence_weighs_means_by_what_little_each_shard_learned():
@@ -328,14 +328,14 @@ def test_covariances_are_widened_by_independent_features_of_variance_one(groups)
 
 
 def test_counts_of_merged_streams_add_up_and_their_scales_have_a_geometric_mean():
-    first = Running(examples=5, squares=2.0, seen=6, wrong=3, loss=1.5, updates=4, refused=1, skipped=2)
-    other = Running(examples=7, squares=0.5, seen=9, wrong=1, loss=0.25, updates=2, refused=3, skipped=5)
+    first = RunningTotals(examples=5, squares=2.0, seen=6, wrong=3, loss=1.5, updates=4, refused=1, skipped=2)
+    other = RunningTotals(examples=7, squares=0.5, seen=9, wrong=1, loss=0.25, updates=2, refused=3, skipped=5)
     parts = [
         model(np.ones((1, 2)), np.full((1, 2), 0.5), running=running, scale=scale, seen=np.array(seen), size=np.array(size))
         for running, scale, seen, size in ((first, 2.0, [1, 2], [0.5, 1.0]), (other, 8.0, [10, 20], [2.0, 4.0]))
     ]
     found = merge_models(parts, "mean")
-    assert found.running == Running(examples=12, squares=2.5, seen=15, wrong=4, loss=1.75, updates=6, refused=4, skipped=7)
+    assert found.running == RunningTotals(examples=12, squares=2.5, seen=15, wrong=4, loss=1.75, updates=6, refused=4, skipped=7)
     assert found.scale == pytest.approx(4.0)
     assert (found.seen.tolist(), found.size.tolist()) == ([11, 22], [2.5, 5.0])
     assert (len(found.progress.examples), found.race, found.holdout) == (0, None, None)

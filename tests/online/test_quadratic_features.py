@@ -80,7 +80,7 @@ def test_columns_are_those_that_vowpal_wabbit_learns(options):
     learner.learn(line)
     theirs = {index for index in range(1 << 12) if learner.get_weight(index)}
     learner.finish()
-    chosen = quadratic_features.parse_pairs(",".join(options.replace("-q", "").split()))
+    chosen = quadratic_features.parse_namespace_pairs(",".join(options.replace("-q", "").split()))
     (row,) = rows_of(line.encode() + b"\n", chosen, 12)
     assert set(row) == theirs
 
@@ -107,18 +107,18 @@ def test_weights_labels_names_and_wrong_lines_stay():
 @pytest.mark.parametrize("text", ["abc", "a", "a|", "é1", ",", "a:"])
 def test_what_is_no_pair_is_refused(text):
     with pytest.raises(ValueError, match=r".*"):
-        quadratic_features.parse_pairs(text)
+        quadratic_features.parse_namespace_pairs(text)
 
 
 def test_each_pair_counts_once_whichever_letter_is_first():
-    assert quadratic_features.parse_pairs("ab,cd,ba,ab") == ["ab", "cd"]
-    assert quadratic_features.parse_pairs("ab,:") == ["::"]
+    assert quadratic_features.parse_namespace_pairs("ab,cd,ba,ab") == ["ab", "cd"]
+    assert quadratic_features.parse_namespace_pairs("ab,:") == ["::"]
 
 
 @pytest.mark.parametrize(("chosen", "vw", "bits"), [(["ab"], False, 18), (["ab"], True, 0), (["abc"], True, 18), ([], True, 18)])
 def test_a_model_with_impossible_pairs_is_refused(chosen, vw, bits):
     with pytest.raises(DataError, match="are not pairs of namespaces of hashed Vowpal Wabbit text"):
-        quadratic_features.require_pairs(chosen, vw, bits)
+        quadratic_features.require_valid_pairs(chosen, vw, bits)
 
 
 def test_keys_are_ordered_alike_whether_they_fit_beside_their_places_or_not():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdcli.online.learners import update_verification
-from herdcli.online.learners.reference_updates import diagonal_update, five_ellipses, full_update, update_step
+from herdcli.online.learners.reference_updates import diagonal_update, five_diagonal_variances, full_update, update_step
 from herdcli.online.model import ALGORITHMS, Settings
 
 seeds = st.integers(0, 10_000)
@@ -210,7 +210,7 @@ def test_an_empty_example_changes_nothing(algorithm):
 
 
 def test_figure_2_has_the_papers_order_of_areas():
-    area = {name: np.pi * np.sqrt(s.prod()) for name, s in five_ellipses(np.array([1.0, 2.0]), 1.0).items()}
+    area = {name: np.pi * np.sqrt(s.prod()) for name, s in five_diagonal_variances(np.array([1.0, 2.0]), 1.0).items()}
     assert sorted(area, key=area.get) == ["NHERD_P", "NHERD_E", "AROW_P", "NHERD_D", "AROW_D"]
     assert area["NHERD_E"] == pytest.approx(np.pi * np.sqrt(1 / (2**2 * 5**2)))
 
@@ -233,13 +233,13 @@ def test_passive_aggressive_agrees_with_scikit_learn():
 def test_a_multiclass_update_counts_the_variances_of_both_classes():
     """arow by hand: Δ has x for the true class and −x for its rival, so v = x'(Σ_y + Σ_z)x and both means move by (1 − m)/(v + 1/C) Σ x."""
     from herdcli import fast
-    from herdcli.online.learners.reference_updates import loop_codes
+    from herdcli.online.learners.reference_updates import settings_as_codes
 
     table = np.zeros((2, 2, 3))
     table[1] = [[0.2, 0.3, -1.0], [0.5, 0.9, 0.7]]
     x, C, label = 2.0, 1.5, np.array([0], dtype=np.int32)
     row = (np.array([0, 1]), np.array([1], dtype=np.int32), np.array([x]), label, None)
-    rule = loop_codes(Settings(algorithm="arow", C=C))
+    rule = settings_as_codes(Settings(algorithm="arow", C=C))
     fast.learn_multiclass(table, *row, rule, True, np.zeros(2), np.zeros((1, 3)), np.zeros((1, 3)))
     margin, v = x * (0.2 - 0.3), x * x * (0.5 + 0.9)
     alpha, s = (1 - margin) / (v + 1 / C), np.array([0.5, 0.9])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.online.tags import best_threshold, grow_weights
+from herdcli.online.tags import best_f1_threshold, grow_weights
 from herdcli.online.text.multilabel_text import LabelSetEncoder, LabelSetReader, parse_labels
 from herdcli.online.text.text_parser import BlockReader
 
@@ -20,11 +20,11 @@ def test_the_threshold_has_the_highest_f1_of_all(seed):
         told = score > t
         return 2 * (told & (y == 1)).sum() / (told.sum() + y.sum())
 
-    assert f1(best_threshold(score, y)) == pytest.approx(max(f1(t) for t in (*score.tolist(), -9.0)))
+    assert f1(best_f1_threshold(score, y)) == pytest.approx(max(f1(t) for t in (*score.tolist(), -9.0)))
 
 
 def test_few_examples_say_nothing_of_a_threshold():
-    assert best_threshold(np.array([-3.0, -2.0, 1.0, 2.0, 3.0]), np.array([1, 1, 0, 1, 1])) == 0.0
+    assert best_f1_threshold(np.array([-3.0, -2.0, 1.0, 2.0, 3.0]), np.array([1, 1, 0, 1, 1])) == 0.0
 
 
 def test_new_labels_and_features_begin_with_mean_0_and_variance_1():

@@ -149,15 +149,15 @@ def test_blocks_as_dense_rows_within_a_width_and_joined():
     X = np.array([[1.0, 0, 2], [0, 0, 0], [0, 5, -3]])
     block = block_from_rows(X, np.array([1, 0, 1]), slice(0, 3), np.array([1.0, 2, 3]))
     assert (block.rows, block.width) == (3, 4)
-    np.testing.assert_array_equal(block.dense(4), np.column_stack([np.zeros(3), X]))
-    np.testing.assert_array_equal(block.dense(3), np.column_stack([np.zeros(3), X[:, :2]]))
+    np.testing.assert_array_equal(block.to_dense(4), np.column_stack([np.zeros(3), X]))
+    np.testing.assert_array_equal(block.to_dense(3), np.column_stack([np.zeros(3), X[:, :2]]))
     cut = block.within(3)
     assert (cut.pointer.tolist(), cut.index.tolist(), cut.value.tolist()) == ([0, 1, 1, 2], [1, 2], [1.0, 5.0])
     assert block.within(4) is block
     plain = block_from_rows(X, np.array([1, 0, 1]), slice(1, 3))
     both = join_blocks([block, plain])
     assert both.pointer.tolist() == [0, 2, 2, 4, 4, 6]
-    np.testing.assert_array_equal(both.dense(4)[:, 1:], np.concatenate([X, X[1:]]))
+    np.testing.assert_array_equal(both.to_dense(4)[:, 1:], np.concatenate([X, X[1:]]))
     assert (both.weight.tolist(), both.label.tolist()) == ([1, 2, 3, 1, 1], [1, 0, 1, 0, 1])
     assert join_blocks([plain, plain]).weight is None
     none = ExampleBlock(np.zeros(2, dtype=np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1))

@@ -10,7 +10,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.quadrature import selection, selection_problem
 from herdcli.quadrature.embeddings import closed_form_embeddings
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.point_sums import make_point_evaluator
 from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.quadrature.targets import RowTarget, UniformTarget
@@ -26,7 +26,7 @@ def _space_of(kernel, target, candidates):
         norm = float(target.weights @ kernel.matrix(target.X, target.X) @ target.weights)
     else:
         mean, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
-    points = make_evaluator(kernel, candidates)
+    points = make_point_evaluator(kernel, candidates)
     return CandidateSpace(kernel, candidates, mean(candidates), norm, kernel.diagonal(candidates), points, mean)
 
 

@@ -34,7 +34,7 @@ def data(seed, heavy=False):
 
 def problem_of(X, weights, text, *, kernel=None, count=12, seed=0, rule="herding", **more):
     settings = selection_problem.SelectionSettings(
-        sequential_rules.RuleSettings(rule, seed=seed), embedding=approximation.parse_embedding(text), **more
+        sequential_rules.RuleSettings(rule, seed=seed), embedding=approximation.parse_embedding_approximation(text), **more
     )
     return selection_problem.SelectionProblem(
         kernel or GaussianKernel(1.5), (selection_problem.SelectionGroup(RowTarget(X, weights), None, count),), settings
@@ -43,8 +43,8 @@ def problem_of(X, weights, text, *, kernel=None, count=12, seed=0, rule="herding
 
 def plan_of(problem):
     """The plan of the one group, and its complete sums."""
-    plan, states = embedding_sums.embedding_plan(problem, problem.groups[0], 0), []
-    for which, (steps, _) in enumerate(selection_problem.sum_sizes(problem, problem.groups[0])):
+    plan, states = embedding_sums.make_embedding_plan(problem, problem.groups[0], 0), []
+    for which, (steps, _) in enumerate(selection_problem.embedding_step_costs(problem, problem.groups[0])):
         part = plan.sums(which, states)
         assert part.steps == steps
         state = part.init()
@@ -70,7 +70,7 @@ def test_no_trial_exceeds_its_bound(text, name, heavy, mmd):
         problem = problem_of(X, weights, text, kernel=kernel, seed=seed)
         found = run(problem)
         truth = mmd(kernel, X, weights, found.atoms, found.weight)
-        figures.append((abs(truth - found.mmd[-1]), found.added.mmd_bound(float(found.mmd[-1]), found.weight)))
+        figures.append((abs(truth - found.mmd[-1]), found.added.mmd_error_bound(float(found.mmd[-1]), found.weight)))
     assert all(0 < error <= bound for error, bound in figures)
 
 
@@ -181,7 +181,7 @@ def test_going_on_keeps_the_embedding_and_its_bound():
     longer = replace(problem.groups[0], count=20, start=few)
     more, whole = run(replace(problem, groups=(longer,))), run(problem_of(X, weights, "nystrom:30", count=20))
     np.testing.assert_array_equal(more.mmd, whole.mmd)
-    assert more.added == whole.added != approximation.Added()
+    assert more.added == whole.added != approximation.EmbeddingErrorBounds()
 
 
 def test_few_rows_or_pairs_are_exact():
@@ -199,7 +199,7 @@ def test_few_rows_or_pairs_are_exact():
 def test_samples_carry_the_bound(mmd):
     X, weights = data(6)
     problem = problem_of(X, weights, "nystrom:30")
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem, run_algorithm(selection.AtomSelection(problem)), [None], kind="simplex", projected=False, scale=np.ones(3)
     )
     truth = mmd(GaussianKernel(1.5), X, weights, value.x, value.weight)
@@ -210,11 +210,11 @@ def test_samples_carry_the_bound(mmd):
 @pytest.mark.parametrize("text", ["nystrom", "nystrom:1", "nystrom:x", "fourier:-3", "median", "sample:2.5"])
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match="is none of exact, sample:N"):
-        approximation.parse_embedding(text)
+        approximation.parse_embedding_approximation(text)
 
 
 def test_of_a_square_off_by_little_the_root_is_off_by_its_derivative():
-    added = approximation.Added(uniform=0.01, norm=0.02)
-    assert added.mmd_bound(0.5, np.array([0.5, 0.5])) == pytest.approx(0.04 / 0.5)
-    assert added.mmd_bound(0.0, np.array([1.0])) == pytest.approx(0.2)
-    assert added.mmd_bound(0.5, np.array([2.0, -1.0])) == pytest.approx(0.08 / 0.5)
+    added = approximation.EmbeddingErrorBounds(uniform=0.01, norm=0.02)
+    assert added.mmd_error_bound(0.5, np.array([0.5, 0.5])) == pytest.approx(0.04 / 0.5)
+    assert added.mmd_error_bound(0.0, np.array([1.0])) == pytest.approx(0.2)
+    assert added.mmd_error_bound(0.5, np.array([2.0, -1.0])) == pytest.approx(0.08 / 0.5)

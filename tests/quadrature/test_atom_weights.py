@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from herdcli.quadrature import atom_weights, simplex
 from herdcli.quadrature.kernels.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, MaternKernel, PolynomialKernel
 from herdcli.quadrature.rules import active_set, min_norm_point, swap_refinement
-from herdcli.quadrature.rules.candidate_space import prefix_distances
+from herdcli.quadrature.rules.candidate_space import prefix_mmds
 from herdcli.quadrature.targets import RowTarget
 
 
@@ -23,9 +23,9 @@ def test_trapezoid_weights_of_the_circle(space_of, interval):
     atoms = np.sort(np.random.default_rng(0).random(12))[:, None]
     space = space_of(BernoulliKernel(1), target, atoms)
     gaps = np.diff(np.concatenate([atoms[:, 0], [atoms[0, 0] + 1.0]]))
-    found = atom_weights.fit_weights("simplex", space, atoms, space.embedding)
+    found = atom_weights.compute_atom_weights("simplex", space, atoms, space.embedding)
     np.testing.assert_allclose(found, 0.5 * (gaps + np.roll(gaps, 1)), atol=1e-12)
-    assert atom_weights.report_weights(space, atoms, space.embedding, found).mmd ** 2 == pytest.approx(np.sum(gaps**3) / 12, rel=1e-9)
+    assert atom_weights.make_weight_report(space, atoms, space.embedding, found).mmd ** 2 == pytest.approx(np.sum(gaps**3) / 12, rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", [GaussianKernel(1.0), GaussianKernel(4.0), MaternKernel(1, 1.0)])
@@ -65,26 +65,26 @@ def test_more_freedom_is_never_worse(rows, space_of):
     space = space_of(GaussianKernel(1.5), uniform(rows), rows)
     atoms, z = rows[:25], space.embedding[:25]
     errors = [
-        atom_weights.report_weights(space, atoms, z, atom_weights.fit_weights(kind, space, atoms, z)).mmd
+        atom_weights.make_weight_report(space, atoms, z, atom_weights.compute_atom_weights(kind, space, atoms, z)).mmd
         for kind in ("uniform", "simplex", "affine", "free")
     ]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] > 1.5 * errors[1]
-    affine = atom_weights.fit_weights("affine", space, atoms, z)
+    affine = atom_weights.compute_atom_weights("affine", space, atoms, z)
     assert affine.sum() == pytest.approx(1.0, abs=1e-10)
     K = GaussianKernel(1.5).matrix(atoms, atoms)
-    np.testing.assert_allclose(K @ atom_weights.fit_weights("free", space, atoms, z), z, atol=1e-9)
+    np.testing.assert_allclose(K @ atom_weights.compute_atom_weights("free", space, atoms, z), z, atol=1e-9)
     assert np.ptp(K @ affine - z) < 1e-9
 
 
 def test_equal_atoms_share_their_weight(rows, space_of):
     space = space_of(GaussianKernel(1.5), uniform(rows), rows)
     atoms, z = rows[[3, 7, 3, 9]], space.embedding[[3, 7, 3, 9]]
-    w = atom_weights.fit_weights("simplex", space, atoms, z)
-    alone = atom_weights.fit_weights("simplex", space, rows[[3, 7, 9]], space.embedding[[3, 7, 9]])
+    w = atom_weights.compute_atom_weights("simplex", space, atoms, z)
+    alone = atom_weights.compute_atom_weights("simplex", space, rows[[3, 7, 9]], space.embedding[[3, 7, 9]])
     np.testing.assert_allclose([w[0] + w[2], w[1], w[3]], alone, atol=1e-13)
     assert w[0] == w[2]
-    assert np.isfinite(atom_weights.report_weights(space, atoms, z, w).condition)
+    assert np.isfinite(atom_weights.make_weight_report(space, atoms, z, w).condition)
 
 
 def run_active(space, rule, count):
@@ -208,7 +208,7 @@ def test_prefix_distances_are_those_of_the_prefixes(rows, space_of, mmd):
     kernel, target = GaussianKernel(1.2), uniform(rows)
     space = space_of(kernel, target, rows)
     w = np.random.default_rng(0).random(9)
-    found = prefix_distances(space, rows[:9], space.embedding[:9], w)
+    found = prefix_mmds(space, rows[:9], space.embedding[:9], w)
     for t in range(1, 10):
         assert found[t - 1] == pytest.approx(mmd(kernel, rows, target.weights, rows[:t], w[:t] / w[:t].sum()), abs=1e-12)
 
@@ -216,7 +216,7 @@ def test_prefix_distances_are_those_of_the_prefixes(rows, space_of, mmd):
 def test_projected_trace_is_below_the_equal_weights(rows, space_of, run_rule):
     space = space_of(GaussianKernel(1.2), uniform(rows), rows)
     state = run_rule(space, uniform(rows), 40)
-    counts, found = atom_weights.projected_trace(space, state.atoms, state.embedding)
+    counts, found = atom_weights.simplex_mmd_trace(space, state.atoms, state.embedding)
     assert counts[0] == 1
     assert counts[-1] == 40
     assert (np.diff(found) <= 1e-12).all()

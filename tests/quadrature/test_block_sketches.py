@@ -56,12 +56,12 @@ def test_candidates_are_about_their_share_and_rows_of_the_input():
 
 
 def test_the_bound_holds_for_all_rows(mmd):
-    group, numbers, spread = block_sketches.group_from_sketches(SKETCH, run_algorithm(sketching()), 12)
+    group, numbers, spread = block_sketches.make_group_from_sketches(SKETCH, run_algorithm(sketching()), 12)
     settings = selection_problem.SelectionSettings(
         sequential_rules.RuleSettings("herding"), embedding=EmbeddingApproximation("nystrom", 20)
     )
     problem = selection_problem.SelectionProblem(KERNEL, (group,), settings)
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem, run_algorithm(selection.AtomSelection(problem)), [numbers], kind="rule", projected=False, scale=np.ones(3)
     )
     np.testing.assert_array_equal(value.x, X[value.index])
@@ -85,4 +85,4 @@ def test_rows_without_weight_are_no_candidates_and_all_of_them_refused():
     assert min(unit.number.min() for unit in run_algorithm(sketching(blocks=blocks)) if len(unit.number)) >= 130
     blocks.weights = np.zeros(500)
     with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
-        block_sketches.group_from_sketches(SKETCH, run_algorithm(sketching(blocks=blocks)), 3)
+        block_sketches.make_group_from_sketches(SKETCH, run_algorithm(sketching(blocks=blocks)), 3)

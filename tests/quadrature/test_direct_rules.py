@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.quadrature.kernels.kernel_blocks import KernelColumns, kernel_matrix
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, MaternKernel, PolynomialKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.point_sums import make_point_evaluator
 from herdcli.quadrature.rules import facility_location, kernel_halving, kernel_thinning, pivoted_cholesky, support_points
 
 X = np.random.default_rng(5).standard_normal((64, 3))
@@ -29,7 +29,7 @@ def space_of(kernel, rows, weights=None):
         embedding=gram @ w,
         norm=float(w @ gram @ w),
         diagonal=np.diag(gram).copy(),
-        points=make_evaluator(kernel, rows),
+        points=make_point_evaluator(kernel, rows),
     )
 
 
@@ -66,7 +66,7 @@ def test_the_first_round_is_the_papers_halving(seed, monkeypatch):
     state = kernel_thinning.initial_state(problem)
     while state.round == 0:
         state = kernel_thinning.thinning_step(problem, state)
-    half, deviation, largest = by_definition(K, first.order, problem.uniforms(0, 32), problem.rounds[0].level)
+    half, deviation, largest = by_definition(K, first.order, problem.draw_round_uniforms(0, 32), problem.rounds[0].level)
     np.testing.assert_array_equal(state.order[:32], half)
     slope = math.sqrt(problem.rounds[0].level)
     assert 0 < deviation <= 0.5 * largest * (slope + 1 / slope)
@@ -83,15 +83,15 @@ def test_an_exchange_has_the_papers_probability_and_expectation():
     ]
     assert kernel_halving.exchange_threshold(0.25, 0.0, 8.0) == 0.25
     assert kernel_halving.exchange_threshold(0.25, 4.0, 9.0) == 3.0
-    assert kernel_halving.grow_variance(0.25, 0.0, 0.25) == 0.25
-    assert kernel_halving.grow_variance(1.0, 4.0, 8.0) == pytest.approx(4 + 1 + (1 - 16) * 4 / 64)
-    assert kernel_halving.grow_variance(1.0, 16.0, 8.0) == 16.0  # would fall, and never does
-    assert kernel_halving.failure_level(0.5) == pytest.approx(2 * math.log(4))
+    assert kernel_halving.update_variance(0.25, 0.0, 0.25) == 0.25
+    assert kernel_halving.update_variance(1.0, 4.0, 8.0) == pytest.approx(4 + 1 + (1 - 16) * 4 / 64)
+    assert kernel_halving.update_variance(1.0, 16.0, 8.0) == 16.0  # would fall, and never does
+    assert kernel_halving.squared_failure_level(0.5) == pytest.approx(2 * math.log(4))
     # Four rows: the second pair's expected sign is −α/a towards the side that lowers the difference, whatever the first pair did.
     gram = K[:4, :4]
     for first in (0.0, 1.0):
         levels = (np.arange(1000) + 0.5) / 1000
-        found = np.array([kernel_halving.pair_signs(gram, np.zeros(4), np.array([first, u]), 0.0, 6.0)[0] for u in levels])
+        found = np.array([kernel_halving.choose_pair_signs(gram, np.zeros(4), np.array([first, u]), 0.0, 6.0)[0] for u in levels])
         f = found[0, 0] * gram[0] + found[0, 1] * gram[1]
         square = gram[0, 0] + gram[1, 1] - 2 * gram[0, 1]
         other = gram[2, 2] + gram[3, 3] - 2 * gram[2, 3]
@@ -101,7 +101,7 @@ def test_an_exchange_has_the_papers_probability_and_expectation():
 
 
 def test_equal_rows_part_and_change_nothing():
-    signs, variance = kernel_halving.pair_signs(np.ones((4, 4)), np.zeros(4), np.zeros(2), 0.0, 6.0)
+    signs, variance = kernel_halving.choose_pair_signs(np.ones((4, 4)), np.zeros(4), np.zeros(2), 0.0, 6.0)
     assert signs.tolist() == [-1.0, 1.0, -1.0, 1.0]
     assert variance == 0.0
 
@@ -122,7 +122,7 @@ def test_halves_are_nearer_than_those_of_coins():
 @pytest.mark.parametrize("rule", ["kernel-thinning", "compress++"])
 @pytest.mark.parametrize(("n", "count"), [(64, 8), (1797, 100), (1797, 1000), (5000, 7), (60_000, 30), (60_000, 1000), (10, 10), (5, 9)])
 def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
-    rounds, total = kernel_thinning.thinning_rounds(rule, n, count)
+    rounds, total = kernel_thinning.plan_thinning_rounds(rule, n, count)
     power = total // count
     assert total == count * power
     assert power & (power - 1) == 0
@@ -144,7 +144,8 @@ def test_rounds_leave_the_count_and_share_half_of_the_failure(rule, n, count):
 def test_compression_is_near_linear():
     """Kernel values of 4 times the rows: 16 times for thinning, far fewer for compress++."""
     growth = {
-        rule: kernel_thinning.kernel_value_count(rule, 1 << 20, 64) / kernel_thinning.kernel_value_count(rule, 1 << 18, 64)
+        rule: kernel_thinning.estimate_kernel_evaluations(rule, 1 << 20, 64)
+        / kernel_thinning.estimate_kernel_evaluations(rule, 1 << 18, 64)
         for rule in ("kernel-thinning", "compress++")
     }
     assert growth["kernel-thinning"] == pytest.approx(16, rel=0.01)
@@ -176,7 +177,7 @@ def test_a_systematic_sample_has_each_row_as_often_as_its_weight():
     random = np.random.default_rng(0)
     weights = random.random(30)
     weights /= weights.sum()
-    counts = np.array([np.bincount(kernel_thinning.systematic_sample(weights, 80, random), minlength=30) for _ in range(400)])
+    counts = np.array([np.bincount(kernel_thinning.draw_systematic_sample(weights, 80, random), minlength=30) for _ in range(400)])
     assert (np.abs(counts - 80 * weights) < 1).all()
     np.testing.assert_allclose(counts.mean(axis=0), 80 * weights, atol=0.15)
 
@@ -211,7 +212,7 @@ def test_weights_are_optimal_and_the_trace_their_distance(monkeypatch):
         best = np.linalg.solve(K[np.ix_(S, S)], K[S] @ weights)
         distance = best @ K[np.ix_(S, S)] @ best - 2 * best @ K[S] @ weights + weights @ K @ weights
         assert state.mmd[t - 1] == pytest.approx(math.sqrt(distance), abs=1e-13)
-    np.testing.assert_allclose(pivoted_cholesky.atom_weights(state), best, atol=1e-12)
+    np.testing.assert_allclose(pivoted_cholesky.best_atom_weights(state), best, atol=1e-12)
 
 
 def test_the_first_pivot_leaves_the_expected_trace(monkeypatch):
@@ -259,7 +260,7 @@ def test_every_movement_lowers_the_energy_distance(seed):
     problem = support_points.SupportProblem(X, weights / weights.sum(), 7, seed)
     points, found = support_points.initial_state(problem).points, []
     for _ in range(12):
-        moved, stated = support_points.move_points(problem, points)
+        moved, stated = support_points.compute_moved_points(problem, points)
         assert stated == pytest.approx(energy(points, X, problem.weights), abs=1e-10)
         found.append(stated)
         points = moved
@@ -278,13 +279,13 @@ def test_one_support_point_is_the_median():
 
 def test_nearest_rows_are_taken_once():
     rows = np.array([[0.0], [1.0], [5.0]])
-    found = support_points.assign_nearest(support_points.SupportProblem(rows, np.full(3, 1 / 3), 3), np.array([[0.2], [0.1], [0.4]]))
+    found = support_points.assign_nearest_rows(support_points.SupportProblem(rows, np.full(3, 1 / 3), 3), np.array([[0.2], [0.1], [0.4]]))
     assert found.tolist() == [0, 1, 2]
 
 
 def located(count, rows=X, weights=None, kernel=KERNEL):
     w = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    problem = facility_location.FacilityProblem(KernelColumns(kernel, rows, make_evaluator(kernel, rows)), w, count)
+    problem = facility_location.FacilityProblem(KernelColumns(kernel, rows, make_point_evaluator(kernel, rows)), w, count)
     state = facility_location.initial_state(problem)
     while not state.ended:
         state = facility_location.facility_step(problem, state)
@@ -320,6 +321,6 @@ def test_blocks_of_many_columns_are_the_kernel_values():
     kernel = GaussianKernel(5.0)
     np.testing.assert_allclose(kernel_matrix(kernel, rows[:7], rows), kernel.matrix(rows[:7], rows), rtol=1e-12)
     np.testing.assert_allclose(
-        KernelColumns(kernel, rows, make_evaluator(kernel, rows)).of(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12
+        KernelColumns(kernel, rows, make_point_evaluator(kernel, rows)).of(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12
     )
     assert kernel_matrix(kernel, rows, rows).max() <= 1.0

@@ -10,9 +10,9 @@ from herdcli.quadrature import atom_weights, simplex
 from herdcli.quadrature.embeddings import closed_form_embeddings
 from herdcli.quadrature.kernels import kernel_parsing
 from herdcli.quadrature.kernels.kernel_functions import FeatureKernel, GaussianKernel, PolynomialKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.point_sums import make_point_evaluator
 from herdcli.quadrature.rules import active_set, local_search, min_norm_point
-from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_distances
+from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_mmds
 from herdcli.quadrature.targets import UniformTarget
 
 KERNEL = GaussianKernel(1.2)
@@ -41,30 +41,30 @@ def test_settling_drops_the_points_that_wolfe_drops() -> None:
         random = np.random.default_rng(seed)
         points, to = random.standard_normal((7, 8)), random.standard_normal(8) * 1.5
         K, z, start = points @ points.T, points @ to, random.dirichlet(np.ones(7))
-        hull = simplex.empty_hull(7, 3.0)
+        hull = simplex.allocate_hull(7, 3.0)
         for i in range(7):
-            assert simplex.enter_point(hull, i, K[i, :i], K[i, i], z[i])
+            assert simplex.add_point(hull, i, K[i, :i], K[i, i], z[i])
         assert hull.weight.tolist() == [1.0, *[0.0] * 6]
         hull.weight[:] = start
-        simplex.minimise_over_hull(hull)
+        simplex.move_to_hull_minimum(hull)
         expected = wolfe(K, z, start)
         found = np.zeros(7)
         found[hull.ids[: hull.size]] = hull.weight[: hull.size]
         np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert simplex.objective_terms(hull) == pytest.approx((expected @ K @ expected, expected @ z), abs=1e-9)
+        assert simplex.quadratic_and_linear_terms(hull) == pytest.approx((expected @ K @ expected, expected @ z), abs=1e-9)
         dropped.append(7 - hull.size)
     assert np.mean(np.array(dropped) > 1) > 0.3
 
 
 def test_points_in_the_affine_hull_do_not_enter() -> None:
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.25]])
-    K, hull = points @ points.T, simplex.empty_hull(4, 1.0)
-    assert [simplex.enter_point(hull, i, K[i, : min(i, 3)], K[i, i], 0.0) for i in range(4)] == [True, True, True, False]
+    K, hull = points @ points.T, simplex.allocate_hull(4, 1.0)
+    assert [simplex.add_point(hull, i, K[i, : min(i, 3)], K[i, i], 0.0) for i in range(4)] == [True, True, True, False]
     assert hull.size == 3
-    full = simplex.empty_hull(1, 1.0)
-    assert simplex.enter_point(full, 5, np.zeros(0), 1.0, 2.0)
-    assert not simplex.enter_point(full, 6, np.zeros(1), 1.0, 0.0)
-    wider = simplex.grow_hull(full, 3)
+    full = simplex.allocate_hull(1, 1.0)
+    assert simplex.add_point(full, 5, np.zeros(0), 1.0, 2.0)
+    assert not simplex.add_point(full, 6, np.zeros(1), 1.0, 0.0)
+    wider = simplex.enlarge_hull(full, 3)
     assert (wider.size, len(wider.ids), wider.ids[0], wider.linear[0], wider.weight[0], wider.gram[0, 0], wider.shift) == (
         1,
         3,
@@ -75,12 +75,12 @@ def test_points_in_the_affine_hull_do_not_enter() -> None:
         1.0,
     )
     np.testing.assert_array_equal(wider.factor[0, 0], np.sqrt(2.0))
-    assert len(simplex.grow_hull(wider, 0).ids) == 1
+    assert len(simplex.enlarge_hull(wider, 0).ids) == 1
 
 
 def line(atoms: np.ndarray, z: np.ndarray, kernel: object = KERNEL) -> CandidateSpace:
     """A space of the atoms alone."""
-    return CandidateSpace(kernel, atoms, z, 1.0, kernel.diagonal(atoms), make_evaluator(kernel, atoms), lambda x: np.zeros(len(x)))
+    return CandidateSpace(kernel, atoms, z, 1.0, kernel.diagonal(atoms), make_point_evaluator(kernel, atoms), lambda x: np.zeros(len(x)))
 
 
 def test_weights_of_two_atoms_by_hand() -> None:
@@ -88,28 +88,30 @@ def test_weights_of_two_atoms_by_hand() -> None:
     atoms, z = np.array([[0.0], [1.0]]), np.array([0.7, 0.4])
     c = np.exp(-1 / (2 * 1.44))
     space = line(atoms, z)
-    np.testing.assert_allclose(atom_weights.fit_weights("free", space, atoms, z), np.array([0.7 - c * 0.4, 0.4 - c * 0.7]) / (1 - c**2))
+    np.testing.assert_allclose(
+        atom_weights.compute_atom_weights("free", space, atoms, z), np.array([0.7 - c * 0.4, 0.4 - c * 0.7]) / (1 - c**2)
+    )
     share = 0.5 + 0.3 / (2 * (1 - c))
     assert share > 1
-    np.testing.assert_allclose(atom_weights.fit_weights("affine", space, atoms, z), [share, 1 - share])
-    np.testing.assert_allclose(atom_weights.fit_weights("simplex", space, atoms, z), [1.0, 0.0])
-    np.testing.assert_allclose(atom_weights.fit_weights("uniform", space, atoms, z), [0.5, 0.5])
+    np.testing.assert_allclose(atom_weights.compute_atom_weights("affine", space, atoms, z), [share, 1 - share])
+    np.testing.assert_allclose(atom_weights.compute_atom_weights("simplex", space, atoms, z), [1.0, 0.0])
+    np.testing.assert_allclose(atom_weights.compute_atom_weights("uniform", space, atoms, z), [0.5, 0.5])
     w = np.array([0.8, 0.4])
-    found = atom_weights.report_weights(space, atoms, z, w)
+    found = atom_weights.make_weight_report(space, atoms, z, w)
     assert found.condition == pytest.approx((1 + c) / (1 - c))
     assert (found.smallest, found.effective) == (0.4, pytest.approx(1.44 / 0.8))
     assert found.mmd == pytest.approx(np.sqrt(0.8 + 2 * 0.32 * c - 2 * (0.56 + 0.16) + 1))
-    np.testing.assert_allclose(prefix_distances(space, atoms, z), [np.sqrt(2 - 1.4), np.sqrt(0.5 + 0.5 * c - 1.1 + 1)])
-    assert np.isnan(prefix_distances(space, atoms, z, np.zeros(2))).all()
+    np.testing.assert_allclose(prefix_mmds(space, atoms, z), [np.sqrt(2 - 1.4), np.sqrt(0.5 + 0.5 * c - 1.1 + 1)])
+    assert np.isnan(prefix_mmds(space, atoms, z, np.zeros(2))).all()
 
 
 def test_equal_atoms_are_found_in_the_order_they_come() -> None:
-    first, place, counts = atom_weights._distinct_atoms(np.array([[5.0], [1.0], [5.0], [3.0], [1.0], [5.0]]))
+    first, place, counts = atom_weights._group_equal_atoms(np.array([[5.0], [1.0], [5.0], [3.0], [1.0], [5.0]]))
     assert (first.tolist(), place.tolist(), counts.tolist()) == ([0, 1, 3], [0, 1, 0, 2, 1, 0], [3, 2, 1])
     doubled = np.array([[0.0], [0.0], [1.0]])
     space = line(doubled, np.array([0.7, 0.7, 0.4]))
-    report = atom_weights.report_weights(space, doubled, space.embedding, np.array([0.5, 0.3, 0.4]))
-    alone = atom_weights.report_weights(line(doubled[1:], space.embedding[1:]), doubled[1:], space.embedding[1:], np.array([0.8, 0.4]))
+    report = atom_weights.make_weight_report(space, doubled, space.embedding, np.array([0.5, 0.3, 0.4]))
+    alone = atom_weights.make_weight_report(line(doubled[1:], space.embedding[1:]), doubled[1:], space.embedding[1:], np.array([0.8, 0.4]))
     assert (report.mmd, report.condition) == (pytest.approx(alone.mmd), pytest.approx(alone.condition))
     assert atom_weights._condition_number(np.diag([0.0, 1.0])) == np.inf
 
@@ -117,9 +119,9 @@ def test_equal_atoms_are_found_in_the_order_they_come() -> None:
 def test_counts_of_a_projected_trace_are_spread_over_decades() -> None:
     atoms = np.arange(100.0)[:, None] / 100
     space = line(atoms, np.linspace(0.5, 0.4, 100))
-    counts, _ = atom_weights.projected_trace(space, atoms, space.embedding)
+    counts, _ = atom_weights.simplex_mmd_trace(space, atoms, space.embedding)
     assert counts.tolist() == [1, 2, 3, 4, 6, 7, 10, 13, 18, 24, 32, 42, 56, 75, 100]
-    assert atom_weights.projected_trace(space, atoms[:1], space.embedding[:1])[0].tolist() == [1]
+    assert atom_weights.simplex_mmd_trace(space, atoms[:1], space.embedding[:1])[0].tolist() == [1]
 
 
 def test_polishing_finds_the_minimum_near_a_candidate() -> None:
@@ -128,21 +130,21 @@ def test_polishing_finds_the_minimum_near_a_candidate() -> None:
     def mean(x: np.ndarray) -> np.ndarray:
         return np.exp(-((x - [0.3, -0.2]) ** 2).sum(axis=1))
 
-    space = CandidateSpace(KERNEL, np.zeros((1, 2)), np.zeros(1), 1.0, np.ones(1), make_evaluator(KERNEL, np.zeros((1, 2))), mean)
+    space = CandidateSpace(KERNEL, np.zeros((1, 2)), np.zeros(1), 1.0, np.ones(1), make_point_evaluator(KERNEL, np.zeros((1, 2))), mean)
     none, start = (np.zeros((0, 2)), np.zeros(0)), np.zeros(2)
 
     def found(spacing: float, bound: float = 1.0) -> np.ndarray:
-        return local_search.polish_point(
+        return local_search.polish_atom(
             local_search.SearchBox(np.full(2, -bound), np.full(2, bound), np.full(2, spacing)), space, *none, 1.0, start
         )
 
     np.testing.assert_allclose(found(0.5), [0.3, -0.2], atol=1e-6)
     np.testing.assert_allclose(found(0.05, 0.1), [0.1, -0.1], atol=1e-6)
     assert (
-        local_search.polish_point(local_search.SearchBox(np.full(2, -1), np.full(2, 1), np.full(2, 0.5)), space, *none, -0.0, start) is None
+        local_search.polish_atom(local_search.SearchBox(np.full(2, -1), np.full(2, 1), np.full(2, 0.5)), space, *none, -0.0, start) is None
     )
     at = np.array([[0.1, 0.0]])
-    pulled = local_search.polish_point(
+    pulled = local_search.polish_atom(
         local_search.SearchBox(np.full(2, -1.0), np.ones(2), np.full(2, 0.2)), space, at, np.array([0.5]), 2.0, start
     )
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 401)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -181,10 +183,10 @@ def test_polishing_follows_a_steep_side_to_the_last_digit() -> None:
         return -np.where(x[:, 0] < minimum, minimum - x[:, 0], 100 * (x[:, 0] - minimum))
 
     none = np.zeros((0, 1)), np.zeros(0)
-    space = CandidateSpace(KERNEL, np.zeros((1, 1)), np.zeros(1), 1.0, np.ones(1), make_evaluator(KERNEL, np.zeros((1, 1))), mean)
+    space = CandidateSpace(KERNEL, np.zeros((1, 1)), np.zeros(1), 1.0, np.ones(1), make_point_evaluator(KERNEL, np.zeros((1, 1))), mean)
     for start in (0.0, 0.4):
         box = local_search.SearchBox(np.full(1, -1.0), np.ones(1), np.full(1, 0.5))
-        found = local_search.polish_point(box, space, *none, 1.0, np.full(1, start))
+        found = local_search.polish_atom(box, space, *none, 1.0, np.full(1, start))
         np.testing.assert_allclose(found, minimum, atol=1e-8)
 
 
@@ -201,13 +203,13 @@ def test_steps_of_active_sets_are_exact_line_searches(seed: int) -> None:
     X, kernel = random.standard_normal((7, 3)), PolynomialKernel(2, 1.0)
     K = kernel.matrix(X, X)
     z = K @ random.dirichlet(np.full(7, 0.3)) + 0.3 * random.standard_normal(7)
-    space = CandidateSpace(kernel, X, z, 1.0, np.diag(K).copy(), make_evaluator(kernel, X), lambda x: np.zeros(len(x)))
+    space = CandidateSpace(kernel, X, z, 1.0, np.diag(K).copy(), make_point_evaluator(kernel, X), lambda x: np.zeros(len(x)))
     problem, weight = active_set.ActiveSetProblem(space, "away", 6), np.array([0.0, 0.2, 0.5, 0.3, 0, 0, 0])
 
-    def state() -> active_set.State:
+    def state() -> active_set.ActiveSetState:
         index = np.array([2, 1, 3, -1, -1, -1])
         used = np.where(index >= 0, weight[index], 0.0)
-        return active_set.State(0, 3, "", index, used, *np.full((2, 6), np.nan), K @ weight)
+        return active_set.ActiveSetState(0, 3, "", index, used, *np.full((2, 6), np.nan), K @ weight)
 
     unit = np.eye(7)
     for move, direction, most in (
@@ -233,8 +235,8 @@ def test_steps_of_active_sets_are_exact_line_searches(seed: int) -> None:
 
 
 def test_a_line_without_curvature_is_not_followed() -> None:
-    assert active_set._clip_step(1.0, 0.0, 5.0) == 0.0
-    assert [active_set._clip_step(slope, 2.0, 5.0) for slope in (-1.0, 1.0, 30.0)] == [0.0, 0.5, 5.0]
+    assert active_set._clipped_line_search(1.0, 0.0, 5.0) == 0.0
+    assert [active_set._clipped_line_search(slope, 2.0, 5.0) for slope in (-1.0, 1.0, 30.0)] == [0.0, 0.5, 5.0]
 
 
 def test_longer_runs_have_room_for_their_atoms_alone() -> None:
@@ -275,7 +277,7 @@ def test_candidates_within_the_hull_are_refused_until_an_atom_helps() -> None:
     K = points @ points.T
     z = points @ [0.5, 0.3]
     space = CandidateSpace(
-        FeatureKernel(), points, z, 0.34, np.diag(K).copy(), make_evaluator(FeatureKernel(), points), lambda x: np.zeros(len(x))
+        FeatureKernel(), points, z, 0.34, np.diag(K).copy(), make_point_evaluator(FeatureKernel(), points), lambda x: np.zeros(len(x))
     )
     state = min_norm_point.initial_state(min_norm_point.MinNormPointProblem(space, 4))
     assert state.hull.ids[0] == 2  # k(x, x) − 2z is least: 0.25 − 0.5
@@ -312,7 +314,7 @@ def test_rules_of_active_sets_follow_a_plain_program(rule: str) -> None:
     X, kernel = np.random.default_rng(5).standard_normal((15, 3)), PolynomialKernel(2, 1.0)
     K = kernel.matrix(X, X)
     z = K @ np.random.default_rng(5).dirichlet(np.full(15, 0.4))
-    space = CandidateSpace(kernel, X, z, 1.0, np.diag(K).copy(), make_evaluator(kernel, X), lambda x: np.zeros(len(x)))
+    space = CandidateSpace(kernel, X, z, 1.0, np.diag(K).copy(), make_point_evaluator(kernel, X), lambda x: np.zeros(len(x)))
     problem = active_set.ActiveSetProblem(space, rule, 15)
     state = active_set.initial_state(problem)
     for t, expected in enumerate(plain_rule(rule, K, z, 25)):

@@ -9,7 +9,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import (
     input_preparation,
 )
-from herdcli.quadrature.targets import MixtureTarget, MomentTarget, RowTarget, TrigonometricTarget, UniformTarget, sign_target
+from herdcli.quadrature.targets import MixtureTarget, MomentTarget, RowTarget, TrigonometricTarget, UniformTarget, make_sign_target
 
 X = np.random.default_rng(3).standard_normal((60, 2))
 
@@ -17,28 +17,28 @@ X = np.random.default_rng(3).standard_normal((60, 2))
 def test_scales_of_columns_by_hand() -> None:
     table = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 4.0], [2.0, 5.0, 2.0], [2.0, 5.0, 2.0]])
     for rule, expected in (("none", [1, 1, 1]), ("range", [2, 1, 4]), ("std", [np.sqrt(0.5), 1, np.sqrt(2)])):
-        found, constant = input_preparation.column_scales(table, rule)
+        found, constant = input_preparation.choose_column_scales(table, rule)
         np.testing.assert_allclose(found, expected)
         assert constant == ([] if rule == "none" else [1])
-    found, constant = input_preparation.column_scales(table, (2.0, 3.0, 4.0))
+    found, constant = input_preparation.choose_column_scales(table, (2.0, 3.0, 4.0))
     assert (found.tolist(), constant) == ([2.0, 3.0, 4.0], [])
     with pytest.raises(BadUsage, match="--scale has 2 numbers, but there are 3 columns"):
-        input_preparation.column_scales(table, (2.0, 3.0))
+        input_preparation.choose_column_scales(table, (2.0, 3.0))
     long = np.random.default_rng(0).random((40_000, 1)) + 5
-    np.testing.assert_allclose(input_preparation.column_scales(long, "std")[0], long.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(input_preparation.choose_column_scales(long, "std")[0], long.std(axis=0), rtol=1e-12)
 
 
 def test_cubes_have_from_1_to_20_units() -> None:
-    assert input_preparation.hypercube_states(1).tolist() == [[-1.0], [1.0]]
+    assert input_preparation.all_hypercube_states(1).tolist() == [[-1.0], [1.0]]
     for wrong in (0, 21):
         with pytest.raises(BadUsage, match=f"cube:{wrong}: D is one of 1 … 20"):
-            input_preparation.hypercube_states(wrong)
+            input_preparation.all_hypercube_states(wrong)
     found = input_preparation.make_candidates("cube", 3, MomentTarget(np.zeros(3), None), 0)
     np.testing.assert_array_equal(found @ [1, 2, 4], np.arange(8) * 2 - 7)
 
 
 def test_tables_of_targets_by_hand() -> None:
-    named = input_preparation.mixture_from_rows(np.array([[0.5, 2.0, -1.0, 3.0]]), ["mean1", "sd1", "mean2", "sd2"])
+    named = input_preparation.parse_mixture_table(np.array([[0.5, 2.0, -1.0, 3.0]]), ["mean1", "sd1", "mean2", "sd2"])
     np.testing.assert_array_equal(named.means, [[0.5, -1.0]])
     np.testing.assert_array_equal(named.covariances, [np.diag([4.0, 9.0])])
     np.testing.assert_array_equal(named.weights, [1.0])
@@ -51,31 +51,31 @@ def test_tables_of_targets_by_hand() -> None:
         (np.ones((1, 4)), ["weight", "mean1", "mean2", "cov11"]),
     ):
         with pytest.raises(DataError, match="a mixture needs the columns weight, mean…"):
-            input_preparation.mixture_from_rows(table, names)
+            input_preparation.parse_mixture_table(table, names)
     for row in ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, -1.0], [1.0, 0.0, 0.0]):
         with pytest.raises(DataError, match="a mixture needs weights that are not negative"):
-            input_preparation.mixture_from_rows(np.array([row]), None)
-    two = input_preparation.mixture_from_rows(np.array([[1.0, 0.5, -0.5, 2.0, 3.0], [3.0, 0.0, 0.0, 1.0, 1.0]]), None)
+            input_preparation.parse_mixture_table(np.array([row]), None)
+    two = input_preparation.parse_mixture_table(np.array([[1.0, 0.5, -0.5, 2.0, 3.0], [3.0, 0.0, 0.0, 1.0, 1.0]]), None)
     np.testing.assert_array_equal(two.means, [[0.5, -0.5], [0.0, 0.0]])
     np.testing.assert_array_equal(two.covariances, [np.diag([4.0, 9.0]), np.eye(2)])
     np.testing.assert_array_equal(two.weights, [0.25, 0.75])
-    normal = input_preparation.independent_gaussian(1.5, 0.5, 2)
+    normal = input_preparation.make_independent_gaussian(1.5, 0.5, 2)
     np.testing.assert_array_equal(normal.covariances, [np.eye(2) / 4])
     np.testing.assert_array_equal(normal.means, [[1.5, 1.5]])
-    box = input_preparation.uniform_box(-1.0, 2.0, 2)
+    box = input_preparation.make_uniform_box(-1.0, 2.0, 2)
     np.testing.assert_array_equal([box.low, box.high], [[-1, -1], [2, 2]])
     with pytest.raises(BadUsage, match="low < high"):
-        input_preparation.uniform_box(1.0, 1.0, 1)
+        input_preparation.make_uniform_box(1.0, 1.0, 1)
     with pytest.raises(BadUsage, match="above 0"):
-        input_preparation.independent_gaussian(0.0, 0.0, 1)
-    assert isinstance(input_preparation.target_from_table("gaussian", np.array([[1.0, 0.0, 1.0]]), None), MixtureTarget)
+        input_preparation.make_independent_gaussian(0.0, 0.0, 1)
+    assert isinstance(input_preparation.parse_target_table("gaussian", np.array([[1.0, 0.0, 1.0]]), None), MixtureTarget)
     with pytest.raises(DataError, match="a gaussian target needs one row, not 2"):
-        input_preparation.target_from_table("gaussian", np.array([[1.0, 0.0, 1.0]] * 2), None)
-    waves = input_preparation.target_from_table("trigonometric", np.array([[1.0, 2.0], [3.0, 4.0]]), None)
+        input_preparation.parse_target_table("gaussian", np.array([[1.0, 0.0, 1.0]] * 2), None)
+    waves = input_preparation.parse_target_table("trigonometric", np.array([[1.0, 2.0], [3.0, 4.0]]), None)
     assert (waves.a.tolist(), waves.b.tolist()) == ([1.0, 3.0], [2.0, 4.0])
-    moments = input_preparation.target_from_table("moments", np.array([[0.5, 0.0], [1.0, 0.1], [0.1, 1.0]]), None)
+    moments = input_preparation.parse_target_table("moments", np.array([[0.5, 0.0], [1.0, 0.1], [0.1, 1.0]]), None)
     assert (moments.mean.tolist(), moments.second.tolist()) == ([0.5, 0.0], [[1.0, 0.1], [0.1, 1.0]])
-    assert input_preparation.target_from_table("moments", np.array([[0.5, 0.0]]), None).second is None
+    assert input_preparation.parse_target_table("moments", np.array([[0.5, 0.0]]), None).second is None
     for kind, table, says in (
         ("trigonometric", np.ones((2, 3)), "two columns, a and b, not 3"),
         ("signs", np.ones((2, 3)), "square covariance matrix, not 2×3"),
@@ -83,7 +83,7 @@ def test_tables_of_targets_by_hand() -> None:
         ("moments", np.ones((4, 2)), "not 4×2"),
     ):
         with pytest.raises(DataError, match=says):
-            input_preparation.target_from_table(kind, table, None)
+            input_preparation.parse_target_table(kind, table, None)
 
 
 def test_moments_boxes_and_draws_of_targets() -> None:
@@ -102,7 +102,7 @@ def test_moments_boxes_and_draws_of_targets() -> None:
     mean, second = mixed.moments()
     np.testing.assert_allclose(mean, [-0.5, 1.5])
     np.testing.assert_allclose(second, [[0.25 * 5 + 0.75 * 2, 0.75 * (0.5 - 2)], [0.75 * (0.5 - 2), 0.25 + 0.75 * 13]])
-    low, high = mixed.box()
+    low, high = mixed.bounding_box()
     np.testing.assert_allclose([low, high], [[-11.0, -16.0], [13.0, 20.0]])
     drawn = mixed.sample(np.random.default_rng(0), 40_000)
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.06)
@@ -112,12 +112,12 @@ def test_moments_boxes_and_draws_of_targets() -> None:
 
 def test_levels_and_draws_of_weighted_rows() -> None:
     target = RowTarget(np.array([[3.0], [1.0], [2.0]]), np.array([0.5, 0.0, 0.5]))
-    np.testing.assert_array_equal(target.positions(np.array([[0.0], [0.499], [0.5], [1.0]])), [2, 2, 0, 0])
+    np.testing.assert_array_equal(target.rows_at_levels(np.array([[0.0], [0.499], [0.5], [1.0]])), [2, 2, 0, 0])
     drawn = target.draw(np.random.default_rng(0), 4000)
     np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4000, [0.5, 0.0, 0.5], atol=0.04)
     unscaled = RowTarget(target.X, target.weights * 8)
     np.testing.assert_array_equal(unscaled.draw(np.random.default_rng(0), 4000), drawn)
-    np.testing.assert_array_equal(unscaled.positions(np.array([[0.499], [0.5]])), [2, 0])
+    np.testing.assert_array_equal(unscaled.rows_at_levels(np.array([[0.499], [0.5]])), [2, 0])
 
 
 def test_quantiles_of_gaussians_and_mixtures() -> None:
@@ -138,8 +138,8 @@ def test_quantiles_of_gaussians_and_mixtures() -> None:
 def test_signs_that_are_none() -> None:
     for bad in ([[0.0, 0.0], [0.0, 1.0]], [[1.0, 0.2], [0.1, 1.0]]):
         with pytest.raises(DataError, match="symmetric with a positive diagonal"):
-            sign_target(np.array(bad))
-    law = sign_target(np.array([[4.0, -4.0], [-4.0, 4.0]]))
+            make_sign_target(np.array(bad))
+    law = make_sign_target(np.array([[4.0, -4.0], [-4.0, 4.0]]))
     np.testing.assert_allclose(law.second, [[1.0, -1.0], [-1.0, 1.0]])
     np.testing.assert_allclose(np.diag(law.correlation), 1.0)
     drawn = law.sample(np.random.default_rng(0), 50)
@@ -155,12 +155,12 @@ def test_a_column_dominates_that_has_nearly_all_of_the_variance() -> None:
     steps = np.tile([-1.0, 1.0], 4000)
     for a, there in ((22.0, False), (23.0, True)):  # 0.9898 and 0.9906, about 0.99
         X = np.column_stack([steps, 7.0 + a * steps, 2.0 * steps])
-        found = input_preparation.dominant_column(X)
+        found = input_preparation.find_dominant_column(X)
         assert (found is not None) == there
         if found is not None:
             assert found == (1, pytest.approx(a * a / (5 + a * a)))
-        assert input_preparation.dominant_column(X[:, :2]) is None
-    assert input_preparation.dominant_column(np.ones((5, 3))) is None
-    assert input_preparation.dominant_column(np.zeros((0, 3))) is None
+        assert input_preparation.find_dominant_column(X[:, :2]) is None
+    assert input_preparation.find_dominant_column(np.ones((5, 3))) is None
+    assert input_preparation.find_dominant_column(np.zeros((0, 3))) is None
     with np.errstate(over="ignore"):
-        assert input_preparation.dominant_column(np.array([[1.0, 2.0, 1e200], [0.0, 0.0, 0.0]])) is None
+        assert input_preparation.find_dominant_column(np.array([[1.0, 2.0, 1e200], [0.0, 0.0, 0.0]])) is None

@@ -7,10 +7,10 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature.kernels import kernel_parsing, kernel_sums
-from herdcli.quadrature.kernels.joint_kernels import JointKernel, default_label_kernel
+from herdcli.quadrature.kernels.joint_kernels import JointKernel, default_label_kernel_text
 from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
 from herdcli.quadrature.kernels.kernel_functions import CompositeKernel, GaussianKernel, HammingKernel, LaplaceKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.point_sums import make_point_evaluator
 
 RANDOM = np.random.default_rng(11)
 CLASSES = np.column_stack([RANDOM.standard_normal((90, 3)), RANDOM.integers(3, size=90)])
@@ -29,11 +29,11 @@ def test_every_way_of_summing_gives_the_products(label, X):
     np.testing.assert_allclose(kernel.matrix(X, X), gram, atol=1e-14)
     np.testing.assert_allclose(kernel.diagonal(X), np.diag(gram))
     np.testing.assert_allclose(kernel_matrix(kernel, X[:5], X), gram[:5], atol=1e-13)
-    points, w = make_evaluator(kernel, X), RANDOM.random(90)
+    points, w = make_point_evaluator(kernel, X), RANDOM.random(90)
     np.testing.assert_allclose(points.values(X[7]), gram[7], atol=1e-13)
-    np.testing.assert_allclose(points.combine(X[:80], w[:80]), gram[:80].T @ w[:80], atol=1e-12)
+    np.testing.assert_allclose(points.weighted_kernel_sums(X[:80], w[:80]), gram[:80].T @ w[:80], atol=1e-12)
     for rows, expected in ((X, gram @ w), (X[:30].copy(), gram[:, :30] @ w[:30])):
-        made = kernel_sums.embedding_problem(kernel, X, rows, w[: len(rows)])
+        made = kernel_sums.make_embedding_problem(kernel, X, rows, w[: len(rows)])
         state = kernel_sums.initial_state(made)
         for _ in range(kernel_sums.count_steps(kernel, 90, len(rows))):
             state = kernel_sums.embedding_step(made, state)
@@ -59,13 +59,14 @@ def test_texts_come_back_and_lengths_are_chosen_of_each_part():
     with pytest.raises(DataError, match="need at least one more column"):
         kernel.check(NUMBERS[:, :1])
     assert (
-        kernel_parsing.inexact_part(kernel_parsing.parse_kernel("gaussian&rational-quadratic:1,0.5")).text() == "rational-quadratic:1,0.5"
+        kernel_parsing.machine_dependent_part(kernel_parsing.parse_kernel("gaussian&rational-quadratic:1,0.5")).text()
+        == "rational-quadratic:1,0.5"
     )
 
 
 def test_whole_numbers_are_classes():
-    assert default_label_kernel(np.array([0.0, 1.0, 7.0])) == "hamming"
-    assert default_label_kernel(np.array([0.0, 1.5])) == "gaussian"
+    assert default_label_kernel_text(np.array([0.0, 1.0, 7.0])) == "hamming"
+    assert default_label_kernel_text(np.array([0.0, 1.5])) == "gaussian"
 
 
 def test_atoms_have_the_shares_of_the_labels(select):

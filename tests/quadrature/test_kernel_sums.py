@@ -10,11 +10,11 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.quadrature.kernels import kernel_parsing, kernel_sums, point_sums
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator, moment_embedding, radial_profile
+from herdcli.quadrature.kernels.point_sums import embedding_from_moments, make_point_evaluator, radial_profile
 
 
 def sums(kernel, points, rows, weights, *, map=map, precision="float64"):
-    problem = kernel_sums.embedding_problem(kernel, points, rows, weights, precision=precision)
+    problem = kernel_sums.make_embedding_problem(kernel, points, rows, weights, precision=precision)
     state = kernel_sums.initial_state(problem)
     return iterate.run_steps(
         lambda now: kernel_sums.embedding_step(problem, now, map=map), state, steps=kernel_sums.total_steps(problem)
@@ -35,19 +35,19 @@ def test_gaussian_sums_are_those_of_the_matrix(d, scale):
 @pytest.fixture
 def both_loops():
     """Run something with the compiled and with the NumPy loops."""
-    before = fast.kernels()
+    before = fast.loops_in_use()
     if before != "cython":
         pytest.skip("the compiled loops are not in use")
 
     def run(something):
         found = []
         for name in ("cython", "python"):
-            fast.use(name)
+            fast.use_loops(name)
             found.append(something())
         return found
 
     yield run
-    fast.use(before)
+    fast.use_loops(before)
 
 
 @pytest.mark.parametrize("d", [3, 40])
@@ -57,8 +57,8 @@ def test_compiled_and_numpy_loops_give_the_same_bits(both_loops, text, precision
     X, w = np.random.default_rng(0).random((600, d)), np.random.default_rng(1).random(600)
     kernel = kernel_parsing.parse_kernel(text)
     np.testing.assert_array_equal(*both_loops(lambda: sums(kernel, X, X, w, precision=precision)))
-    np.testing.assert_array_equal(*both_loops(lambda: make_evaluator(kernel, X).values(X[4])))
-    np.testing.assert_array_equal(*both_loops(lambda: make_evaluator(kernel, X).combine(X[:9], w[:9])))
+    np.testing.assert_array_equal(*both_loops(lambda: make_point_evaluator(kernel, X).values(X[4])))
+    np.testing.assert_array_equal(*both_loops(lambda: make_point_evaluator(kernel, X).weighted_kernel_sums(X[:9], w[:9])))
 
 
 RADIAL = ["laplace:2.5", "matern12:2", "matern32:1", "matern52:0.3", "inverse-multiquadric:2", "rational-quadratic:1", "energy", "hamming"]
@@ -78,9 +78,9 @@ def test_radial_kernels_are_those_of_the_matrix(text):
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(sums(kernel, X, X, w), K @ w, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(sums(kernel, X[:70].copy(), X, w), K[:70] @ w, rtol=1e-11, atol=1e-11)
-    points = make_evaluator(kernel, X)
+    points = make_point_evaluator(kernel, X)
     np.testing.assert_allclose(points.values(X[4]), K[4], rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(points.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(points.weighted_kernel_sums(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("text", ["laplace:1", "matern32:1", "energy", "gaussian:1*laplace:2", "polynomial:3"])
@@ -129,10 +129,10 @@ def test_one_far_row_costs_its_own_differences_alone(d, precision, monkeypatch):
 def test_combine_and_values_are_rows_of_the_matrix():
     X = np.random.default_rng(0).standard_normal((37, 5)) + 3.0
     for kernel in (GaussianKernel(0.9), *map(kernel_parsing.parse_kernel, ("matern52:1", "features:x+xx", "gaussian:1+linear"))):
-        found = make_evaluator(kernel, X)
+        found = make_point_evaluator(kernel, X)
         K = kernel.matrix(X, X)
         np.testing.assert_allclose(found.values(X[4]), K[:, 4], rtol=1e-13)
-        np.testing.assert_allclose(found.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13)
+        np.testing.assert_allclose(found.weighted_kernel_sums(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13)
 
 
 @pytest.mark.parametrize("text", ["linear", "polynomial:2,0.5", "features:x", "features:x+xx", "features:x+linear+2"])
@@ -140,7 +140,7 @@ def test_moments_stand_for_pairs(text):
     random = np.random.default_rng(0)
     X, w = random.standard_normal((60, 4)), np.full(60, 1 / 60)
     kernel = kernel_parsing.parse_kernel(text)
-    mean, norm = moment_embedding(kernel, X, w @ X, X.T @ X / 60)
+    mean, norm = embedding_from_moments(kernel, X, w @ X, X.T @ X / 60)
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(mean, K @ w, atol=1e-13)
     assert norm == pytest.approx(w @ K @ w, abs=1e-13)
@@ -153,7 +153,7 @@ def test_columns_far_from_zero_lose_no_digits(text):
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(sums(kernel, X, X, w), K @ w, rtol=1e-12)
     np.testing.assert_allclose(sums(kernel, X[:9].copy(), X, w), K[:9] @ w, rtol=1e-12)
-    np.testing.assert_allclose(make_evaluator(kernel, X).values(X[3]), K[3], rtol=1e-12)
+    np.testing.assert_allclose(make_point_evaluator(kernel, X).values(X[3]), K[3], rtol=1e-12)
 
 
 def test_rows_count_as_far_where_their_exponentials_leave_the_precision():
@@ -162,7 +162,7 @@ def test_rows_count_as_far_where_their_exponentials_leave_the_precision():
     rows = np.sqrt(2 * np.array([27.9, 28.1, 59.9, 60.1])) / scale
     X = np.concatenate([rows, -rows])[:, None]
     for precision, expected in (("float64", [False, False, False, True]), ("float32", [False, True, True, True])):
-        plan = kernel_sums.embedding_problem(GaussianKernel(1.0), X, X, np.ones(8), precision=precision).plan
+        plan = kernel_sums.make_embedding_problem(GaussianKernel(1.0), X, X, np.ones(8), precision=precision).plan
         np.testing.assert_array_equal(plan.far[0][:8], expected * 2)
         assert not plan.far[1][8:].any()
 
@@ -171,9 +171,9 @@ def test_rows_count_as_far_where_their_exponentials_leave_the_precision():
 def test_points_packed_in_blocks_are_those_packed_at_once(monkeypatch, name):
     points = np.random.default_rng(0).standard_normal((100, 1 if name.startswith("bernoulli") else 3))
     kernel = kernel_parsing.parse_kernel(name)
-    whole = make_evaluator(kernel, points).packed(points)
+    whole = make_point_evaluator(kernel, points).pack_columns(points)
     monkeypatch.setattr(point_sums, "PACKED_BLOCK", 21)
-    assert make_evaluator(kernel, points).packed(points).tobytes() == whole.tobytes()
+    assert make_point_evaluator(kernel, points).pack_columns(points).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])

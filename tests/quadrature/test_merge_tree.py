@@ -25,7 +25,7 @@ class Blocks:
     def __init__(self, size: int, weights=WEIGHTS) -> None:
         self.size, self.weights = size, weights
 
-    def leaf(self, node: int):
+    def read_leaf(self, node: int):
         first, part = node * self.size, slice(node * self.size, (node + 1) * self.size)
         if not self.weights[part].any():
             return merge_tree.TreeNode(0.0, 0.0, X[:0], np.zeros(0, dtype=np.int64), np.zeros(0))
@@ -50,7 +50,7 @@ def nodes(layout, units, weights=WEIGHTS):
 
 def test_levels_and_units_are_functions_of_the_numbers_alone(narrow):
     assert [narrow.nodes(level) for level in range(5)] == [17, 6, 2, 1, 1]
-    assert (narrow.fan, narrow.top, narrow.level, narrow.units) == (3, 2, 2, 2)
+    assert (narrow.children_per_node, narrow.top, narrow.level, narrow.units) == (3, 2, 2, 2)
     numbers = [narrow.number(level, node) for level in range(3) for node in range(narrow.nodes(level))]
     assert len(set(numbers)) == len(numbers) == 25
     assert 17 not in numbers  # the last union's
@@ -61,7 +61,7 @@ def test_large_inputs_are_dealt_in_some_dozens_of_units():
     for rows in (10**6, 10**7, 10**8, 10**10, 10**12):
         layout = merge_tree.TreeLayout(rows, 20_000, 4000)
         assert layout.units >= min(48, -(-rows // 20_000))
-        assert layout.units < 48 * layout.fan
+        assert layout.units < 48 * layout.children_per_node
         assert layout.nodes(layout.top) * 4000 <= merge_tree.UNION
 
 
@@ -94,7 +94,7 @@ def test_the_bound_holds_through_every_level(narrow, mmd, settings):
     problem = selection_problem.SelectionProblem(
         KERNEL, (selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, 5),), SETTINGS, numbers=[17]
     )
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem,
         run_algorithm(selection.AtomSelection(problem)),
         [union.index],
@@ -103,7 +103,7 @@ def test_the_bound_holds_through_every_level(narrow, mmd, settings):
         scale=np.ones(3),
         keep_state=False,
     )
-    value = merge_tree.artifact_of_union(value, 330, union)
+    value = merge_tree.union_artifact(value, 330, union)
     truth = mmd(KERNEL, X, WEIGHTS / WEIGHTS.sum(), value.x, value.weight)
     assert truth <= value.summary.mmd[0] + value.summary.extra[0] + 1e-12
     assert (value.summary.rows.tolist(), value.summary.extra.tolist(), value.state) == ([330], [union.error], None)
@@ -115,7 +115,7 @@ def test_the_bound_holds_through_every_level(narrow, mmd, settings):
 def test_nodes_made_elsewhere_end_as_those_of_one_run(narrow):
     """The levels above the units, from their nodes."""
     monolith = climb(narrow, list(narrow.tasks(3, 0)), Blocks(20))
-    given = merge_tree.GivenNodes(nodes(narrow, [0, 1]))
+    given = merge_tree.PrecomputedNodes(nodes(narrow, [0, 1]))
     above = climb(narrow, list(narrow.tasks(3, 0, leaves=2)), given)
     (one,), (other,) = run_algorithm(monolith), run_algorithm(above)
     np.testing.assert_array_equal(one.x, other.x)

@@ -35,28 +35,28 @@ def made(
 
 
 def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
-    np.testing.assert_array_equal(row_groups.weigh_rows(X, None, None, None).weights, np.full(60, 1 / 60))
-    found = row_groups.weigh_rows(X[:2], np.array([0, 4]), None, None)
+    np.testing.assert_array_equal(row_groups.normalise_row_weights(X, None, None, None).weights, np.full(60, 1 / 60))
+    found = row_groups.normalise_row_weights(X[:2], np.array([0, 4]), None, None)
     assert found.weights.tolist() == [0.0, 1.0]
     with pytest.raises(DataError, match="needs at least two rows, but has one"):
-        row_groups.weigh_rows(X[:1], None, None, None)
+        row_groups.normalise_row_weights(X[:1], None, None, None)
     for bad in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
         with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
-            row_groups.weigh_rows(X[:2], np.array(bad), None, None)
+            row_groups.normalise_row_weights(X[:2], np.array(bad), None, None)
 
 
 def test_labels_are_numbered_in_order_and_named() -> None:
-    group, names = row_groups.group_numbers(np.array([2.5, -1.0, 2.5]), None)
+    group, names = row_groups.number_groups(np.array([2.5, -1.0, 2.5]), None)
     assert (group.tolist(), names) == ([1, 0, 1], ["-1", "2.5"])
-    group, names = row_groups.group_numbers(np.array([2, 0, 2]), ["a", "b", "c"])
+    group, names = row_groups.number_groups(np.array([2, 0, 2]), ["a", "b", "c"])
     assert (group.tolist(), names) == ([1, 0, 1], ["a", "c"])
 
 
 @pytest.mark.parametrize("scattered", [False, True])
 def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> None:
     group = np.array([0, 1, 0, 1, 1, 0]) if scattered else np.array([0, 0, 0, 1, 1, 1])
-    given = row_groups.weigh_rows(X[:6].copy(), np.arange(6.0), group, ["a", "b"])
-    found, rows = row_groups.groups_of_rows(given, None, np.array([2.0, 4.0]), 5, polish=True)
+    given = row_groups.normalise_row_weights(X[:6].copy(), np.arange(6.0), group, ["a", "b"])
+    found, rows = row_groups.make_row_groups(given, None, np.array([2.0, 4.0]), 5, polish=True)
     for g in range(2):
         own = np.flatnonzero(group == g)
         np.testing.assert_array_equal(rows[g], own)
@@ -69,14 +69,14 @@ def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> Non
         np.testing.assert_array_equal(found[g].polish.high, high)
         np.testing.assert_allclose(found[g].polish.spacing, (high - low) / np.sqrt(3))
     with pytest.raises(DataError, match="the rows of group a have no weight"):
-        row_groups.groups_of_rows(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
+        row_groups.make_row_groups(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
 
 
 def test_rows_with_other_candidates_are_one_group() -> None:
-    given = row_groups.weigh_rows(X[:7].copy(), np.array([1.0, 1, 0, 0, 2, 2, 4]), None, None)
+    given = row_groups.normalise_row_weights(X[:7].copy(), np.array([1.0, 1, 0, 0, 2, 2, 4]), None, None)
     np.testing.assert_array_equal(given.given, [1.0, 1, 0, 0, 2, 2, 4])
     points = np.zeros((4, 2))
-    (whole,), none = row_groups.groups_of_rows(given, points, np.ones(2), 3, polish=True)
+    (whole,), none = row_groups.make_row_groups(given, points, np.ones(2), 3, polish=True)
     assert (none, whole.candidates is points, len(whole.target.X)) == ([None], True, 7)
     np.testing.assert_allclose(whole.polish.spacing, np.ptp(X[:7], axis=0) / 2)
 
@@ -84,10 +84,10 @@ def test_rows_with_other_candidates_are_one_group() -> None:
 def test_closed_forms_have_their_own_columns() -> None:
     target = UniformTarget(np.zeros(1), np.full(1, 3.0))
     with pytest.raises(BadUsage, match="--scale works only with --target rows"):
-        row_groups.group_of_closed_form(target, None, np.array([2.0]), 4, polish=False)
-    plain = row_groups.group_of_closed_form(target, None, np.ones(1), 4, polish=True)
+        row_groups.make_closed_form_group(target, None, np.array([2.0]), 4, polish=False)
+    plain = row_groups.make_closed_form_group(target, None, np.ones(1), 4, polish=True)
     assert (plain.polish, plain.points.shape, plain.count) == (None, (0, 1), 4)
-    searched = row_groups.group_of_closed_form(target, np.zeros((6, 1)), np.ones(1), 4, polish=True)
+    searched = row_groups.make_closed_form_group(target, np.zeros((6, 1)), np.ones(1), 4, polish=True)
     assert (searched.polish.low, searched.polish.high, searched.polish.spacing) == (0.0, 3.0, 0.5)
 
 
@@ -125,7 +125,7 @@ def test_runs_without_candidates_have_even_steps() -> None:
         state = chosen.step(state)
     np.testing.assert_allclose(shares, [0, 0.25, 0.5, 0.75])
     assert (state.done[0].index == -1).all()
-    value = result_assembly.samples_artifact(problem, state, [None], kind="rule", projected=False, scale=np.ones(1))
+    value = result_assembly.assemble_samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(1))
     assert value.summary.rows.tolist() == [0]
     assert value.summary.floor[0] == pytest.approx(np.sqrt(1 / 12 / 4))  # of four draws; k(x, x) = 1/12, ‖μ‖² = 0
     assert (
@@ -173,13 +173,14 @@ def test_lengths_of_the_phases_of_every_rule() -> None:
     assert not depends_on_moments(kernel_parsing.parse_kernel("linear+gaussian:1"))
     assert not depends_on_moments(kernel_parsing.parse_kernel("linear*linear"))
     started = replace(group, start=Continuation(np.zeros(60)))
-    assert selection_problem.norm_sizes(made(started), started) == []
+    assert selection_problem.kernel_sum_sizes(made(started), started) == []
     apart = selection_problem.SelectionGroup(equal(X), X[:9].copy(), 6)
-    assert selection_problem.norm_sizes(made(apart), apart) == [(9, 60), (60, 60)]
-    assert selection_problem.norm_sizes(made(apart, norm=5), apart) == [(9, 60), (5, 60)]
-    assert selection_problem.norm_sizes(made(group, norm=5), group) == [(60, 60)]
+    assert selection_problem.kernel_sum_sizes(made(apart), apart) == [(9, 60), (60, 60)]
+    assert selection_problem.kernel_sum_sizes(made(apart, norm=5), apart) == [(9, 60), (5, 60)]
+    assert selection_problem.kernel_sum_sizes(made(group, norm=5), group) == [(60, 60)]
     told = [
-        selection_problem.is_estimated(each, norm) for each, norm in ((apart, 0), (apart, 1), (group, 5), (replace(apart, target=box()), 5))
+        selection_problem.is_norm_estimated(each, norm)
+        for each, norm in ((apart, 0), (apart, 1), (group, 5), (replace(apart, target=box()), 5))
     ]
     assert told == [False, True, False, False]
 
@@ -193,13 +194,13 @@ def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
     problem = made(selection_problem.SelectionGroup(equal(X), None, 4), init="zero")
     state = run_algorithm(selection.AtomSelection(problem))
     assert state.done[0].index[0] == 0
-    value = result_assembly.samples_artifact(problem, state, [None], kind="rule", projected=False, scale=np.ones(2))
+    value = result_assembly.assemble_samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(2))
     given = value, "herding", value.kernel, np.ones(2)
-    assert selection_problem.continue_groups(list(problem.groups), *given)[0].start is value.state[0]
+    assert selection_problem.resume_groups(list(problem.groups), *given)[0].start is value.state[0]
     other = X.copy()
     other[0] += 1.0
     with pytest.raises(BadUsage, match="not among the candidates"):
-        selection_problem.continue_groups([selection_problem.SelectionGroup(equal(other), None, 4)], *given)
+        selection_problem.resume_groups([selection_problem.SelectionGroup(equal(other), None, 4)], *given)
 
 
 def test_parts_of_groups_and_their_numbers() -> None:
@@ -217,7 +218,7 @@ def test_parts_of_groups_and_their_numbers() -> None:
     ("state", "place", "good", "bad"),
     [
         (
-            sequential_rules.State(1, 0, 0, 0, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3)),
+            sequential_rules.SequenceState(1, 0, 0, 0, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3)),
             "index",
             (-1, 2),
             (-2, 3),
@@ -228,9 +229,9 @@ def test_parts_of_groups_and_their_numbers() -> None:
             (-1, 2),
             (-2, 3),
         ),
-        (active_set.State(0, 2, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3)), "index", (0, 2), (-1, 3)),
+        (active_set.ActiveSetState(0, 2, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3)), "index", (0, 2), (-1, 3)),
         (
-            min_norm_point.State(0, simplex.empty_hull(2, 1.0), "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(1, int)),
+            min_norm_point.MinNormPointState(0, simplex.allocate_hull(2, 1.0), "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(1, int)),
             "refused",
             (0, 2),
             (-1, 3),
@@ -251,21 +252,21 @@ def test_atoms_of_a_state_are_candidates(state: object, place: str, good: tuple[
 
 
 def test_counts_of_a_state_are_within_its_room() -> None:
-    base = sequential_rules.State(0, 0, 0, -1, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3))
+    base = sequential_rules.SequenceState(0, 0, 0, -1, *np.zeros((1, 2), int), np.zeros((2, 1)), *np.zeros((4, 2)), np.zeros(3))
     for step, best in ((0, -1), (2, 2), (1, 0)):
         replace(base, step=step, best=best).validate()
     replace(base, running=np.zeros(0), index=np.full(2, -1), best=0).validate()
     for step, best in ((-1, 0), (3, 0), (0, -2), (0, 3)):
         with pytest.raises(DataError, match="atoms and candidate"):
             replace(base, step=step, best=best).validate()
-    active = active_set.State(0, 1, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3))
+    active = active_set.ActiveSetState(0, 1, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3))
     for size in (1, 2):
         replace(active, size=size).validate()
     for size in (0, 3):
         with pytest.raises(DataError, match="atoms in use, but space for 2"):
             replace(active, size=size).validate()
-    hull = simplex.empty_hull(3, 1.0)
-    held = min_norm_point.State(0, hull, "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(0, int))
+    hull = simplex.allocate_hull(3, 1.0)
+    held = min_norm_point.MinNormPointState(0, hull, "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(0, int))
     for size, good in ((0, False), (1, True), (2, True), (3, False)):
         hull.size = size
         if good:
@@ -287,12 +288,12 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
     problem = made(*(selection_problem.SelectionGroup(equal(X[part]), None, 5 + 2 * g) for g, part in enumerate(parts)))
     state, scale = run_algorithm(selection.AtomSelection(problem)), np.array([2.0, 3.0])
     made_with = {"kind": "simplex", "projected": True, "scale": scale, "feature_names": ["u", "v"]}
-    value = result_assembly.samples_artifact(problem, state, parts, names=["a", "b"], **made_with)
+    value = result_assembly.assemble_samples(problem, state, parts, names=["a", "b"], **made_with)
     value.validate()
     assert (value.groups, value.group.tolist()) == (2, [0] * 5 + [1] * 7)
     np.testing.assert_array_equal(value.x, X[value.index] * scale)
     for g, part in enumerate(parts):
-        own, K = value.members(g), KERNEL.matrix(X[part], X[part])
+        own, K = value.group_positions(g), KERNEL.matrix(X[part], X[part])
         w, n = value.weight[own], len(part)
         result = state.done[g]
         np.testing.assert_array_equal(value.index[own], part[result.index])
@@ -312,7 +313,7 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
         assert value.projected.count[kept][[0, -1]].tolist() == [1, 5 + 2 * g]
         assert value.projected.mmd[kept][-1] == pytest.approx(summary.mmd[g], abs=1e-9)
     assert (summary.extra, summary.norm_error, value.passes) == (None, None, None)
-    apart = result_assembly.join_groups(result_assembly.group_artifacts(problem, state, parts, ["a", "b"], **made_with))
+    apart = result_assembly.join_group_samples(result_assembly.assemble_group_samples(problem, state, parts, ["a", "b"], **made_with))
     for name in ("x", "index", "weight", "mmd", "group", "group_names", "feature_names"):
         np.testing.assert_array_equal(getattr(apart, name), getattr(value, name))
     for name in ("group", "count", "mmd"):
@@ -321,8 +322,8 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
         np.testing.assert_array_equal(getattr(apart.summary, name), getattr(value.summary, name))
     assert len(apart.state) == len(value.state) == 2
     np.testing.assert_array_equal(value.scale, scale)
-    assert result_assembly.samples_artifact(problem, state, parts, names=["a", "b"], **(made_with | {"scale": np.ones(2)})).scale is None
-    bare = result_assembly.samples_artifact(
+    assert result_assembly.assemble_samples(problem, state, parts, names=["a", "b"], **(made_with | {"scale": np.ones(2)})).scale is None
+    bare = result_assembly.assemble_samples(
         problem, state, parts, names=["a", "b"], keep_state=False, **(made_with | {"kind": "rule", "projected": False})
     )
     assert (bare.state, bare.projected) == (None, None)
@@ -331,20 +332,20 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_moments_are_kept_of_one_group_of_few_columns(pairs: bool) -> None:
-    units = input_preparation.hypercube_states(3)
+    units = input_preparation.all_hypercube_states(3)
     target = RowTarget(units, np.arange(8) / 28)
     problem = made(selection_problem.SelectionGroup(target, None, 3), kernel=FeatureKernel(pairs))
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem, run_algorithm(selection.AtomSelection(problem)), [None], kind="rule", projected=False, scale=np.ones(3)
     )
     mean = target.weights @ units
     second = [target.weights @ (units[:, i] * units[:, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     np.testing.assert_allclose(value.moment, [*mean, *second] if pairs else mean, atol=1e-15)
-    assert result_assembly._feature_moment(replace(problem, groups=problem.groups * 2)) is None
-    assert result_assembly._feature_moment(replace(problem, kernel=KERNEL)) is None
+    assert result_assembly._mean_features(replace(problem, groups=problem.groups * 2)) is None
+    assert result_assembly._mean_features(replace(problem, kernel=KERNEL)) is None
     for units_of, kept in ((20, True), (21, False)):
         wide = made(selection_problem.SelectionGroup(MomentTarget(np.zeros(units_of), None), None, 3), kernel=FeatureKernel())
-        assert (result_assembly._feature_moment(wide) is not None) == kept
+        assert (result_assembly._mean_features(wide) is not None) == kept
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def run(problem, map=map):
 @pytest.mark.parametrize("rule", ["herding", "line-search", "random", "away", "pairwise", "bpcg", "min-norm-point", *DIRECT])
 def test_a_run_resumed_after_any_step_ends_alike(rows, rule):
     """Every step by a new Selection, from a deep copy of the state: nothing outside the state matters."""
-    problem = problem_of(rows, (6, 5), rule=rule, refine=2 if rule in rule_table.reading("refine") else 0)
+    problem = problem_of(rows, (6, 5), rule=rule, refine=2 if rule in rule_table.rules_reading_option("refine") else 0)
     whole = run(problem)
     state = selection.AtomSelection(problem).init()
     total, steps = selection.AtomSelection(problem).steps, 0
@@ -76,16 +76,16 @@ def test_going_on_equals_an_uninterrupted_run(rows, rule):
 
 def test_samples_of_another_run_are_refused(rows):
     problem = problem_of(rows, (8,))
-    value = result_assembly.samples_artifact(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
+    value = result_assembly.assemble_samples(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
     groups, kernel = list(problem.groups), value.kernel
-    assert selection_problem.continue_groups(groups, value, "herding", kernel, np.ones(3))[0].start is not None
+    assert selection_problem.resume_groups(groups, value, "herding", kernel, np.ones(3))[0].start is not None
     with pytest.raises(BadUsage, match=r"were made with herding and .*, not with line-search and"):
-        selection_problem.continue_groups(groups, value, "line-search", kernel, np.ones(3))
+        selection_problem.resume_groups(groups, value, "line-search", kernel, np.ones(3))
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):
-        selection_problem.continue_groups(list(other.groups), value, "herding", kernel, np.ones(3))
+        selection_problem.resume_groups(list(other.groups), value, "herding", kernel, np.ones(3))
     with pytest.raises(BadUsage, match="chose from 200 candidates, but now there are 150"):
-        selection_problem.continue_groups(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
+        selection_problem.resume_groups(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
 
 
 def test_candidates_apart_from_the_rows(rows, mmd):
@@ -100,13 +100,13 @@ def test_candidates_apart_from_the_rows(rows, mmd):
 
 def test_an_estimated_norm_leaves_out_the_pairs_of_rows(rows, monkeypatch):
     done = []
-    made = kernel_sums.embedding_problem
+    made = kernel_sums.make_embedding_problem
 
     def counted(kernel, points, *more, **options):
         done.append(len(points))
         return made(kernel, points, *more, **options)
 
-    monkeypatch.setattr(kernel_sums, "embedding_problem", counted)
+    monkeypatch.setattr(kernel_sums, "make_embedding_problem", counted)
     exact = run(problem_of(rows, (8,), candidates=rows[:20].copy())).done[0]
     assert done == [20, 200]
     estimated = run(problem_of(rows, (8,), candidates=rows[:20].copy(), norm=15)).done[0]
@@ -138,10 +138,10 @@ def test_going_on_with_an_estimated_norm_equals_one_run(rows):
     for name in ("index", "mmd", "norm", "norm_error"):
         np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
     problem = problem_of(rows, (5,), **made)
-    value = result_assembly.samples_artifact(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
+    value = result_assembly.assemble_samples(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
     assert value.summary.norm_error[0] == few.done[0].norm_error
     with pytest.raises(BadUsage, match="is estimated either for the samples or now, but not for both"):
-        selection_problem.continue_groups(list(problem.groups), value, "herding", value.kernel, np.ones(3))
+        selection_problem.resume_groups(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 
 def test_refined_atoms_carry_their_own_trace(rows, mmd):
@@ -156,7 +156,7 @@ def test_refined_atoms_carry_their_own_trace(rows, mmd):
 
 def test_floor_is_the_error_of_as_many_draws(rows):
     problem = problem_of(rows, (10,))
-    value = result_assembly.samples_artifact(problem, run(problem), [None], kind="simplex", projected=True, scale=np.ones(3))
+    value = result_assembly.assemble_samples(problem, run(problem), [None], kind="simplex", projected=True, scale=np.ones(3))
     K = GaussianKernel(1.5).matrix(rows, rows)
     assert value.summary.floor[0] == pytest.approx(np.sqrt((1 - K.mean()) / 200), rel=1e-12)
     assert value.summary.effective[0] == pytest.approx(1 / np.sum(value.weight**2))
@@ -215,5 +215,5 @@ def test_swaps_are_as_much_work_as_columns_of_the_candidates(rows):
     chosen = selection.AtomSelection(problem_of(rows, (6,), refine=2, candidates=rows[:50]))
     sums, rule, swaps = selection_problem.phase_lengths(chosen.problem, chosen.problem.groups[0])
     assert (rule, swaps > 0) == (6, True)
-    before = chosen._share(sums)
-    np.testing.assert_allclose((chosen._share(sums + 6) - before) / 6, (1 - before) / (6 + swaps), rtol=1e-9)
+    before = chosen._completed_fraction(sums)
+    np.testing.assert_allclose((chosen._completed_fraction(sums + 6) - before) / 6, (1 - before) / (6 + swaps), rtol=1e-9)

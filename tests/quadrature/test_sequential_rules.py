@@ -9,7 +9,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import input_preparation, sobol_sequence
 from herdcli.quadrature.kernels.kernel_functions import BernoulliKernel, FeatureKernel, GaussianKernel, LaplaceKernel, PolynomialKernel
 from herdcli.quadrature.rules import sequential_rules
-from herdcli.quadrature.rules.candidate_space import prefix_distances
+from herdcli.quadrature.rules.candidate_space import prefix_mmds
 from herdcli.quadrature.targets import MomentTarget, RowTarget, TrigonometricTarget
 
 SEQUENCES = ("herding", "line-search", "open-loop", "step", "random")
@@ -21,7 +21,7 @@ def test_equispaced_points_have_the_known_error(space_of, interval, order, n):
     points, target = interval(n)
     kernel = BernoulliKernel(order)
     space = space_of(kernel, target, points)
-    found = prefix_distances(space, points, space.embedding)[-1]
+    found = prefix_mmds(space, points, space.embedding)[-1]
     assert found == pytest.approx(np.sqrt(kernel.diagonal(points)[0]) / n**order, rel=1e-6 if order == 3 else 1e-9)
 
 
@@ -177,7 +177,7 @@ def test_cube_states_match_the_moments_at_the_fast_rate(space_of, run_rule):
     """Finite dimension: MMD falls as 1/t, and the moments' error is the MMD itself."""
     mean = np.array([0.3, -0.5, 0.1])
     target = MomentTarget(mean, None)
-    space = space_of(FeatureKernel(), target, input_preparation.hypercube_states(3))
+    space = space_of(FeatureKernel(), target, input_preparation.all_hypercube_states(3))
     state = run_rule(space, target, 2000)
     errors = np.linalg.norm(np.cumsum(state.atoms, axis=0) / np.arange(1, 2001)[:, None] - mean, axis=1)
     np.testing.assert_allclose(state.mmd, errors, atol=1e-7)  # MMD² cancels to float64 rounding, so MMD to its root
@@ -206,7 +206,7 @@ def test_polish_finds_the_point_between_candidates(space_of, interval):
     for points, polish in ((coarse, True), (coarse, False), (fine, False)):
         space = space_of(BernoulliKernel(2), target, points)
         problem = sequential_rules.SequenceProblem(
-            space, target, sequential_rules.RuleSettings(init="mean"), input_preparation.search_box(target, points) if polish else None
+            space, target, sequential_rules.RuleSettings(init="mean"), input_preparation.make_search_box(target, points) if polish else None
         )
         state = sequential_rules.initial_state(problem, 24)
         while state.step < 24:
@@ -264,7 +264,7 @@ def test_polished_atoms_are_the_best_points_around_their_candidates(space_of, in
     target, points = TrigonometricTarget(np.array([0.4, -1.0]), np.array([0.7, 0.2])), interval(9)[0]
     space = space_of(BernoulliKernel(2), target, points)
     problem = sequential_rules.SequenceProblem(
-        space, target, sequential_rules.RuleSettings(rule, init=init), input_preparation.search_box(target, points)
+        space, target, sequential_rules.RuleSettings(rule, init=init), input_preparation.make_search_box(target, points)
     )
     state = sequential_rules.initial_state(problem, 8)
     for t in range(8):

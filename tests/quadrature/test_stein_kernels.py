@@ -10,9 +10,9 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import selection, selection_problem
 from herdcli.quadrature.kernels import kernel_parsing, stein_kernels
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
-from herdcli.quadrature.kernels.point_sums import make_evaluator
+from herdcli.quadrature.kernels.point_sums import make_point_evaluator
 from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
-from herdcli.quadrature.row_groups import groups_of_scores, weigh_rows
+from herdcli.quadrature.row_groups import make_score_groups, normalise_row_weights
 from herdcli.quadrature.rules import sequential_rules
 
 RANDOM = np.random.default_rng(3)
@@ -73,10 +73,10 @@ def test_columns_are_those_of_the_matrix_far_from_the_origin_too(text):
     rows = _rows(POINTS, precision)
     rows[:, :3] += 1e5
     K = kernel.matrix(rows, rows)
-    points = make_evaluator(kernel, rows)
+    points = make_point_evaluator(kernel, rows)
     np.testing.assert_allclose(points.values(rows[7]), K[:, 7], rtol=1e-7, atol=1e-7)
     weights = RANDOM.random(5)
-    np.testing.assert_allclose(points.combine(rows[:5], weights), K[:, :5] @ weights, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(points.weighted_kernel_sums(rows[:5], weights), K[:, :5] @ weights, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(kernel.diagonal(rows), np.diag(K), rtol=1e-8)
     near = kernel.matrix(_rows(POINTS, precision), _rows(POINTS, precision))
     np.testing.assert_allclose(K, near, rtol=1e-7, atol=1e-7)
@@ -108,7 +108,7 @@ def _chosen(kernel, groups, count, rule="greedy"):
 @pytest.mark.parametrize("text", KERNELS)
 def test_greedy_takes_what_makes_the_discrepancy_least(text):
     kernel, scores = _kernel(text), -POINTS * [1.0, 0.25, 4.0]
-    groups, rows = groups_of_scores(weigh_rows(POINTS, None, None, None), scores, np.ones(3), 12)
+    groups, rows = make_score_groups(normalise_row_weights(POINTS, None, None, None), scores, np.ones(3), 12)
     found = _chosen(kernel, groups, 12)
     K = kernel.matrix(groups[0].points, groups[0].points)
     assert found.index.tolist() == _greedy(K, np.zeros(60), 12)
@@ -120,10 +120,10 @@ def test_greedy_takes_what_makes_the_discrepancy_least(text):
 def test_greedy_with_rows_as_target():
     """The rule serves every kernel: with an embedding that is not 0."""
     kernel, X = GaussianKernel(1.3), POINTS
-    own = weigh_rows(X.copy(), RANDOM.random(60), None, None)
-    from herdcli.quadrature.row_groups import groups_of_rows
+    own = normalise_row_weights(X.copy(), RANDOM.random(60), None, None)
+    from herdcli.quadrature.row_groups import make_row_groups
 
-    groups, _ = groups_of_rows(own, None, np.ones(3), 9, polish=False)
+    groups, _ = make_row_groups(own, None, np.ones(3), 9, polish=False)
     K = kernel.matrix(X, X)
     assert _chosen(kernel, groups, 9).index.tolist() == _greedy(K, K @ own.weights, 9)
 
@@ -131,8 +131,8 @@ def test_greedy_with_rows_as_target():
 def test_columns_that_are_scaled_have_their_scores_scaled():
     """The law of x / c has the score c s: the discrepancy is what it would be of rows given in those units."""
     scale, scores = np.array([2.0, 10.0, 0.5]), -POINTS * [1.0, 0.25, 4.0]
-    given, _ = groups_of_scores(weigh_rows(POINTS, None, None, None), scores, scale, 1)
-    units, _ = groups_of_scores(weigh_rows(POINTS / scale, None, None, None), scores * scale, np.ones(3), 1)
+    given, _ = make_score_groups(normalise_row_weights(POINTS, None, None, None), scores, scale, 1)
+    units, _ = make_score_groups(normalise_row_weights(POINTS / scale, None, None, None), scores * scale, np.ones(3), 1)
     np.testing.assert_array_equal(given[0].points, units[0].points)
     precision = np.diag([1.0, 0.25, 4.0])
     np.testing.assert_allclose(given[0].points[:, 3:], -given[0].points[:, :3] @ (precision * scale**2), rtol=1e-12)
@@ -140,7 +140,7 @@ def test_columns_that_are_scaled_have_their_scores_scaled():
 
 def test_groups_keep_their_own_rows():
     labels = np.arange(60) % 2
-    groups, rows = groups_of_scores(weigh_rows(POINTS, None, labels, ["even", "odd"]), -POINTS, np.ones(3), 4)
+    groups, rows = make_score_groups(normalise_row_weights(POINTS, None, labels, ["even", "odd"]), -POINTS, np.ones(3), 4)
     for g, group in enumerate(groups):
         np.testing.assert_array_equal(rows[g], np.arange(g, 60, 2))
         np.testing.assert_array_equal(group.points, np.concatenate([POINTS[g::2], -POINTS[g::2]], axis=1))
@@ -169,7 +169,7 @@ def test_texts_that_are_none(text, what):
 
 def test_what_cannot_be():
     with pytest.raises(DataError, match="the covariance of the columns is singular"):
-        stein_kernels.set_covariance(SteinKernel("imq", smpcov=True), np.repeat(POINTS[:, :1], 2, axis=1))
+        stein_kernels.with_covariance_metric(SteinKernel("imq", smpcov=True), np.repeat(POINTS[:, :1], 2, axis=1))
     with pytest.raises(BadUsage, match="cannot sample from this target"):
         ScoreTarget(4).sample(RANDOM, 3)
     with pytest.raises(DataError, match="as many columns of scores as of points"):

@@ -34,7 +34,7 @@ class Given:
 
 
 def made(X, weights, *, kept=50, size=64, landmarks=30, seed=0):
-    sketch = stream_sketch.sketch_landmarks(KERNEL, X[:size], weights[:size], landmarks, seed)
+    sketch = stream_sketch.make_landmark_sums(KERNEL, X[:size], weights[:size], landmarks, seed)
     return stream_sketch.StreamSketching(sketch, Given(X, weights, size), kept, seed)
 
 
@@ -51,7 +51,7 @@ def test_atoms_are_within_the_bound_though_rows_drift(data, mmd):
     X, weights = data
     whole = made(X, weights)
     state = run_algorithm(whole)
-    group, numbers = stream_sketch.group_from_stream(whole, state, 15)
+    group, numbers = stream_sketch.make_group_from_stream(whole, state, 15)
     np.testing.assert_array_equal(group.points, X[numbers])
     assert len(set(numbers.tolist())) == 50
     assert weights[numbers].all()
@@ -98,6 +98,6 @@ def test_a_checkpoint_of_a_stream_is_read_again(data, tmp_path):
     whole = made(*data)
     state = whole.step(whole.step(whole.init()))
     artifacts.save_checkpoint(str(tmp_path / "ck"), state, "digest")
-    read = artifacts.load_checkpoint(str(tmp_path / "ck"), stream_sketch.StreamState, "digest", like=whole.init)
+    read = artifacts.load_checkpoint(str(tmp_path / "ck"), stream_sketch.StreamState, "digest", template=whole.init)
     for name in ("sums", "points", "key", "number", "spread", "proof", "rows", "step"):
         np.testing.assert_array_equal(getattr(read, name), getattr(state, name))

@@ -12,7 +12,7 @@ from herdcli.quadrature import input_preparation, sobol_sequence
 from herdcli.quadrature.embeddings import closed_form_embeddings
 from herdcli.quadrature.embeddings.closed_form_embeddings import closed_form_embedding
 from herdcli.quadrature.kernels import kernel_parsing
-from herdcli.quadrature.targets import MixtureTarget, RowTarget, TrigonometricTarget, UniformTarget, sign_target
+from herdcli.quadrature.targets import MixtureTarget, RowTarget, TrigonometricTarget, UniformTarget, make_sign_target
 
 BOX = UniformTarget(np.array([-0.5]), np.array([1.7]))
 UNIT = UniformTarget(np.zeros(1), np.ones(1))
@@ -86,7 +86,7 @@ def test_what_has_no_closed_form_is_refused():
 
 
 @pytest.mark.parametrize(
-    "target", [BOX, MIXTURE, WAVES, input_preparation.independent_gaussian(1.0, 0.8, 1)], ids=lambda target: target.name
+    "target", [BOX, MIXTURE, WAVES, input_preparation.make_independent_gaussian(1.0, 0.8, 1)], ids=lambda target: target.name
 )
 def test_quantiles_invert_the_distribution_function(target):
     u = np.array([0.01, 0.2, 0.5, 0.77, 0.99])[:, None]
@@ -102,13 +102,13 @@ def test_quantiles_of_weighted_rows():
 
 def test_signs_have_orthant_moments():
     """P(x_i = x_j = 1) = 1/4 + asin(ρ)/2π, against ρ = ½, whose orthant mass is 1/3, and draws."""
-    target = sign_target(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    target = make_sign_target(np.array([[4.0, 1.0], [1.0, 1.0]]))
     both_positive = 0.25 * (1.0 + target.second[0, 1])
     assert both_positive == pytest.approx(1 / 3, abs=1e-15)
     X = target.sample(np.random.default_rng(0), 40000)
     assert ((X == 1).all(axis=1)).mean() == pytest.approx(1 / 3, abs=0.01)
     with pytest.raises(DataError, match="negative eigenvalue"):
-        sign_target(np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]))
+        make_sign_target(np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]))
 
 
 def test_sobol_is_the_sequence_of_joe_and_kuo():
@@ -121,21 +121,21 @@ def test_sobol_is_the_sequence_of_joe_and_kuo():
 
 
 def test_mixture_tables_are_read_by_their_names():
-    full = input_preparation.mixture_from_rows(
+    full = input_preparation.parse_mixture_table(
         np.array([[2.0, 0.0, 1.0, 4.0, 1.0, 1.0, 9.0]]), ["weight", "mean1", "mean2", "cov11", "cov12", "cov21", "cov22"]
     )
     np.testing.assert_array_equal(full.covariances[0], [[4, 1], [1, 9]])
-    plain = input_preparation.mixture_from_rows(np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 1.0]]), None)
+    plain = input_preparation.parse_mixture_table(np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 1.0]]), None)
     np.testing.assert_array_equal(plain.weights, [0.25, 0.75])
     np.testing.assert_array_equal(plain.covariances[:, 0, 0], [4, 1])
     with pytest.raises(DataError, match="above 0"):
-        input_preparation.mixture_from_rows(np.array([[1.0, 0.0, 0.0]]), None)
+        input_preparation.parse_mixture_table(np.array([[1.0, 0.0, 0.0]]), None)
 
 
 def test_cube_counts_states_by_bits():
-    np.testing.assert_array_equal(input_preparation.hypercube_states(2), [[-1, -1], [1, -1], [-1, 1], [1, 1]])
+    np.testing.assert_array_equal(input_preparation.all_hypercube_states(2), [[-1, -1], [1, -1], [-1, 1], [1, 1]])
     with pytest.raises(BadUsage):
-        input_preparation.hypercube_states(21)
+        input_preparation.all_hypercube_states(21)
 
 
 def test_grid_leaves_out_the_upper_end():
@@ -165,12 +165,12 @@ def test_a_trigonometric_density_is_the_squared_sum_and_its_quantiles_are_drawn(
 
 
 def test_quantiles_of_signs_have_their_orthant_mass():
-    law = sign_target(np.array([[1.0, 0.6], [0.6, 2.0]]))
+    law = make_sign_target(np.array([[1.0, 0.6], [0.6, 2.0]]))
     found = law.quantile(sobol_sequence.sobol_points(4096, 2))
     assert set(found.ravel().tolist()) == {-1.0, 1.0}
     np.testing.assert_allclose(found.mean(axis=0), 0.0, atol=0.01)
     assert (found[:, 0] * found[:, 1]).mean() == pytest.approx(law.second[0, 1], abs=0.01)
-    low, high = law.box()
+    low, high = law.bounding_box()
     assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])
 
 
@@ -178,4 +178,4 @@ def test_the_mean_of_an_exponential_of_a_distance_is_that_of_both_sides():
     """E e^{−|Z|/ℓ} = e^{s²/2 − zs} Φ(z − s) + e^{s²/2 + zs} Φ(−z − s), z = δ/σ and s = σ/ℓ, on both sides of where erfc is nearly 2."""
     z, s = np.array([0.0, 0.7, -3.0, 6.9, 7.1, 7.3, -7.3, -7.6, 9.0]), 0.1
     expected = np.exp(s**2 / 2 - z * s) * ndtr(z - s) + np.exp(s**2 / 2 + z * s) * ndtr(-z - s)
-    np.testing.assert_allclose(closed_form_embeddings._mean_exponential(2.0 * z, np.full(9, 2.0), 20.0), expected, rtol=1e-13)
+    np.testing.assert_allclose(closed_form_embeddings._expected_laplace_normal(2.0 * z, np.full(9, 2.0), 20.0), expected, rtol=1e-13)

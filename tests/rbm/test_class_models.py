@@ -11,7 +11,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.rbm import class_models
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups, largest_class_size
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_class_folds, largest_class_size
 from herdcli.rbm.units import unit_family
 
 N = 48
@@ -24,10 +24,10 @@ NAMES = ["a", "b", "c"]
 
 
 def groups(folds: int = 2, rows: np.ndarray = X) -> ClassGroups:
-    return assign_groups(rows.copy(), Y, SPLIT, NAMES, folds=folds, seed=3)
+    return assign_class_folds(rows.copy(), Y, SPLIT, NAMES, folds=folds, seed=3)
 
 
-def learned(given: ClassGroups, units: list[int], settings: parallel_fits.Settings = SETTINGS) -> list[class_models.LearnedModel]:
+def learned(given: ClassGroups, units: list[int], settings: parallel_fits.Settings = SETTINGS) -> list[class_models.LearnedClassModel]:
     problem = parallel_fits.LearningProblem(
         given.training_rows(),
         settings,
@@ -38,7 +38,7 @@ def learned(given: ClassGroups, units: list[int], settings: parallel_fits.Settin
     return class_models.collect_models(given, run_algorithm(parallel_fits.RBMLearning(part)), settings, units, scored=True)
 
 
-def free_energy(model: class_models.LearnedModel, rows: np.ndarray) -> np.ndarray:
+def free_energy(model: class_models.LearnedClassModel, rows: np.ndarray) -> np.ndarray:
     """−b·v − Σ log(1 + e^x) of binary units."""
     v = rows.astype(np.float64)
     return -(v @ model.b.astype(float)) - np.logaddexp(0, v @ model.W.astype(float) + model.c.astype(float)).sum(axis=1)
@@ -75,10 +75,10 @@ def test_rows_of_every_model_and_part() -> None:
 )
 def test_classes_of_too_few_rows_are_refused(names: list[str], split: np.ndarray, folds: int, says: str) -> None:
     with pytest.raises(DataError) as found:
-        assign_groups(X, Y if len(names) > 1 else np.zeros(N, dtype=int), split, names, folds=folds, seed=0)
+        assign_class_folds(X, Y if len(names) > 1 else np.zeros(N, dtype=int), split, names, folds=folds, seed=0)
     assert found.value.message == says
     one = np.where((Y == 2) & (np.arange(N) != 2), 1, SPLIT)
-    assert len(assign_groups(X, Y, one, NAMES, folds=0, seed=0).training_rows()[2]) == 1
+    assert len(assign_class_folds(X, Y, one, NAMES, folds=0, seed=0).training_rows()[2]) == 1
     without = replace(groups(0), split=np.where(Y == 1, 2, SPLIT))
     with pytest.raises(DataError, match="class 'b' has no validation rows"):
         without.validation_rows()
@@ -90,7 +90,7 @@ def test_classes_of_too_few_rows_are_refused(names: list[str], split: np.ndarray
 def test_energies_of_folds_are_moved_to_the_scale_of_the_final_models(kind: type) -> None:
     given = groups(rows=X.astype(kind))
     models = [*learned(given, [0, 1]), *learned(given, [2, 3, 4, 5, 6, 7, 8])]
-    found = class_models.assemble_rbm(models, class_models.fit_frame(given, SETTINGS, scored=True))
+    found = class_models.assemble_rbm(models, class_models.collect_shared_parts(given, SETTINGS, scored=True))
     assert found.scores is not None
     assert found.count == 3
     np.testing.assert_array_equal(found.W, [model.W for model in models[:3]])
@@ -120,7 +120,7 @@ def test_energies_of_folds_are_moved_to_the_scale_of_the_final_models(kind: type
     for m in range(3):
         rows = X[(SPLIT == 0) & (m == Y)]
         assert found.training_energy[m] == pytest.approx(free_energy(models[m], rows).mean(), abs=1e-9)
-        np.testing.assert_allclose(found.base_rates[m], unit_family("binary").base_rate(rows))
+        np.testing.assert_allclose(found.base_rates[m], unit_family("binary").base_rate_parameters(rows))
     assert found.best_epoch is None
     assert found.kept is None
     np.testing.assert_array_equal(found.holdout.X, X[held])
@@ -131,15 +131,15 @@ def test_energies_of_folds_are_moved_to_the_scale_of_the_final_models(kind: type
 def test_the_most_frequent_class_is_that_of_the_training_rows() -> None:
     split = np.where(Y == 1, 0, 1)
     split[0] = split[2] = 0  # class 1 trains, the others are held out but for a row
-    assert class_models._scored_labels(replace(groups(0), split=split)).majority == 1
-    assert class_models._scored_labels(replace(groups(0), split=1 - split)).majority == 0
+    assert class_models._scored_row_labels(replace(groups(0), split=split)).majority == 1
+    assert class_models._scored_row_labels(replace(groups(0), split=1 - split)).majority == 0
 
 
 def test_without_validation_rows_energies_of_folds_stay_as_they_are() -> None:
     split = np.where(SPLIT == 1, 2, SPLIT)
     given = replace(groups(), split=split)
     models = learned(given, list(range(9)))
-    found = class_models.assemble_rbm(models, class_models.fit_frame(given, SETTINGS, scored=True))
+    found = class_models.assemble_rbm(models, class_models.collect_shared_parts(given, SETTINGS, scored=True))
     own = np.flatnonzero(given.fold == 0)
     held = int((split > 0).sum())
     expected = np.stack([free_energy(model, X[own]) for model in models[3:6]], axis=1)
@@ -173,7 +173,9 @@ def test_looks_are_after_every_so_many_epochs_and_the_last() -> None:
         settings = replace(SETTINGS, validate_every=every)
         assert settings.looks == len(epochs)
         given = groups(0)
-        found = class_models.assemble_rbm(learned(given, [0, 1, 2], settings), class_models.fit_frame(given, settings, scored=True))
+        found = class_models.assemble_rbm(
+            learned(given, [0, 1, 2], settings), class_models.collect_shared_parts(given, settings, scored=True)
+        )
         np.testing.assert_array_equal(found.trace.validated, epochs)
         assert found.trace.log_likelihood.shape == found.trace.free_energy_gap.shape == (len(epochs), 3)
 
@@ -183,19 +185,19 @@ def test_rows_that_are_kept_take_the_place_of_all(monkeypatch: pytest.MonkeyPatc
     for moved in (1 << 20, 18, 6, 1):
         monkeypatch.setattr(class_models, "MOVED", moved)
         rows = X.copy()
-        found = class_models._leading_rows(rows, chosen)
+        found = class_models._select_rows_in_place(rows, chosen)
         np.testing.assert_array_equal(found, X[chosen])
         assert np.shares_memory(found, rows)
     rows = X.copy()
     rows.flags.writeable = False
-    found = class_models._leading_rows(rows, chosen)
+    found = class_models._select_rows_in_place(rows, chosen)
     np.testing.assert_array_equal(found, X[chosen])
     np.testing.assert_array_equal(rows, X)
 
 
 def test_other_rows_take_the_place_of_a_models_own() -> None:
     given = groups(0)
-    model = class_models.assemble_rbm(learned(given, [0, 1, 2]), class_models.fit_frame(given, SETTINGS, scored=True))
+    model = class_models.assemble_rbm(learned(given, [0, 1, 2]), class_models.collect_shared_parts(given, SETTINGS, scored=True))
     rows, split = 1 - X, np.roll(SPLIT, 5)
     found = class_models.replace_evaluation_rows(model, rows, split, Y)
     for m in range(3):

@@ -13,7 +13,7 @@ from herdcli.rbm import classification_rbm
 from herdcli.rbm.learning import gradients, minibatch_statistics, parallel_fits
 from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.likelihood import enumeration
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
@@ -38,31 +38,31 @@ def sweeper(h: Harmonium) -> GibbsSweeper:
 
 def rows_of(visible: str, n: int = 9) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(1)
-    return unit_family(visible).layer().fair_states((n, 3), random), random.integers(0, 3, n)
+    return unit_family(visible).layer().sample_unbiased_states((n, 3), random), random.integers(0, 3, n)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), KINDS)
 def test_labels_are_as_probable_as_joint_free_energies_say(visible, hidden):
     h, (v, _) = model(visible, hidden), rows_of(visible)
-    joint = np.stack([-h.free_energy(classification_rbm.append_labels(v, np.full(len(v), s), 3)) for s in range(3)], axis=1)
+    joint = np.stack([-h.free_energy(classification_rbm.append_one_hot_labels(v, np.full(len(v), s), 3)) for s in range(3)], axis=1)
     expected = joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)
-    np.testing.assert_allclose(classification_rbm.log_posterior(h, v), expected, atol=1e-6)
-    means = np.stack([h.hidden_means(classification_rbm.append_labels(v, np.full(len(v), s), 3)) for s in range(3)], axis=1)
+    np.testing.assert_allclose(classification_rbm.label_log_posterior(h, v), expected, atol=1e-6)
+    means = np.stack([h.hidden_means(classification_rbm.append_one_hot_labels(v, np.full(len(v), s), 3)) for s in range(3)], axis=1)
     np.testing.assert_allclose(
-        classification_rbm.label_weighted_features(h, v), (np.exp(expected)[:, :, None] * means).sum(axis=1), atol=1e-6
+        classification_rbm.label_marginalised_features(h, v), (np.exp(expected)[:, :, None] * means).sum(axis=1), atol=1e-6
     )
 
 
 @pytest.mark.parametrize(("visible", "hidden"), KINDS)
 def test_the_discriminative_gradient_is_the_slope_of_the_mean_log_posterior(visible, hidden):
     h, (v, y) = model(visible, hidden), rows_of(visible)
-    joined = classification_rbm.append_labels(v, y, 3).astype(np.float32)
+    joined = classification_rbm.append_one_hot_labels(v, y, 3).astype(np.float32)
     found, step = classification_rbm.discriminative_gradient(sweeper(h), h.visible, h.hidden, joined), 1e-5
     for name in ("W", "b", "c"):
         slope = getattr(found, name)
         for index in np.ndindex(slope.shape):
             above, below = (
-                classification_rbm.log_posterior(model(visible, hidden, (name, index, sign * step)), v)[np.arange(len(y)), y].mean()
+                classification_rbm.label_log_posterior(model(visible, hidden, (name, index, sign * step)), v)[np.arange(len(y)), y].mean()
                 for sign in (1, -1)
             )
             assert slope[index] == pytest.approx((above - below) / (2 * step), rel=1e-3, abs=2e-5)
@@ -71,11 +71,11 @@ def test_the_discriminative_gradient_is_the_slope_of_the_mean_log_posterior(visi
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "binary"), ("gaussian", "binary"), ("spin", "rate:3")])
 def test_the_generative_gradient_is_the_slope_of_the_mean_joint_log_likelihood(visible, hidden):
     h, (v, y) = model(visible, hidden), rows_of(visible)
-    joined = classification_rbm.append_labels(v, y, 3).astype(np.float32)
+    joined = classification_rbm.append_one_hot_labels(v, y, 3).astype(np.float32)
     found, step = gradients.exact_gradient(sweeper(h), h.visible, h.hidden, joined), 1e-4
     for name, index in (("W", (1, 2)), ("W", (4, 0)), ("b", (0,)), ("b", (5,)), ("c", (1,))):
         above, below = (
-            log_likelihood(g, joined, enumeration.log_partition_exact(g)).mean()
+            row_log_likelihood(g, joined, enumeration.exact_log_partition(g)).mean()
             for g in (model(visible, hidden, (name, index, sign * step)) for sign in (1, -1))
         )
         assert getattr(found, name)[index] == pytest.approx((above - below) / (2 * step), rel=1e-3, abs=2e-5)
@@ -84,8 +84,8 @@ def test_the_generative_gradient_is_the_slope_of_the_mean_joint_log_likelihood(v
 def test_log_z_and_samples_are_those_of_all_states():
     h = model("binary", "binary")
     states = np.array([(*v, *s) for v in itertools.product((0, 1), repeat=3) for s in np.eye(3)])
-    assert enumeration.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(-h.free_energy(states)))
-    p = np.exp(-h.free_energy(states) - enumeration.log_partition_exact(h))
+    assert enumeration.exact_log_partition(h) == pytest.approx(np.logaddexp.reduce(-h.free_energy(states)))
+    p = np.exp(-h.free_energy(states) - enumeration.exact_log_partition(h))
     n, one = 20_000, sweeper(h)
     hidden, v = np.zeros((n, 3), dtype=np.float32), np.empty((n, 6), dtype=np.float32)
     for _ in range(30):
@@ -98,7 +98,7 @@ def test_log_z_and_samples_are_those_of_all_states():
 def test_hybrid_statistics_are_a_sum_of_both():
     random = np.random.default_rng(3)
     X, y = (random.random((40, 5)) < 0.5).astype(np.int8), random.integers(0, 2, 40)
-    joined, found = classification_rbm.append_labels(X, y, 2), {}
+    joined, found = classification_rbm.append_one_hot_labels(X, y, 2), {}
     for joint in ("generative", "discriminative", "hybrid"):
         settings = Settings(4, visible_units="binary+softmax:2", joint=joint, generative_share=0.3, initial_scale=0.4, batch_size=40)
         problem = LearningProblem([joined], settings)
@@ -115,10 +115,10 @@ def test_labels_are_learned(joint):
     y = random.integers(0, 3, 300)
     X = ((random.random((3, 8)) < 0.5)[y] ^ (random.random((300, 8)) < 0.05)).astype(np.int8)
     settings = Settings(6, visible_units="binary+softmax:3", joint=joint, epochs=15, centering=True, generative_share=0.1)
-    problem = LearningProblem([classification_rbm.append_labels(X, y, 3)], settings)
+    problem = LearningProblem([classification_rbm.append_one_hot_labels(X, y, 3)], settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    assert (classification_rbm.log_posterior(h, X).argmax(axis=1) == y).mean() > 0.9
+    assert (classification_rbm.label_log_posterior(h, X).argmax(axis=1) == y).mean() > 0.9
 
 
 @pytest.mark.parametrize(

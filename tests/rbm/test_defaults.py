@@ -12,8 +12,8 @@ from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load
 from herdcli.numerics.row_selection import SelectedRows
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.curvature_bound import COMMON, count_shift, largest_moment, mean_squared_total
-from herdcli.rbm.learning.minibatch_statistics import renew_chains
+from herdcli.rbm.learning.curvature_bound import COMMON, estimate_hidden_input_shift, largest_covariance_eigenvalue, mean_squared_row_sum
+from herdcli.rbm.learning.minibatch_statistics import restart_some_chains
 from herdcli.rbm.likelihood import enumeration, row_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
@@ -36,7 +36,7 @@ def test_rates_follow_batch_updates_momentum_and_units():
 def test_rates_of_words_fall_with_their_number_squared_hidden_units_and_updates():
     def long(moment: float, rows: int = 200, hidden: int = 16, **options) -> float:
         settings = Settings(hidden, epochs=10, visible_units="words", **options)
-        return fill_defaults(settings, rows, rate=True, centering=False, moment=lambda: moment).learning_rate
+        return fill_defaults(settings, rows, rate=True, centering=False, largest_eigenvalue=lambda: moment).learning_rate
 
     assert [long(0.0), long(6250.0), long(62_500.0)] == pytest.approx([1e-4, 1e-4, 1e-5])
     assert [long(62_500.0, hidden=8), long(62_500.0, hidden=160)] == pytest.approx([1e-5, 1e-6])
@@ -47,16 +47,16 @@ def test_rates_of_words_fall_with_their_number_squared_hidden_units_and_updates(
 
 def test_the_mean_square_of_the_number_of_words():
     rows = np.array([[1, 2, 0], [0, 0, 5], [0, 0, 0]], np.uint16)
-    assert mean_squared_total(rows) == mean_squared_total(csr_matrix(rows)) == pytest.approx((9 + 25) / 3)
-    assert mean_squared_total(rows[:0]) == count_shift(rows[:0]) == 0.0
-    assert count_shift(rows) == count_shift(csr_matrix(rows)) == pytest.approx(COMMON * (1 + 4 + 25) / 9)
-    assert count_shift(rows[:, [0, 1]]) == pytest.approx(np.sqrt(9 / 3))
+    assert mean_squared_row_sum(rows) == mean_squared_row_sum(csr_matrix(rows)) == pytest.approx((9 + 25) / 3)
+    assert mean_squared_row_sum(rows[:0]) == estimate_hidden_input_shift(rows[:0]) == 0.0
+    assert estimate_hidden_input_shift(rows) == estimate_hidden_input_shift(csr_matrix(rows)) == pytest.approx(COMMON * (1 + 4 + 25) / 9)
+    assert estimate_hidden_input_shift(rows[:, [0, 1]]) == pytest.approx(np.sqrt(9 / 3))
 
 
 def test_rates_of_tempered_words_fall_with_what_an_update_shifts():
     def tempered(moment: float, rows: int = 200, **options) -> float:
         settings = Settings(16, "pt", epochs=10, visible_units="words", **options)
-        return fill_defaults(settings, rows, rate=True, centering=False, moment=lambda: moment).learning_rate
+        return fill_defaults(settings, rows, rate=True, centering=False, largest_eigenvalue=lambda: moment).learning_rate
 
     assert [tempered(1.0), tempered(5.0), tempered(100.0)] == pytest.approx([0.2, 0.2, 0.01])
     assert [tempered(100.0, rows=16_000), tempered(100.0, momentum=0.8)] == pytest.approx([0.005, 0.02])
@@ -65,7 +65,7 @@ def test_rates_of_tempered_words_fall_with_what_an_update_shifts():
 def test_rates_of_renewed_chains_fall_with_updates_and_the_largest_moment_and_not_with_batches():
     def renewed(moment: float, rows: int = 200, **options) -> float:
         settings = Settings(algorithm="rpcd", epochs=10, **options)
-        return fill_defaults(settings, rows, rate=True, centering=True, moment=lambda: moment).learning_rate
+        return fill_defaults(settings, rows, rate=True, centering=True, largest_eigenvalue=lambda: moment).learning_rate
 
     assert [renewed(0.0), renewed(5.0), renewed(6.0), renewed(60.0)] == [0.12, 0.12, 0.1, 0.01]
     assert renewed(6.0, 16_000) == pytest.approx(0.05)  # 8000 updates
@@ -80,9 +80,9 @@ def test_the_largest_moment_is_the_largest_eigenvalue_of_the_covariance(kind):
     rows = (rng.random((900, 1)) + rng.random((900, 12)) > 1).astype(np.int8)
     exact = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[-1]
     chosen = SelectedRows(kind(rows), np.arange(900))
-    assert largest_moment(chosen) == pytest.approx(exact, rel=1e-4)
-    assert largest_moment(SelectedRows(kind(rows[:1].repeat(5, axis=0)), np.arange(5))) == 0.0
-    assert largest_moment(np.concatenate([rows, 1 - rows], axis=1)) == pytest.approx(2 * exact, rel=1e-4)
+    assert largest_covariance_eigenvalue(chosen) == pytest.approx(exact, rel=1e-4)
+    assert largest_covariance_eigenvalue(SelectedRows(kind(rows[:1].repeat(5, axis=0)), np.arange(5))) == 0.0
+    assert largest_covariance_eigenvalue(np.concatenate([rows, 1 - rows], axis=1)) == pytest.approx(2 * exact, rel=1e-4)
 
 
 def test_chains_restart_in_turn_many_at_first_and_one_in_a_hundred_later_and_one_in_ten_of_them_at_fair_states():
@@ -94,7 +94,7 @@ def test_chains_restart_in_turn_many_at_first_and_one_in_a_hundred_later_and_one
 
     def restarted(step: int) -> list[int]:
         state.chain[0] = 1.0
-        renew_chains(problem, state, 0, np.arange(5, 25), step)
+        restart_some_chains(problem, state, 0, np.arange(5, 25), step)
         places = np.flatnonzero((state.chain[0] != 1.0).any(axis=1))
         fair = state.chain[0].sum(axis=1) > 1
         assert np.flatnonzero(fair & (np.arange(100) % 10 != 9)).tolist() == [n for n in range(100) if n not in places and n % 10 != 9]
@@ -117,12 +117,17 @@ def test_two_far_clouds_of_rows_keep_their_mass():
     p = (train.sum(axis=0) + 1) / (len(train) + 2)
     independent = (test @ np.log(p) + (1 - test) @ np.log1p(-p)).mean()
     settings = fill_defaults(
-        Settings(16, "rpcd", epochs=40, seed=1), 975, rate=True, centering=True, decay=True, moment=lambda: largest_moment(train)
+        Settings(16, "rpcd", epochs=40, seed=1),
+        975,
+        rate=True,
+        centering=True,
+        decay=True,
+        largest_eigenvalue=lambda: largest_covariance_eigenvalue(train),
     )
     problem = parallel_fits.LearningProblem([train], settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    assert row_likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > independent + 20
+    assert row_likelihood.row_log_likelihood(h, test, enumeration.exact_log_partition(h)).mean() > independent + 20
 
 
 def test_weight_decay_is_that_of_a_prior_for_few_rows_and_many():
@@ -151,4 +156,4 @@ def test_digits_are_learned_far_better_than_independent_columns(algorithm, units
     problem = parallel_fits.LearningProblem([train], fill_defaults(settings, len(train), rate=True, centering=True))
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    assert row_likelihood.log_likelihood(h, test, enumeration.log_partition_exact(h)).mean() > -22
+    assert row_likelihood.row_log_likelihood(h, test, enumeration.exact_log_partition(h)).mean() > -22

@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.model import RBM, Rows
+from herdcli.rbm.model import RBM, StoredHeldoutRows
 from herdcli.schema import check_arrays
 
 FIT: dict[str, Any] = {"algorithm": "cd", "steps": 1, "epochs": 1, "batch_size": 1, "learning_rate": 0.1, "momentum": 0.0}
@@ -23,7 +23,7 @@ MODEL = RBM(
     weight_decay=0.0,
     chains=0,
     seed=0,
-    holdout=Rows(np.array([[-1, 1, 1]], np.int8), np.array([2]), np.array([1])),
+    holdout=StoredHeldoutRows(np.array([[-1, 1, 1]], np.int8), np.array([2]), np.array([1])),
     scores=Scores(np.zeros((1, 2)), np.array([1]), np.array([2]), np.array([0])),
     classes=["a", "b"],
     **FIT,
@@ -32,7 +32,7 @@ MODEL = RBM(
 
 def test_a_model_whose_parts_belong_together_is_accepted() -> None:
     check_arrays(MODEL)
-    check_arrays(replace(MODEL, holdout=Rows(np.zeros((0, 3), np.int8), np.zeros(0, np.uint8)), scores=None))
+    check_arrays(replace(MODEL, holdout=StoredHeldoutRows(np.zeros((0, 3), np.int8), np.zeros(0, np.uint8)), scores=None))
 
 
 @pytest.mark.parametrize(

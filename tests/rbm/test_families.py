@@ -80,7 +80,7 @@ def test_log_partition_mean_and_base_measure_belong_together(name: str) -> None:
     np.testing.assert_allclose(units.log_partition(natural)[:, 0], logsumexp(natural @ values.T + weight, axis=1), atol=1e-9)
     np.testing.assert_allclose(units.summed_log_partition(natural.copy()), units.log_partition(natural).sum(axis=1), atol=1e-12)
     if name != "gaussian":
-        np.testing.assert_allclose(units.log_base(values), weight, atol=1e-12)
+        np.testing.assert_allclose(units.log_base_measure(values), weight, atol=1e-12)
     p = np.exp(natural @ values.T + weight - units.log_partition(natural))
     np.testing.assert_allclose(units.mean(natural), p @ values, atol=1e-9)
 
@@ -98,7 +98,7 @@ def test_base_rates_are_finite_and_near_the_means_of_the_rows(name: str) -> None
     values, _ = lattice(name, units.group)
     rows = values[random.integers(0, min(len(values), 6), 2000)]
     rows = np.hstack([rows, np.tile(values[0], (2000, 1))])
-    biases = units.base_rate(rows)
+    biases = units.base_rate_parameters(rows)
     assert np.isfinite(biases).all()
     np.testing.assert_allclose(units.mean(biases[None])[0], rows.mean(axis=0), atol=0.02)
 
@@ -112,15 +112,15 @@ def test_free_energies_and_log_z_are_sums_over_all_states(visible: str, hidden: 
     correction = 2 * np.log(0.5) if visible == "gaussian" else 0.0  # the spacing of the grid is no part of the density
     np.testing.assert_allclose(-h.free_energy(v[rows]), logsumexp(weight[rows], axis=1) - correction, atol=1e-8)
     assert enumeration.is_enumerable(h)
-    assert enumeration.log_partition_exact(h) == pytest.approx(logsumexp(weight), abs=1e-8)
+    assert enumeration.exact_log_partition(h) == pytest.approx(logsumexp(weight), abs=1e-8)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), [("rate:4", "rate:2"), ("softmax:3", "rate:4"), ("gaussian", "softmax:2")])
 def test_enumeration_in_blocks_is_the_whole_sum(visible: str, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     h = model(visible, hidden, (6, 4))
-    whole = enumeration.log_partition_exact(h)
+    whole = enumeration.exact_log_partition(h)
     monkeypatch.setattr(enumeration, "BLOCK", 60)
-    assert enumeration.log_partition_exact(h) == pytest.approx(whole, abs=1e-12)
+    assert enumeration.exact_log_partition(h) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), [(n, m) for n in (1, 3) for m in (1, 4)])
@@ -134,12 +134,12 @@ def test_a_rate_unit_is_exactly_its_replicated_binary_units(visible: int, hidden
         unit_family("binary"),
         unit_family("binary"),
     )
-    assert enumeration.log_partition_exact(h) == pytest.approx(enumeration.log_partition_exact(replicated), abs=1e-12)
+    assert enumeration.exact_log_partition(h) == pytest.approx(enumeration.exact_log_partition(replicated), abs=1e-12)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=2 * visible)))
     counts = bits.reshape(-1, 2, visible).sum(axis=2)
-    probability = np.exp(row_likelihood.log_likelihood(replicated, bits, enumeration.log_partition_exact(replicated)))
+    probability = np.exp(row_likelihood.row_log_likelihood(replicated, bits, enumeration.exact_log_partition(replicated)))
     for row in np.unique(counts, axis=0):
-        found = row_likelihood.log_likelihood(h, row[None], enumeration.log_partition_exact(h))[0]
+        found = row_likelihood.row_log_likelihood(h, row[None], enumeration.exact_log_partition(h))[0]
         assert found == pytest.approx(np.log(probability[(counts == row).all(axis=1)].sum()), abs=1e-12)
     np.testing.assert_allclose(h.hidden_means(counts), replicated.hidden_means(bits).reshape(len(bits), 3, hidden).sum(axis=2), atol=1e-12)
 
@@ -149,12 +149,14 @@ def test_the_gauge_map_of_binary_to_spin_visible_units_carries_log_z_and_likelih
     """v = (1 + s)/2: W/2, b/2, and c gains half the column sums; log Z moves by Σ b/2."""
     h = model("binary", hidden, (4, 3), scale=1.0)
     spins = Harmonium(h.W / 2, h.b / 2, h.c + h.W.sum(axis=0) / 2, unit_family("spin"), h.hidden)
-    log_z, moved = enumeration.log_partition_exact(h), enumeration.log_partition_exact(spins)
+    log_z, moved = enumeration.exact_log_partition(h), enumeration.exact_log_partition(spins)
     assert log_z == pytest.approx(moved + h.b.sum() / 2, abs=1e-12)
     v = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
-    ours, theirs = row_likelihood.log_likelihood(h, v, log_z), row_likelihood.log_likelihood(spins, 2 * v - 1, moved)
+    ours, theirs = row_likelihood.row_log_likelihood(h, v, log_z), row_likelihood.row_log_likelihood(spins, 2 * v - 1, moved)
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
-    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), row_likelihood.pseudo_likelihood(spins, 2 * v - 1), atol=1e-12)
+    np.testing.assert_allclose(
+        row_likelihood.log_pseudo_likelihood(h, v), row_likelihood.log_pseudo_likelihood(spins, 2 * v - 1), atol=1e-12
+    )
 
 
 def test_gaussian_layers_are_probabilistic_pca_with_unit_noise() -> None:
@@ -168,7 +170,7 @@ def test_gaussian_layers_are_probabilistic_pca_with_unit_noise() -> None:
     v = np.random.default_rng(1).normal(0, 2, (20, 5))
     centred = v - mean
     expected = -0.5 * (np.linalg.slogdet(2 * np.pi * covariance)[1] + (centred @ np.linalg.inv(covariance) * centred).sum(axis=1))
-    np.testing.assert_allclose(row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)), expected, atol=1e-10)
+    np.testing.assert_allclose(row_likelihood.row_log_likelihood(h, v, enumeration.exact_log_partition(h)), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), list(itertools.product(("rate:3", "softmax:3", "spin"), NAMES[:4])))
@@ -182,7 +184,7 @@ def test_pseudo_likelihood_is_the_product_of_conditionals(visible: str, hidden: 
         others = np.delete(v, np.arange(first, first + group), axis=1)
         for index, row in enumerate(others):
             expected[index] += log_p[index] - logsumexp(log_p[(others == row).all(axis=1)])
-    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-10)
+    np.testing.assert_allclose(row_likelihood.log_pseudo_likelihood(h, v), expected, atol=1e-10)
 
 
 def test_goodness_of_fit_3_10_is_3_7() -> None:
@@ -195,7 +197,7 @@ def test_goodness_of_fit_3_10_is_3_7() -> None:
         log_p = terms + base - logsumexp(terms + base)
         fit = np.exp(log_p) @ (terms - (log_p - base))
         assert fit == pytest.approx(4 * np.log1p(np.exp(v @ h.W)).sum(), abs=1e-12)
-        assert fit == pytest.approx(-h.free_energy(np.array([v]))[0] - h.visible.log_base(np.array([v]))[0], abs=1e-12)
+        assert fit == pytest.approx(-h.free_energy(np.array([v]))[0] - h.visible.log_base_measure(np.array([v]))[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -223,7 +225,7 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_rows_are_no_rows(name: str) -> None:
     none = np.empty((0, 6), dtype=np.float32)
-    assert unit_family(name).layer().fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
+    assert unit_family(name).layer().sample_unbiased_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
     unit_family(name).layer().sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
     unit_family(name).require(none)
     assert unit_family(name).summed_log_partition(none.copy()).shape == (0,)
@@ -232,7 +234,7 @@ def test_no_rows_are_no_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fair_states_are_drawn_at_natural_parameter_0(name: str) -> None:
-    states = unit_family(name).layer().fair_states((4000, 6), generator(0, Stream.INITIAL))
+    states = unit_family(name).layer().sample_unbiased_states((4000, 6), generator(0, Stream.INITIAL))
     assert states.dtype == np.float32
     expected = unit_family(name).mean(np.zeros((1, 6)))[0]
     np.testing.assert_allclose(states.mean(axis=0), expected, atol=5 * np.sqrt(states.var(axis=0).max() / 4000))
@@ -246,7 +248,7 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     n, h = 20_000, model(visible, hidden, small_shape(visible, hidden))
     W, b, c = (part.astype(np.float32) for part in (h.W, h.b, h.c))
     sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), generator(0, Stream.SAMPLE))
-    states = sweeper.hidden.fair_states((n, len(c)), generator(0, Stream.INITIAL))
+    states = sweeper.hidden.sample_unbiased_states((n, len(c)), generator(0, Stream.INITIAL))
     v, means, hidden_means = np.empty((n, len(b)), np.float32), np.empty((n, len(b)), np.float32), np.empty((n, len(c)), np.float32)
     for _ in range(40):
         sweeper.down(states, means, v)
@@ -263,7 +265,7 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
     h = model(visible, hidden, small_shape(visible, hidden))
     _, _, weight = joint(h)
     problem = annealed_importance.AnnealingProblem((h,), (np.zeros(len(h.b)),), chains=400, temperatures=100)
-    (found,) = run_algorithm(annealed_importance.Annealing(problem))
+    (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
     assert found.log_partition == pytest.approx(logsumexp(weight), abs=5 * found.standard_error + 1e-6)
     assert found.standard_error < 0.1
 
@@ -319,12 +321,12 @@ def test_values_inside_a_familys_domain_are_accepted() -> None:
 def test_models_that_are_not_normalisable_are_refused_with_the_reason() -> None:
     two = np.eye(2)
     with pytest.raises(DataError, match=r"largest singular value of the weights is 1\.5, gaussian layers need one below 1"):
-        enumeration.log_partition_exact(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), unit_family("gaussian"), unit_family("gaussian")))
+        enumeration.exact_log_partition(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), unit_family("gaussian"), unit_family("gaussian")))
     with pytest.raises(DataError, match=r"a weight is 0\.1, poisson layers need weights of at most 0"):
-        normalizability.require_proper(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), unit_family("poisson"), unit_family("poisson")))
+        normalizability.require_normalisable(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), unit_family("poisson"), unit_family("poisson")))
     with pytest.raises(BadUsage, match="poisson visible and gaussian hidden units have no normalisable distribution"):
-        normalizability.require_pair(unit_family("poisson"), unit_family("gaussian"))
-    normalizability.require_pair(unit_family("gaussian"), unit_family("gaussian"))
+        normalizability.require_normalisable_families(unit_family("poisson"), unit_family("gaussian"))
+    normalizability.require_normalisable_families(unit_family("gaussian"), unit_family("gaussian"))
 
 
 def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
@@ -332,33 +334,33 @@ def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
     W = random.normal(size=(6, 3))
     left, singular, right = np.linalg.svd(W, full_matrices=False)
     moved = W.copy()
-    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), moved)
+    normalizability.project_to_normalisable(unit_family("gaussian"), unit_family("gaussian"), moved)
     np.testing.assert_allclose(moved, (left * np.minimum(singular, 0.999)) @ right, atol=1e-12)
     inside = 0.1 * W
-    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), inside)
+    normalizability.project_to_normalisable(unit_family("gaussian"), unit_family("gaussian"), inside)
     np.testing.assert_array_equal(inside, 0.1 * W)
     one = np.diag([1.5, 0.1, 0.2])
-    normalizability.project_weights(unit_family("gaussian"), unit_family("gaussian"), one)
+    normalizability.project_to_normalisable(unit_family("gaussian"), unit_family("gaussian"), one)
     np.testing.assert_allclose(one, np.diag([0.999, 0.1, 0.2]), atol=1e-12)
     counts = W.copy()
-    normalizability.project_weights(unit_family("poisson"), unit_family("poisson"), counts)
+    normalizability.project_to_normalisable(unit_family("poisson"), unit_family("poisson"), counts)
     np.testing.assert_array_equal(counts, np.minimum(W, 0))
     free = W.copy()
-    normalizability.project_weights(unit_family("poisson"), unit_family("binary"), free)
+    normalizability.project_to_normalisable(unit_family("poisson"), unit_family("binary"), free)
     np.testing.assert_array_equal(free, W)
 
 
 def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
     h = model("gaussian", "binary")
     with pytest.raises(BadUsage, match="pseudo-likelihood needs visible units with finitely many values, but these are gaussian"):
-        row_likelihood.pseudo_likelihood(h, np.zeros((1, 3)))
+        row_likelihood.log_pseudo_likelihood(h, np.zeros((1, 3)))
 
 
 def test_layers_of_too_many_states_are_not_enumerated() -> None:
     h = model("rate:3", "rate:3", (13, 13))
     assert not enumeration.is_enumerable(h)
     with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
-        enumeration.log_partition_exact(h)
+        enumeration.exact_log_partition(h)
 
 
 # what belongs to a family besides its distribution ------------------------------------------------
@@ -393,10 +395,10 @@ def test_base_rates_are_smoothed_as_each_family_says() -> None:
         ("poisson", [0, 3, 4], 7.5 / 4),  # half a count in a row more
     ):
         rows = np.array(column, dtype=np.float32)[:, None]
-        np.testing.assert_allclose(unit_family(name).mean(unit_family(name).base_rate(rows)), [mean], rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(unit_family(name).mean(unit_family(name).base_rate_parameters(rows)), [mean], rtol=1e-12, err_msg=name)
     chosen = np.eye(3)[[0, 0, 0, 2]]
     np.testing.assert_allclose(
-        unit_family("softmax:3").mean(unit_family("softmax:3").base_rate(chosen)), np.array([4, 1, 2]) / 7, rtol=1e-12
+        unit_family("softmax:3").mean(unit_family("softmax:3").base_rate_parameters(chosen)), np.array([4, 1, 2]) / 7, rtol=1e-12
     )
 
 
@@ -440,9 +442,9 @@ def test_entries_that_a_sparse_matrix_leaves_out_are_0() -> None:
     rows = csr_array(X)
     for name, expected in (("rate:3", np.log([3, 3, 1])), ("poisson", -np.log([2, 6, 1]))):  # n over x; 1/x!
         unit_family(name).require_rows(rows)
-        np.testing.assert_allclose(unit_family(name).log_base_of_rows(rows), expected, atol=1e-12)
-        np.testing.assert_allclose(unit_family(name).log_base_of_rows(X), expected, atol=1e-12)
-    assert unit_family("spin").log_base_of_rows(X) == unit_family("binary").log_base_of_rows(rows) == 0.0
+        np.testing.assert_allclose(unit_family(name).row_log_base_measure(rows), expected, atol=1e-12)
+        np.testing.assert_allclose(unit_family(name).row_log_base_measure(X), expected, atol=1e-12)
+    assert unit_family("spin").row_log_base_measure(X) == unit_family("binary").row_log_base_measure(rows) == 0.0
     unit_family("binary").require_rows(csr_array(np.array([[0, 1], [0, 0]])))
     unit_family("spin").require_rows(csr_array(np.array([[-1, 1], [1, 1]])))
     with pytest.raises(DataError, match="values other than -1 and 1"):

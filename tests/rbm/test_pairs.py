@@ -33,7 +33,7 @@ def learned(problem):
 
 def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
     _, persons = faces
-    found = pairs.ordered_pairs(persons, np.array([0, 1, 2, 4, 5]), NAMES)
+    found = pairs.same_person_pairs(persons, np.array([0, 1, 2, 4, 5]), NAMES)
     expected = {(i, j) for own in ((0, 1, 2), (4, 5)) for i in own for j in own if i != j}
     assert set(map(tuple, found.tolist())) == expected
     assert len(found) == len(expected)
@@ -41,13 +41,13 @@ def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
 
 def test_a_person_with_one_image_is_refused(faces):
     with pytest.raises(DataError, match=r"^person 'bob' has one training image, but pairs need two$"):
-        pairs.ordered_pairs(faces[1], np.array([0, 1, 3]), NAMES)
+        pairs.same_person_pairs(faces[1], np.array([0, 1, 3]), NAMES)
 
 
 def test_pairs_are_learned_as_the_rows_they_stand_for(faces):
     images, persons = faces
-    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, varies = pairs.pair_problem(images, index, QUICK)
+    index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
+    problem, varies = pairs.make_pair_problem(images, index, QUICK)
     assert varies.all()
     rows = np.hstack([images[index[:, 0]], images[index[:, 1]]])
     np.testing.assert_array_equal(problem.rows[0][:], rows)
@@ -64,13 +64,13 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
     images, persons = faces
     images = (images > 5).astype(np.float32) if units == "binary" else images
     settings = replace(QUICK, visible_units=units)
-    index = pairs.ordered_pairs(persons, np.arange(6), NAMES)
+    index = pairs.same_person_pairs(persons, np.arange(6), NAMES)
     wide = np.insert(images, [0, 5, 12], [0.0, 1.0, 0.0], axis=1)
     wide[7:, 0] = 1.0  # nobody who is trained on
     fixed = np.isin(np.arange(15), (0, 6, 14))
     made = []
     for X in (wide, images):
-        problem, varies = pairs.pair_problem(X, index, settings)
+        problem, varies = pairs.make_pair_problem(X, index, settings)
         made.append(pairs.assemble_pair_rbm(problem, learned(problem), varies, X, index, np.zeros(9, dtype=np.uint8)))
     constant = fixed.copy()
     constant[~fixed] = np.ptp(images[:6], axis=0) == 0
@@ -80,7 +80,7 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
         np.testing.assert_array_equal(getattr(made[0], name)[~fixed], getattr(made[1], name))
     assert np.isfinite(made[0].b1).all()
     scores = [
-        pair_similarity.pair_similarity(model, *(pair_similarity.hidden_totals(model, X) for _ in "pg"))
+        pair_similarity.pair_similarity(model, *(pair_similarity.compute_hidden_totals(model, X) for _ in "pg"))
         for model, X in zip(made, (wide, images), strict=True)
     ]
     np.testing.assert_allclose(*scores, atol=1e-9)
@@ -88,8 +88,8 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
 
 def test_a_step_is_that_of_centred_units(faces):
     images, persons = faces
-    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, _ = pairs.pair_problem(images, index, replace(QUICK, momentum=0.0))
+    index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
+    problem, _ = pairs.make_pair_problem(images, index, replace(QUICK, momentum=0.0))
     state, plain, before = (parallel_fits.RBMLearning(problem).init() for _ in range(3))
     state, plain = pairs.PairLearning(problem).step(state), parallel_fits.RBMLearning(problem).step(plain)
     mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
@@ -104,8 +104,8 @@ def test_a_step_is_that_of_centred_units(faces):
 
 def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momentum(faces):
     images, persons = faces
-    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, _ = pairs.pair_problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
+    index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
+    problem, _ = pairs.make_pair_problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
     mean, state = images[index].mean(axis=0).ravel(), parallel_fits.RBMLearning(problem).init()
     for _ in range(5):
         W, c = state.W[0].copy(), state.c[0].copy()
@@ -124,11 +124,11 @@ def test_epochs_are_as_many_as_have_two_thousand_batches():
 
 def test_what_pairs_cannot_be_made_of_is_refused(faces):
     images, persons = faces
-    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
     with pytest.raises(DataError, match=r"^no pixel varies among the training images$"):
-        pairs.pair_problem(np.ones_like(images), index, QUICK)
+        pairs.make_pair_problem(np.ones_like(images), index, QUICK)
     with pytest.raises(BadUsage, match=r"^--pairs needs units of one column for each pixel, but softmax:3 units have more$"):
-        pairs.pair_problem(images, index, replace(QUICK, visible_units="softmax:3"))
+        pairs.make_pair_problem(images, index, replace(QUICK, visible_units="softmax:3"))
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_what_pairs_cannot_be_made_of_is_refused(faces):
 )
 def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, says):
     images, persons = faces
-    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, varies = pairs.pair_problem(images, index, QUICK)
+    index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
+    problem, varies = pairs.make_pair_problem(images, index, QUICK)
     model = pairs.assemble_pair_rbm(problem, parallel_fits.RBMLearning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
     schema.check_arrays(model)
     edited = getattr(model, field).copy()
@@ -159,4 +159,4 @@ def test_the_spread_is_that_of_the_pixels_of_all_pairs():
     chosen = np.array([[0, 1], [1, 0], [1, 4], [4, 1]])
     given = pairs.LearningProblem([pairs.PairRows(X, chosen)], pairs.Settings(visible_units="rate:4"))
     seen = X[chosen.ravel()]
-    assert pairs._mean_variance(given) == pytest.approx(((seen - seen.mean(axis=0)) ** 2).mean() / 16)
+    assert pairs._mean_pixel_variance(given) == pytest.approx(((seen - seen.mean(axis=0)) ** 2).mean() / 16)

@@ -12,12 +12,20 @@ from herdcli import fast
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm.learning.gradients import exact_gradient as exact_gradient
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood, pseudo_likelihood
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
+from herdcli.rbm.likelihood.row_likelihood import log_pseudo_likelihood, row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent import exact_sums, gradients, likelihood
 from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem, SequencePieces
-from herdcli.rbm.recurrent.model import NAMES, DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder, run_through_time
+from herdcli.rbm.recurrent.model import (
+    NAMES,
+    Parameters,
+    RecurrentModel,
+    SequenceHistory,
+    StepHarmoniums,
+    TimeOrder,
+    compute_step_harmoniums,
+)
 from herdcli.rbm.recurrent.settings import RecurrentSettings, fill_defaults
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
@@ -32,7 +40,7 @@ def test_rows_of_ragged_sequences_in_the_order_of_time():
     assert steps.ranks.tolist() == [2, 0, 1]
     assert steps.before.tolist() == [0, 1, 3, 4, 5, 7]
     assert steps.last.tolist() == [8, 6, 2]
-    assert steps.back(steps.chosen).tolist() == list(range(9))
+    assert steps.to_sequence_order(steps.chosen).tolist() == list(range(9))
 
 
 def test_states_follow_the_recursion_row_by_row():
@@ -73,7 +81,7 @@ def test_without_links_it_is_an_rbm():
     """Likelihood and gradient."""
     m, v = model("binary", "binary", 4, 3, links=0.0), rows("binary", 9, 4)
     h = Harmonium(m.p.W, m.p.b, m.p.c, m.visible, m.hidden)
-    np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), log_likelihood(h, v, log_partition_exact(h)), atol=1e-12)
+    np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), row_log_likelihood(h, v, exact_log_partition(h)), atol=1e-12)
     found = gradient(m, v, SequenceHistory.nothing(3, 3))
     W, b, c = (part.astype(np.float32) for part in (m.p.W, m.p.b, m.p.c))
     sweeper = GibbsSweeper(W, b, c, m.visible.layer(), m.hidden.layer(), np.random.default_rng())
@@ -88,8 +96,10 @@ def test_without_links_it_is_an_rbm():
 def gradient(m: RecurrentModel, v: np.ndarray, before: SequenceHistory) -> Parameters:
     steps = TimeOrder.of(OFFSETS)
     ordered, ranked = v[steps.chosen], before.taken(steps.ranks)
-    driven = run_through_time(m.p, steps, ordered, ranked, m.hidden.mean)
-    return gradients.backpropagate_through_time(m.p, steps, ordered, ranked, driven, gradients.exact_phases(m, driven, ordered), m.hidden)
+    driven = compute_step_harmoniums(m.p, steps, ordered, ranked, m.hidden.mean)
+    return gradients.backpropagate_through_time(
+        m.p, steps, ordered, ranked, driven, gradients.exact_differences(m, driven, ordered), m.hidden
+    )
 
 
 @pytest.mark.parametrize(("visible", "hidden", "D", "K"), PAIRS)
@@ -110,7 +120,7 @@ def require_finite_differences(m: RecurrentModel, v: np.ndarray, before: Sequenc
 
     def mean() -> float:
         driven = m.driven(v, TimeOrder.of(OFFSETS), before)
-        return float(likelihood.log_likelihoods(m, v, driven).mean())
+        return float(likelihood.row_log_likelihoods(m, v, driven).mean())
 
     for name in names:
         own, slopes = getattr(m.p, name), np.zeros_like(getattr(m.p, name))
@@ -139,10 +149,12 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
     m.p.W[...] *= 3.0
     driven = held(v, OFFSETS).driven(m)
     own = exact_sums.step_expectations(m, driven)
-    many = DrivenSteps(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
+    many = StepHarmoniums(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
     p, V, gaps = m.p.each(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
     for k in (1, 30):
-        found = gradients.contrastive_phases(p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5)))
+        found = gradients.contrastive_differences(
+            p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5))
+        )
         gaps.append(np.abs(found.b.reshape(9, 4000, 3).mean(axis=1) - (v - own.visible)).max())
         pairs = V.T @ many.r - (V - found.b).T @ (many.r - found.c)
         np.testing.assert_allclose(found.W / len(V), pairs / len(V), atol=1e-3)
@@ -166,24 +178,24 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
 def test_log_z_of_each_step_is_that_of_its_harmonium(visible, hidden, D, K):
     """On either side, and beyond the states that are in memory at once."""
     m, random = model(visible, hidden, D, K), np.random.default_rng(4)
-    driven = DrivenSteps(random.random((3, K)), random.standard_normal((3, D)), random.standard_normal((3, K)))
-    own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(3)]
-    np.testing.assert_allclose(exact_sums.log_partitions(m, driven), own, rtol=1e-12)
+    driven = StepHarmoniums(random.random((3, K)), random.standard_normal((3, D)), random.standard_normal((3, K)))
+    own = [exact_log_partition(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(3)]
+    np.testing.assert_allclose(exact_sums.log_z_per_step(m, driven), own, rtol=1e-12)
 
 
 def test_products_of_large_exponentials_become_sums_of_logarithms():
     m = model("binary", "binary", 40, 6)
     m.p.W[...] *= 40.0
-    driven = DrivenSteps(np.zeros((2, 6)), np.full((2, 40), 30.0), np.zeros((2, 6)))
-    own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(2)]
-    np.testing.assert_allclose(exact_sums.log_partitions(m, driven), own, rtol=1e-12)
+    driven = StepHarmoniums(np.zeros((2, 6)), np.full((2, 40), 30.0), np.zeros((2, 6)))
+    own = [exact_log_partition(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(2)]
+    np.testing.assert_allclose(exact_sums.log_z_per_step(m, driven), own, rtol=1e-12)
 
 
 def test_what_is_too_large_to_be_summed_is_refused():
     m = model("gaussian", "binary", 3, 21)
-    driven = DrivenSteps(np.zeros((1, 21)), np.zeros((1, 3)), np.zeros((1, 21)))
+    driven = StepHarmoniums(np.zeros((1, 21)), np.zeros((1, 3)), np.zeros((1, 21)))
     with pytest.raises(BadUsage, match=r"enumerates a layer of at most 2\^20 states; this model is 3 × 21"):
-        exact_sums.log_partitions(m, driven)
+        exact_sums.log_z_per_step(m, driven)
     with pytest.raises(BadUsage, match=r"at most 2\^16 states at every step"):
         exact_sums.step_expectations(m, driven)
 
@@ -192,8 +204,8 @@ def test_what_is_too_large_to_be_summed_is_refused():
 def test_pseudo_likelihoods_are_those_of_each_step_s_harmonium(visible, hidden, D, K):
     m, v = model(visible, hidden, D, K), rows(visible, 9, D)
     driven = held(v, OFFSETS).driven(m)
-    own = [pseudo_likelihood(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden), v[t : t + 1])[0] for t in range(9)]
-    np.testing.assert_allclose(likelihood.pseudo_likelihoods(m, v, driven), own, rtol=1e-12)
+    own = [log_pseudo_likelihood(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden), v[t : t + 1])[0] for t in range(9)]
+    np.testing.assert_allclose(likelihood.row_pseudo_log_likelihoods(m, v, driven), own, rtol=1e-12)
 
 
 # Learning ---------------------------------------------------------------------------------------------------------
@@ -245,7 +257,7 @@ def plain(problem: RecurrentProblem, algorithm: RecurrentLearning) -> dict[str, 
     D, K = p["W"].shape
     H = np.array(list(itertools.product(hidden.support[:, 0], repeat=K)))
     V = np.array(list(itertools.product(visible.support[:, 0], repeat=D)))
-    base = np.add.outer(visible.log_base(V) + np.zeros(len(V)), hidden.log_base(H) + np.zeros(len(H)))
+    base = np.add.outer(visible.log_base_measure(V) + np.zeros(len(V)), hidden.log_base_measure(H) + np.zeros(len(H)))
 
     def run(piece: int) -> tuple[float, np.ndarray]:
         """Σ log p(v_t | r_{t−1}) of a piece, and its last state."""
@@ -310,7 +322,7 @@ def test_a_run_begins_at_base_rates_and_small_weights():
         v, np.array([0, 600]), RecurrentSettings(hidden=40, visible_units="rate:4", hidden_units="rate:9", initial_scale=0.6)
     )
     now = RecurrentLearning(problem).init().now
-    np.testing.assert_allclose(now.b, problem.visible.base_rate(v), rtol=1e-6)
+    np.testing.assert_allclose(now.b, problem.visible.base_rate_parameters(v), rtol=1e-6)
     assert [float(part.std()) for part in (now.W, now.U, now.V)] == pytest.approx([0.1] * 3, rel=0.1)  # 0.6/√(4 · 9)
     assert not any(getattr(now, name).any() for name in ("c", "b_first", "c_first"))
 
@@ -372,15 +384,15 @@ def test_links_that_are_not_asked_for_stay_zero():
 
 
 def test_both_kernels_learn_the_same_bytes():
-    before, found = fast.kernels(), []
+    before, found = fast.loops_in_use(), []
     try:
         for name in ("cython", "python"):
             if name == "cython" and before != "cython":
                 pytest.skip("the compiled loops are not there")
-            fast.use(name)
+            fast.use_loops(name)
             found.append(fit(RecurrentSettings(hidden=3, epochs=2))[0].p)
     finally:
-        fast.use(before)
+        fast.use_loops(before)
     assert all((getattr(found[0], name) == getattr(found[1], name)).all() for name in NAMES)
 
 

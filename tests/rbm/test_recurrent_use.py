@@ -13,11 +13,11 @@ from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import recurrent as evaluation
 from herdcli.rbm.recurrent import exact_sums, likelihood
-from herdcli.rbm.recurrent.artifacts import heldout_sequences, recurrent_artifact, states_after
+from herdcli.rbm.recurrent.artifacts import assemble_recurrent_rbm, final_recurrent_states, make_stored_sequences
 from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
 from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences
-from herdcli.rbm.recurrent.model import DrivenSteps, SequenceHistory
+from herdcli.rbm.recurrent.model import SequenceHistory, StepHarmoniums
 from herdcli.rbm.recurrent.settings import RecurrentSettings
 
 
@@ -25,14 +25,14 @@ def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     given = held(v, OFFSETS)
     driven = given.driven(m)
-    found = likelihood.expected_rows(m, given, driven, np.arange(9), 0)
+    found = likelihood.expected_next_rows(m, given, driven, np.arange(9), 0)
     V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
     for t in range(9):
         weight = np.exp(
-            m.unnormalised_log_probability(V, DrivenSteps(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c))))
+            m.unnormalised_log_probability(V, StepHarmoniums(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c))))
         )
         np.testing.assert_allclose(found[t], weight @ V / weight.sum(), atol=1e-12)
-    drawn = likelihood.sampled_expectations(m, driven, v, 0)
+    drawn = likelihood.estimate_expected_rows(m, driven, v, 0)
     assert np.abs(drawn - found).max() < 0.1
     assert np.abs(drawn - found).mean() < 0.03
 
@@ -78,11 +78,11 @@ def test_new_sequences_have_the_probabilities_of_the_model():
 
 def test_sequences_that_go_on_begin_in_the_state_they_are_given():
     m, v = model("binary", "binary", 3, 4, links=2.0), rows("binary", 9, 3)
-    state, last = states_after(m, v, OFFSETS)
+    state, last = final_recurrent_states(m, v, OFFSETS)
     X = run_algorithm(
         SequenceSampling(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0))
     )
-    own = exact_sums.step_expectations(m, DrivenSteps(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
+    own = exact_sums.step_expectations(m, StepHarmoniums(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
     np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
 
 
@@ -101,7 +101,7 @@ def test_means_are_drawn_in_place_of_states():
 
 
 def test_the_row_before_each():
-    assert held(np.zeros((9, 1)), OFFSETS).previous.tolist() == [-1, 0, 1, -1, -1, 4, 5, 6, 7]
+    assert held(np.zeros((9, 1)), OFFSETS).previous_row.tolist() == [-1, 0, 1, -1, -1, 4, 5, 6, 7]
 
 
 def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
@@ -114,18 +114,18 @@ def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
 def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     counted = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1], dtype=bool)
-    kept = heldout_sequences(m, EvaluationSequences(v, OFFSETS, counted))
+    kept = make_stored_sequences(m, EvaluationSequences(v, OFFSETS, counted))
     assert kept.offsets.tolist() == [0, 2, 3, 5]
     assert kept.begins.tolist() == [0, 1, 0]
     apart = EvaluationSequences(kept.X, kept.offsets, np.ones(5, dtype=bool), SequenceHistory(kept.state, kept.begins.astype(bool)))
-    found = likelihood.log_likelihoods(m, kept.X, apart.driven(m))
+    found = likelihood.row_log_likelihoods(m, kept.X, apart.driven(m))
     np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
 
 
 def artifact(**settings: object):
     v, offsets = laid(bouncing(6, 10, 4))
     problem = RecurrentProblem(v, offsets, RecurrentSettings(hidden=3, epochs=2, **settings))
-    return recurrent_artifact(problem, run_algorithm(RecurrentLearning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
+    return assemble_recurrent_rbm(problem, run_algorithm(RecurrentLearning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
 
 
 def test_parts_that_do_not_belong_together_are_refused():

@@ -11,7 +11,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.rbm import feature_transform
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.class_rows import assign_groups
+from herdcli.rbm.learning.class_rows import assign_class_folds
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -40,7 +40,7 @@ def test_folds_hold_indices_not_rows() -> None:
     n, wide = 2000, 1000
     random = np.random.default_rng(0)
     X, y = random.integers(0, 2, (n, wide), dtype=np.int8), np.arange(n) % 2
-    groups = assign_groups(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
+    groups = assign_class_folds(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
     tracemalloc.start()
     rows = groups.training_rows()
     held, _ = tracemalloc.get_traced_memory()
@@ -60,7 +60,7 @@ def test_energies_are_taken_block_by_block() -> None:
     ]
     rows = np.flatnonzero(random.random(9000) < 0.8)
     tracemalloc.start()
-    found = feature_transform.free_energies(models, parallel_fits.SelectedRows(base, rows))
+    found = feature_transform.free_energies_by_model(models, parallel_fits.SelectedRows(base, rows))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_allclose(found, np.stack([h.free_energy(base[rows]) for h in models], axis=1), atol=1e-11)

@@ -200,7 +200,7 @@ def test_a_known_covariance_takes_no_degrees_of_freedom():
     value = fitted(covariance.whiten_ar1(columns, covariance.TimeSteps(0 * time, time), 0.6), "ar1")
     assert value.freedom is None
     one_variance = covariance.LeastSquaresColumns(columns.X, columns.one, columns.y)
-    flat = covariance._uncertainty_variance(one_variance, np.zeros((60, 0)), map)
+    flat = covariance._variance_model_uncertainty(one_variance, np.zeros((60, 0)), map)
     np.testing.assert_allclose(flat.excess, 0, atol=1e-12)
     Z = np.column_stack([columns.X, columns.one])
     np.testing.assert_allclose(flat.freedom(np.linalg.inv(Z.T @ Z)), 56)

@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import minimize
 
 from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.regression import families, fit, model, newton_cg
 
 
 def fitted(name, X, y, weight=None, offset=None, iterations=100):
     rows = np.column_stack([X, y, np.zeros(len(y)) if offset is None else offset])
-    problem = fit.RegressionProblem(RowTable(rows, weight=weight), families.family_by_name(name), 1, X.shape[1], firth=True)
-    found = run_algorithm(newton_cg.large_descent(problem, model.initial_coefficients(problem), iterations, map, None))
+    problem = fit.RegressionProblem(ArrayRows(rows, weight=weight), families.family_by_name(name), 1, X.shape[1], firth=True)
+    found = run_algorithm(newton_cg.make_large_problem_descent(problem, model.initial_coefficients(problem), iterations, map, None))
     return found, model.assemble_regression(problem, found, names=None, classes=None, target="y", seed=0)
 
 
@@ -84,8 +84,8 @@ def test_units_of_columns_and_columns_that_repeat_others_change_no_prediction():
 def test_a_checkpoint_goes_on_to_the_same_bits():
     random = np.random.default_rng(0)
     rows = np.column_stack([random.normal(size=(50, 2)), random.integers(0, 2, 50), np.zeros(50)])
-    problem = fit.RegressionProblem(RowTable(rows), families.family_by_name("bernoulli"), 1, 2, firth=True)
-    run = newton_cg.large_descent(problem, model.initial_coefficients(problem), 100, map, None)
+    problem = fit.RegressionProblem(ArrayRows(rows), families.family_by_name("bernoulli"), 1, 2, firth=True)
+    run = newton_cg.make_large_problem_descent(problem, model.initial_coefficients(problem), 100, map, None)
     state = run.init()
     for _ in range(3):
         state = run.step(state)

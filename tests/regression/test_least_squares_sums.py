@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.regression import block_sums, fit, least_squares_sums, model
 from herdcli.regression.families import Gaussian
 from herdcli.shards import ShardPlace
@@ -34,10 +34,10 @@ def blocks(X, y=Y, weight=None, size=64):
 
 def summed(X, y=Y, weight=None, l1=0.0, l2=0.0):
     pilot = block_sums.pilot_fit(next(blocks(X, y, weight)))
-    whole = least_squares_sums.join_parts([block_sums.block_sums(block, pilot) for block in blocks(X, y, weight)])
+    whole = least_squares_sums.join_partial_sums([block_sums.block_sums(block, pilot) for block in blocks(X, y, weight)])
     found = least_squares_sums.SummedRows(whole.second, pilot)
     problem = found.problem(l1, l2)
-    ended, figures = least_squares_sums.fit_with_figures(
+    ended, figures = least_squares_sums.uncentred_fit_with_statistics(
         whole, found, problem, run_algorithm(fit.NewtonDescent(problem, found.start(), elsewhere=found))
     )
     value = model.regression_artifact(problem, ended, figures, names=None, classes=None, target="y", seed=0)
@@ -46,7 +46,7 @@ def summed(X, y=Y, weight=None, l1=0.0, l2=0.0):
 
 def of_rows(X, y=Y, weight=None, l1=0.0, l2=0.0):
     train = SPLIT == 0
-    table = RowTable(np.column_stack([X, y, OFFSET])[train], weight=None if weight is None else weight[train])
+    table = ArrayRows(np.column_stack([X, y, OFFSET])[train], weight=None if weight is None else weight[train])
     problem = fit.RegressionProblem(table, Gaussian(), 1, X.shape[1], l1, l2)
     return model.assemble_regression(
         problem,
@@ -151,7 +151,7 @@ def test_rows_without_weight_are_no_rows():
 def test_sums_of_nothing(change, told):
     head = next(blocks(X))
     with pytest.raises(DataError) as error:
-        least_squares_sums.join_parts([block_sums.block_sums(replace(head, **change), block_sums.pilot_fit(head))])
+        least_squares_sums.join_partial_sums([block_sums.block_sums(replace(head, **change), block_sums.pilot_fit(head))])
     assert error.value.message == told
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import RowTable, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, sum_statistics
 from herdcli.regression import families, fit, model, newton_cg
 
 RANDOM = np.random.default_rng(2)
@@ -27,7 +27,7 @@ TARGETS = {
 
 def problem_of(name, y=None, **penalties):
     chosen = families.family_by_name(name, classes=3, symmetric=any(penalties.values()), scale=1.5)
-    table = RowTable(np.column_stack([X, TARGETS[name] if y is None else y, OFFSET]), weight=WEIGHT)
+    table = ArrayRows(np.column_stack([X, TARGETS[name] if y is None else y, OFFSET]), weight=WEIGHT)
     return fit.RegressionProblem(table, chosen, getattr(chosen, "free", 1), D, **penalties)
 
 
@@ -64,12 +64,12 @@ def test_a_product_is_the_curvature_times_a_direction_and_the_diagonal_its_own(n
     problem = problem_of(name)
     theta, v = np.random.default_rng(0).normal(size=(2, problem.outputs, D + 1)) * 0.1
     source = newton_cg.TrustRegion(problem, theta).source
-    whole = total_statistics(source, fit.derivative_sums(problem, theta))
+    whole = sum_statistics(source, fit.derivative_sums(problem, theta))
     curvature = whole["curvature"]
     np.testing.assert_allclose(
-        total_statistics(source, newton_cg.HessianProduct(problem, theta, v))["product"].ravel(), curvature @ v.ravel(), rtol=1e-9
+        sum_statistics(source, newton_cg.HessianProduct(problem, theta, v))["product"].ravel(), curvature @ v.ravel(), rtol=1e-9
     )
-    found = total_statistics(source, newton_cg.GradientSums(problem, theta))
+    found = sum_statistics(source, newton_cg.GradientSums(problem, theta))
     np.testing.assert_allclose(found["diagonal"].ravel(), np.diag(curvature), rtol=1e-10)
     np.testing.assert_allclose(found["gradient"].ravel(), whole["gradient"], rtol=1e-9, atol=1e-9)
     assert found["loss"] == pytest.approx(whole["loss"])
@@ -123,14 +123,14 @@ def test_the_objective_never_rises_and_the_region_follows_how_well_the_model_tel
     random = np.random.default_rng(3)
     rows = 2 * random.normal(size=(200, 3))
     y = random.poisson(np.exp(np.minimum(rows @ [1.0, -1.0, 0.5], 8))).astype(float)
-    problem = fit.RegressionProblem(RowTable(np.column_stack([rows, y, np.zeros(200)])), families.family_by_name("poisson"), 1, 3)
+    problem = fit.RegressionProblem(ArrayRows(np.column_stack([rows, y, np.zeros(200)])), families.family_by_name("poisson"), 1, 3)
     run = newton_cg.TrustRegion(problem, np.zeros((1, 4)))
     state, seen = run.step(run.init()), set()
-    first = total_statistics(run.source, newton_cg.GradientSums(problem, state.theta))["diagonal"] / 200
+    first = sum_statistics(run.source, newton_cg.GradientSums(problem, state.theta))["diagonal"] / 200
     while not run.done(state):
         before = replace(state)
         state = run.step(state)
-        sums = total_statistics(run.source, newton_cg.GradientSums(problem, before.theta + before.direction))
+        sums = sum_statistics(run.source, newton_cg.GradientSums(problem, before.theta + before.direction))
         share = (before.objective - float(sums["loss"][0]) / 200) / before.foreseen
         length = np.sqrt((before.direction**2 * before.metric).sum())
         grown = share > 0.75 and not before.inside
@@ -147,9 +147,7 @@ def test_the_objective_never_rises_and_the_region_follows_how_well_the_model_tel
 
 def diagonal(problem, theta):
     """Of the curvature of the mean loss and its penalty."""
-    found = (
-        total_statistics(newton_cg.TrustRegion(problem, theta).source, newton_cg.GradientSums(problem, theta))["diagonal"] / WEIGHT.sum()
-    )
+    found = sum_statistics(newton_cg.TrustRegion(problem, theta).source, newton_cg.GradientSums(problem, theta))["diagonal"] / WEIGHT.sum()
     return found + problem.l2 * problem.penalised.reshape(theta.shape)
 
 
@@ -180,13 +178,13 @@ def test_rows_of_weight_0_are_on_no_side():
     weight[:9], y[:9] = 0.0, 1 - y[:9]
     problem = problem_of("bernoulli", y)
     assert not descended(problem)[0].separated
-    light = replace(problem, rows=RowTable(np.column_stack([X, y, OFFSET]), weight=weight))
+    light = replace(problem, rows=ArrayRows(np.column_stack([X, y, OFFSET]), weight=weight))
     assert descended(light)[0].separated
 
 
 def test_rows_of_no_margin_are_doubtful():
     eta = np.array([[2.0], [0.5e-3], [2e-3], [-3.0], [np.nan]])
-    assert newton_cg.poorly_classified_rows(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0, 1])).tolist() == [
+    assert newton_cg.poorly_classified_row_mask(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0, 1])).tolist() == [
         False,
         True,
         False,
@@ -194,23 +192,31 @@ def test_rows_of_no_margin_are_doubtful():
         True,
     ]
     three = np.array([[2.0, 1.0], [-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
-    assert newton_cg.poorly_classified_rows(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [False, False, True, True]
+    assert newton_cg.poorly_classified_row_mask(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
     four = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
-    assert newton_cg.poorly_classified_rows(problem_of("softmax", l2=1.0), four, np.zeros(2)).tolist() == [False, True]
-    assert newton_cg.poorly_classified_rows(problem_of("poisson"), eta, np.ones(5)).all()
+    assert newton_cg.poorly_classified_row_mask(problem_of("softmax", l2=1.0), four, np.zeros(2)).tolist() == [False, True]
+    assert newton_cg.poorly_classified_row_mask(problem_of("poisson"), eta, np.ones(5)).all()
 
 
 def test_large_problems_alone_are_for_it():
     few, many = np.zeros((1, newton_cg.MANY - 1)), np.zeros((1, newton_cg.MANY))
 
     def chosen(name, start, **penalties):
-        return type(newton_cg.large_descent(problem_of(name, **penalties), start, 10, map, None))
+        return type(newton_cg.make_large_problem_descent(problem_of(name, **penalties), start, 10, map, None))
 
     gaussian = families.family_by_name("gaussian")
     assert chosen("bernoulli", few) is fit.NewtonDescent
     assert chosen("bernoulli", many) is newton_cg.TrustRegion
     assert chosen("bernoulli", many, l1=0.1) is fit.NewtonDescent
-    assert type(newton_cg.large_descent(replace(problem_of("poisson"), family=gaussian), many, 10, map, None)) is fit.NewtonDescent
+    assert (
+        type(newton_cg.make_large_problem_descent(replace(problem_of("poisson"), family=gaussian), many, 10, map, None))
+        is fit.NewtonDescent
+    )
 
 
 def test_errors_alone_need_the_curvature():

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.regression import centring, families, fit, model
 
 RANDOM = np.random.default_rng(0)
@@ -32,7 +32,7 @@ TARGETS = {
 
 def problem_of(name: str, **penalties: float) -> fit.RegressionProblem:
     chosen = families.family_by_name(name, classes=3, symmetric=any(penalties.values()), scale=1.5)
-    table = RowTable(np.column_stack([X, TARGETS[name], OFFSET]), weight=WEIGHT)
+    table = ArrayRows(np.column_stack([X, TARGETS[name], OFFSET]), weight=WEIGHT)
     return fit.RegressionProblem(table, chosen, getattr(chosen, "free", 1), 2, **penalties)
 
 
@@ -151,8 +151,8 @@ def test_repeated_columns_have_the_shortest_scaled_solution() -> None:
     right = gram @ RANDOM.normal(size=7)
     np.testing.assert_allclose(fit.solve_symmetric(gram, right), expected @ right, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(fit.symmetric_inverse(gram), expected, rtol=1e-6, atol=1e-9)
-    assert fit.aliased_columns(gram).tolist() == [True, True, True, False, True, True, True]
-    assert not fit.aliased_columns(A.T @ A).any()
+    assert fit.aliased_column_mask(gram).tolist() == [True, True, True, False, True, True, True]
+    assert not fit.aliased_column_mask(A.T @ A).any()
 
 
 def test_small_directions_are_kept_down_to_10_to_the_minus_11() -> None:
@@ -163,7 +163,7 @@ def test_small_directions_are_kept_down_to_10_to_the_minus_11() -> None:
         found = fit.symmetric_inverse(gram) @ difference
         np.testing.assert_allclose(found, difference / small if kept else [0.0, 0.0], rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose(fit.solve_symmetric(gram, difference), difference / small if kept else [0.0, 0.0], rtol=1e-4, atol=1e-3)
-        assert fit.aliased_columns(gram).tolist() == [not kept] * 2
+        assert fit.aliased_column_mask(gram).tolist() == [not kept] * 2
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -201,10 +201,10 @@ def test_model_steps_foresee_their_fall() -> None:
 
 def test_rows_on_the_side_of_their_class() -> None:
     eta = np.array([[0.5], [-0.5], [0.0], [-0.5]])
-    assert fit.misclassified_rows(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0])).tolist() == [False, True, True, False]
-    assert fit.misclassified_rows(problem_of("poisson"), eta, np.zeros(4)).all()
+    assert fit.misclassified_row_mask(problem_of("bernoulli"), eta, np.array([1.0, 1, 1, 0])).tolist() == [False, True, True, False]
+    assert fit.misclassified_row_mask(problem_of("poisson"), eta, np.zeros(4)).all()
     three = np.array([[2.0, 1.0], [-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
-    assert fit.misclassified_rows(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [False, False, True, True]
+    assert fit.misclassified_row_mask(problem_of("softmax"), three, np.array([1.0, 0, 0, 2])).tolist() == [False, False, True, True]
 
 
 def test_progress_shows_the_objective_and_the_steps_allowed() -> None:
@@ -236,10 +236,10 @@ def test_separation_is_told_by_ratios_alone_after_five_steps() -> None:
         (np.append(0.4 ** np.arange(5), 1e-9), 0, False),
     ):
         at = replace(state, decrements=decrements, wrong=float(wrong))
-        assert run._torn(at) == told
-        assert not replace(run, problem=replace(run.problem, l2=0.1))._torn(at)
-        assert not replace(run, problem=replace(run.problem, l1=0.1))._torn(at)
-        assert not replace(run, problem=problem_of("poisson"))._torn(at)
+        assert run._is_separated(at) == told
+        assert not replace(run, problem=replace(run.problem, l2=0.1))._is_separated(at)
+        assert not replace(run, problem=replace(run.problem, l1=0.1))._is_separated(at)
+        assert not replace(run, problem=problem_of("poisson"))._is_separated(at)
     settled = replace(state, objective=5.0, decrements=np.array([5e-17]))
     assert run._settled(settled)
     assert not run._settled(replace(settled, decrements=np.array([5.1e-17])))
@@ -341,5 +341,5 @@ def test_columns_far_from_zero_are_those_whose_squares_would_not_say_how_they_va
     assert centring.find_centre(rows[:, [0, 2]], chosen) is None
     assert centring.find_centre(rows, np.ones(9000, dtype=bool)) is None
     theta = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 0.0, 0.0, 1.0]])
-    np.testing.assert_allclose(centring.centre_coefficients(theta, centre)[:, -1], [5.0 - 2.0 * centre[1], 1.0 - centre[1]])
-    np.testing.assert_allclose(centring.uncentring_matrix(2, centre) @ theta.ravel(), centring.centre_coefficients(theta, centre).ravel())
+    np.testing.assert_allclose(centring.uncentre_coefficients(theta, centre)[:, -1], [5.0 - 2.0 * centre[1], 1.0 - centre[1]])
+    np.testing.assert_allclose(centring.uncentring_matrix(2, centre) @ theta.ravel(), centring.uncentre_coefficients(theta, centre).ravel())

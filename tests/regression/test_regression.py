@@ -8,7 +8,7 @@ from scipy import stats
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import RowTable, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, sum_statistics
 from herdcli.regression import families, fit, model
 
 NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape")
@@ -34,7 +34,7 @@ def problem_of(X, y, offset, name, weight=None, **penalties):
     penalised = any(penalties.values())
     chosen = families.family_by_name(name, classes=3, symmetric=penalised, scale=1.5)
     outputs = getattr(chosen, "free", 1)
-    return fit.RegressionProblem(RowTable(np.column_stack([X, y, offset]), weight=weight), chosen, outputs, X.shape[1], **penalties)
+    return fit.RegressionProblem(ArrayRows(np.column_stack([X, y, offset]), weight=weight), chosen, outputs, X.shape[1], **penalties)
 
 
 def fitted(problem, map=map):
@@ -126,7 +126,7 @@ def test_softmax_is_scikit_learns():
 
 def test_softmax_of_two_classes_is_logistic_regression_to_its_errors():
     X, y, offset = rows("bernoulli", n=300)
-    columns = RowTable(np.column_stack([X, y, offset]))
+    columns = ArrayRows(np.column_stack([X, y, offset]))
     two = fit.RegressionProblem(columns, families.family_by_name("softmax", classes=2), 1, X.shape[1])
     (found, value), (_, simple) = fitted(two), fitted(problem_of(X, y, offset, "bernoulli"))
     assert found.converged
@@ -150,7 +150,7 @@ def test_lasso_meets_its_conditions_of_optimality(name):
     X, y, offset = rows(name)
     problem = problem_of(X, y, offset, name, l1=0.05)
     theta = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem))).theta
-    sums = total_statistics(fit.NewtonDescent(problem, theta).source, fit.derivative_sums(problem, theta))
+    sums = sum_statistics(fit.NewtonDescent(problem, theta).source, fit.derivative_sums(problem, theta))
     slope, beta = sums["gradient"] / sums["mass"], theta[0, :-1]
     assert 0 < np.count_nonzero(beta == 0) < 4
     np.testing.assert_allclose(slope[:-1][beta != 0], -0.05 * np.sign(beta[beta != 0]), atol=1e-8)
@@ -168,7 +168,7 @@ def test_lasso_of_columns_that_nearly_repeat_each_other_converges_in_a_few_passe
     found = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
     assert found.converged
     assert len(found.trace) < 15
-    sums = total_statistics(fit.NewtonDescent(problem, found.theta).source, fit.derivative_sums(problem, found.theta))
+    sums = sum_statistics(fit.NewtonDescent(problem, found.theta).source, fit.derivative_sums(problem, found.theta))
     slope, beta = (sums["gradient"] / sums["mass"]).reshape(found.theta.shape)[:, :-1], found.theta[:, :-1]
     assert 0 < np.count_nonzero(beta) < beta.size
     np.testing.assert_allclose(slope[beta != 0], -l1 * np.sign(beta[beta != 0]), atol=1e-9)

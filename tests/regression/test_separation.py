@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.regression import families, fit, model, separation
 from herdcli.regression.newton_cg import TrustRegion
 
@@ -15,7 +15,7 @@ from herdcli.regression.newton_cg import TrustRegion
 def problem_of(name, X, y, weight=None, offset=None, **options):
     chosen = families.family_by_name(name, classes=3)
     rows = np.column_stack([X, y, np.zeros(len(y)) if offset is None else offset])
-    return fit.RegressionProblem(RowTable(rows, weight=weight), chosen, getattr(chosen, "free", 1), X.shape[1], **options)
+    return fit.RegressionProblem(ArrayRows(rows, weight=weight), chosen, getattr(chosen, "free", 1), X.shape[1], **options)
 
 
 def fitted(problem, algorithm=fit.NewtonDescent):

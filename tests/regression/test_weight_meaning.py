@@ -8,7 +8,7 @@ import pytest
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.evaluation.figures.regression import metrics
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.regression import families, fit, model, weight_meaning
 
 N = np.arange(40)
@@ -23,7 +23,7 @@ TARGETS = {"gaussian": NUMBERS, "gamma": POSITIVE, "poisson": EVENTS, "trials": 
 
 def fitted(family, kind, y, weight=WEIGHT, X=X, **options):
     rows = np.column_stack([X, y, np.zeros(len(y))])
-    problem = fit.RegressionProblem(RowTable(rows, weight=weight), families.family_by_name(family), 1, X.shape[1], weights=kind)
+    problem = fit.RegressionProblem(ArrayRows(rows, weight=weight), families.family_by_name(family), 1, X.shape[1], weights=kind)
     found = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
     return model.assemble_regression(problem, found, names=None, classes=None, target="y", seed=0, **options)
 

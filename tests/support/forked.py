@@ -189,7 +189,7 @@ def _import_everything() -> None:
 if __name__ == "__main__":
     from herdcli.cli import main as _boundary
 
-    _boundary._limit_blas()
+    _boundary._limit_blas_threads()
     _import_everything()
     if sys.argv[1] == "--listen":
         listen(sys.argv[2])

@@ -11,7 +11,7 @@ from herdcli.markov.method import InferenceSettings
 
 def run(given, algorithm, **settings):
     """The last state of an algorithm on a network, and its result."""
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 

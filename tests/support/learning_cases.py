@@ -27,7 +27,7 @@ def sample(rows: int, seed: int, cardinality=CARDINALITY) -> StateRows:
 def problem(seed: int = 0, scopes=LOOPS, smoothing: float = 1.0, cardinality=CARDINALITY, rows: int = 120, **more) -> LearningProblem:
     """Marginals of rows over some scopes."""
     found = sample(rows, seed, cardinality)
-    return LearningProblem(cardinality, constraints.clusters_from_scopes(found, cardinality, scopes, smoothing), rows=found, **more)
+    return LearningProblem(cardinality, constraints.make_clusters(found, cardinality, scopes, smoothing), rows=found, **more)
 
 
 def fit(given: LearningProblem, algorithm: str = "ups-jt", **settings):

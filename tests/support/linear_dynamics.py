@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters, run_em
-from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds import LDS, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import window_moments
-from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows_into_sequences
 from herdcli.schema import Array
 
 
@@ -81,8 +81,8 @@ def fitted(
     **settings: float,
 ) -> EMFit:
     """EM of a table."""
-    source = SequenceBlocks(group_rows(Y, key, weight))
+    source = SequenceBlocks(group_rows_into_sequences(Y, key, weight))
     found = window_moments(source, states, U)
-    least, scale = floor_and_scale(found.variance, floor)
+    least, scale = variance_floor_and_scale(found.variance, floor)
     made = model(states, diagonal, least, scale, found, U, 0, source.sequences.count > 1)
     return run_em(EM(made, source, EMSettings(**settings)))  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def is_anndata(file: Any) -> bool:
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file."""
-    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
+    datasets = hdf5_guard.walk_datasets(file, where=name, include_soft_links=True)
     place = f"layers/{options.layer}" if options.layer else "X"
     layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
     if place not in file:
@@ -39,7 +39,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     label = _label_column(options.label, columns, name)
     needed = {path: item for path, item in datasets.items() if path == f"/{place}" or path.startswith(f"/{place}/")}
     for group, column in ((var, _index_column(var)), *(((obs, label),) if label else ())):
-        needed |= {path: item for path, item in datasets.items() if _read_member(path, group, column)}
+        needed |= {path: item for path, item in datasets.items() if _is_column_member(path, group, column)}
     hdf5_guard.check_readable(needed, limit=options.limit, where=name)
     X = _read_matrix(file[place], name)
     roles: dict[str, Array] = {}
@@ -59,7 +59,7 @@ def _describe_layers(layers: list[str]) -> str:
     return f"--layer takes {', '.join(layers[:12])}" if layers else "it has no layers"
 
 
-def _read_member(path: str, group: Any, column: str | None) -> bool:
+def _is_column_member(path: str, group: Any, column: str | None) -> bool:
     whole = f"{group.name}/{column}"
     categories = f"{group.name}/__categories/{column}"
     return column is not None and (path in (whole, categories) or path.startswith(f"{whole}/") or path == group.name)
@@ -81,10 +81,10 @@ def _index_column(frame: Any) -> str | None:
     return text if text in frame else None
 
 
-def _label_column(asked: str | None, columns: list[str], where: str) -> str | None:
-    if asked is None:
+def _label_column(requested: str | None, columns: list[str], where: str) -> str | None:
+    if requested is None:
         return None
-    column = asked.removeprefix(OBS)
+    column = requested.removeprefix(OBS)
     if column not in columns:
         listed = ", ".join(f"{OBS}{name}" for name in columns[:12]) or "no column"
         raise BadUsage(f"has no column '{column}' in obs", where=where, hint=f"--label takes {listed}")

@@ -35,20 +35,22 @@ def to_numpy(column: Any) -> Array:
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return _concatenate(column, lambda chunk: np.array(chunk.to_pylist(), dtype=object))
+        return _convert_chunks(column, lambda chunk: np.array(chunk.to_pylist(), dtype=object))
     if pa.types.is_boolean(column.type) and not column.null_count:
-        return _concatenate(column, lambda chunk: _unpack_bits(chunk, 1))
+        return _convert_chunks(column, lambda chunk: _unpack_bits(chunk, 1))
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return _concatenate(column, lambda chunk: chunk.to_numpy(zero_copy_only=False))
+        return _convert_chunks(column, lambda chunk: chunk.to_numpy(zero_copy_only=False))
     if column.null_count:
         kind = column.type if pa.types.is_floating(column.type) else pa.float64()
         return to_numpy_filled(column.cast(kind, safe=False), np.nan)
-    return _concatenate(column, _chunk_to_numpy)
+    return _convert_chunks(column, _chunk_to_numpy)
 
 
 def to_numpy_filled(column: Any, value: float) -> Array:
     """Return a pyarrow array or chunked array of numbers as a NumPy vector (n,), with `value` in place of nulls."""
-    return _concatenate(column, lambda chunk: np.where(_unpack_bits(chunk, 0), _chunk_to_numpy(chunk), numpy_dtype(chunk.type).type(value)))
+    return _convert_chunks(
+        column, lambda chunk: np.where(_unpack_bits(chunk, 0), _chunk_to_numpy(chunk), numpy_dtype(chunk.type).type(value))
+    )
 
 
 def to_arrow(values: Array, absent: Array | None = None) -> Any:
@@ -68,8 +70,8 @@ def to_arrow(values: Array, absent: Array | None = None) -> Any:
     return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, held)])
 
 
-def _concatenate(column: Any, taken: Callable[[Any], Array]) -> Array:
-    parts = [taken(chunk) for chunk in getattr(column, "chunks", [column])]
+def _convert_chunks(column: Any, convert_chunk: Callable[[Any], Array]) -> Array:
+    parts = [convert_chunk(chunk) for chunk in getattr(column, "chunks", [column])]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, numpy_dtype(column.type)), *parts])
 
 

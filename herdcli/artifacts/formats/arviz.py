@@ -26,17 +26,17 @@ DIVERGING = "/sample_stats/diverging"  # whether the sampler left the trajectory
 
 def is_inference_data(file: Any) -> bool:
     """Return whether an HDF5 file has a group of draws."""
-    return any(_holds_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
+    return any(_has_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
 
 
-def _holds_draws(group: Any) -> bool:
+def _has_draws(group: Any) -> bool:
     return all(isinstance(group.get(axis), h5py.Dataset) for axis in AXES)
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file."""
-    datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
-    groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _holds_draws(file[group]))
+    datasets = hdf5_guard.walk_datasets(file, where=name, include_soft_links=True)
+    groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _has_draws(file[group]))
     chosen = options.layer or ("posterior" if "posterior" in groups else groups[0])
     if chosen not in groups:
         raise BadUsage(f"has no group '{chosen}' of draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
@@ -51,7 +51,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
             f"group '{chosen}' has no variable that holds draws", where=name, hint="give each variable the dimensions chain and draw first"
         )
     hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=options.limit, where=name)
-    ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
+    ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_dimension_scale(found[title]))
     if ignored:
         options.note(f"{name}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     diverging = datasets.get(DIVERGING) if chosen == "posterior" else None
@@ -62,7 +62,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     return _assemble_dataset(variables, axes, diverging, name, options)
 
 
-def _is_scale(item: Any) -> bool:
+def _is_dimension_scale(item: Any) -> bool:
     return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
 

@@ -109,7 +109,7 @@ def _fits_integer_type(X: Array, kind: type[np.signedinteger[Any]]) -> bool:
     return bool(int(X.min()) >= bounds.min and int(X.max()) <= bounds.max)
 
 
-def write_warnings(data: Any) -> Iterator[str]:
+def export_warnings(data: Any) -> Iterator[str]:
     """Yield the warnings for a data set that is written as sound."""
     if not isinstance(data, Dataset) or data.is_sparse:
         return

@@ -22,7 +22,7 @@ def has_foreign_arrays(file: Any) -> bool:
     """Return whether a file has rows under such names, a single netCDF matrix, or vectors that are columns, and no X."""
     if "X" in file:
         return False
-    if named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file):
+    if named_arrays.find_row_array(list(file)) or named_arrays.find_split_arrays(list(file)) or _lone_variable(file):
         return True
     return bool(hdf5_contents.column_datasets(_root_datasets(file), RESERVED))
 
@@ -35,7 +35,7 @@ def _lone_variable(file: Any) -> str | None:
 def _root_datasets(file: Any) -> dict[str, Any]:
     """Return the datasets at the root of a file, by name."""
     found = {name: file[name] for name in file if file.get(name, getclass=True) is h5py.Dataset}
-    return {name: item for name, item in found.items() if not hdf5_contents.is_dimension(item)}
+    return {name: item for name, item in found.items() if not hdf5_contents.is_netcdf_dimension(item)}
 
 
 def _lone_matrix(datasets: dict[str, Any]) -> str | None:
@@ -45,13 +45,15 @@ def _lone_matrix(datasets: dict[str, Any]) -> str | None:
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a file whose arrays have the names that other programs use: x_train, images, data …"""
-    top = {path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if path.count("/") == 1}
-    readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_dimension(item)}
+    top = {
+        path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, include_soft_links=True).items() if path.count("/") == 1
+    }
+    readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_netcdf_dimension(item)}
     rows = options.rows
     if (
         rows is None
         and not named_arrays.find_row_array(readable)
-        and not named_arrays.find_parts(readable)
+        and not named_arrays.find_split_arrays(readable)
         and (rows := _lone_variable(file))
     ):
         options.note(f"{name}: rows are read from /{rows}")
@@ -59,7 +61,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     values = {column: codec.read_array(item, text=object) for column, item in readable.items()}
     rows = rows or named_arrays.find_row_array(values)
     columns = [] if rows or options.rows else hdf5_contents.column_datasets(readable, {*RESERVED, options.label or "y", *options.keep})
-    if columns and "X" not in values and not named_arrays.find_parts(values):
+    if columns and "X" not in values and not named_arrays.find_split_arrays(values):
         parts = [unsealed_hdf5.unpack_values(values.pop(column), top[column], name, options.note) for column in columns]
         values |= {"X": np.column_stack(parts), "feature_names": np.array(columns)}
     if rows in values:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard, memory_budget
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.formats import format_detection, npz
 from herdcli.artifacts.sealed import codec, seal_header
 from herdcli.errors import BadUsage, DataError, HerdError
@@ -69,7 +69,7 @@ def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[F
         return [replace(_assemble_weights(layers[index], source, note), about=about) for index in range(len(layers))]
 
 
-def _read_arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
+def _read_arrays(source: ByteSource, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the arrays by name, and the file's metadata."""
     if format_detection.is_safetensors(source.head):
         return _read_safetensors(source, limit)
@@ -80,7 +80,7 @@ def _read_arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str
         return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _read_hdf5(opened, source, limit)), {}
 
 
-def _read_safetensors(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
+def _read_safetensors(source: ByteSource, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
     try:
         from safetensors import safe_open
     except ImportError:
@@ -99,15 +99,15 @@ def _read_safetensors(source: Source, limit: int) -> tuple[dict[str, Array], dic
         raise DataError(f"safetensors cannot be read ({reason})", where=source.name, hint="it may be cut short: fetch it again") from error
 
 
-def _read_hdf5(path: str, source: Source, limit: int) -> dict[str, Array]:
+def _read_hdf5(path: str, source: ByteSource, limit: int) -> dict[str, Array]:
     stated = seal_header.parse_seal(source.head, where=source.name)
     if stated is not None:
         raise DataError(
             f"is already an artifact of herd, of kind {stated.kind}", where=source.name, hint="use the file as it is, or leave out --to"
         )
-    format_detection.refuse_lost_seal(source.head, source.name)
+    format_detection.refuse_damaged_seal(source.head, source.name)
     with hdf5_guard.open_guarded(path, where=source.name) as file:
-        source.forget_file()
+        source.unlink_temporary_copy()
         datasets = hdf5_guard.walk_datasets(file, where=source.name)
         wanted = {full: item for full, item in datasets.items() if _array_role(full.rpartition("/")[2])}
         hdf5_guard.check_readable(wanted, limit=limit, where=source.name)
@@ -122,7 +122,7 @@ def _array_role(name: str) -> str | None:
     return next((role for role, names in roles.items() if name in names), None)
 
 
-def _assemble_weights(arrays: dict[str, Array], source: Source, note: Callable[[str], None]) -> ForeignWeights:
+def _assemble_weights(arrays: dict[str, Array], source: ByteSource, note: Callable[[str], None]) -> ForeignWeights:
     named: dict[str, tuple[str, Array]] = {}
     for name, values in arrays.items():
         role = _array_role(name)

@@ -84,7 +84,7 @@ def detect_format(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    _refuse_models(head, name)
+    _refuse_foreign_models(head, name)
     if head.startswith(b"PK\x03\x04"):
         return "npz"
     if head.startswith(b"\x93NUMPY"):
@@ -120,12 +120,12 @@ def is_safetensors(head: bytes) -> bool:
     return len(head) > 8 and int.from_bytes(head[:8], "little") < 1 << 27 and head[8:].lstrip()[:1] == b"{"
 
 
-def is_readable_model(head: bytes) -> bool:
+def is_vowpal_text_model(head: bytes) -> bool:
     """Return whether the bytes begin a Vowpal Wabbit model as text."""
     return re.match(rb"Version \d+\.\d+\.\d+\r?\nId ", head) is not None
 
 
-def _refuse_models(head: bytes, name: str) -> None:
+def _refuse_foreign_models(head: bytes, name: str) -> None:
     """Raise DataError for models of other programs, with a hint on how to use each of them."""
     found = None
     if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
@@ -135,7 +135,7 @@ def _refuse_models(head: bytes, name: str) -> None:
         )
     elif is_safetensors(head):
         found = ("weights in safetensors, not a data set", "herd convert FILE --to rbm, or dbn")
-    elif is_readable_model(head):
+    elif is_vowpal_text_model(head):
         found = ("a model of Vowpal Wabbit, not a data set", "herd convert FILE --to classifier")
     elif format_from_suffix(name) == "onnx":
         found = ("an ONNX model, which is written and not read", "onnxruntime runs it")
@@ -159,7 +159,7 @@ def find_hdf5_signature(head: bytes) -> int | None:
     return None
 
 
-def refuse_lost_seal(head: bytes, name: str) -> None:
+def refuse_damaged_seal(head: bytes, name: str) -> None:
     """Raise DataError for HDF5 after a block that is not a valid seal, so that a damaged seal is never taken for "no seal"."""
     offset = find_hdf5_signature(head)
     if offset is None:

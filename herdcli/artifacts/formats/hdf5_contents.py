@@ -19,7 +19,7 @@ def describe_datasets(datasets: Mapping[str, Any]) -> str:
     return ", ".join(shown[:LISTED]) + (" …" if len(shown) > LISTED else "") or "nothing"
 
 
-def is_dimension(item: Any) -> bool:
+def is_netcdf_dimension(item: Any) -> bool:
     """Return whether a dataset is a netCDF dimension without values."""
     name = item.attrs.get("NAME", b"")
     return isinstance(name, bytes) and name.startswith(DIMENSION)
@@ -28,13 +28,13 @@ def is_dimension(item: Any) -> bool:
 def is_netcdf(file: Any) -> bool:
     """Return whether a netCDF library wrote the file."""
     return "_NCProperties" in file.attrs or any(
-        is_dimension(file[name]) for name in file if file.get(name, getclass=True, getlink=False) is h5py.Dataset
+        is_netcdf_dimension(file[name]) for name in file if file.get(name, getclass=True, getlink=False) is h5py.Dataset
     )
 
 
 def candidate_matrices(datasets: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numeric datasets that may be rows: two dimensions or more, and not dimensions of netCDF."""
-    return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_dimension(item)}
+    return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_netcdf_dimension(item)}
 
 
 def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> list[str]:
@@ -57,7 +57,7 @@ def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | No
 
     Raises BadUsage for a path to neither.
     """
-    datasets = hdf5_guard.walk_datasets(file, where=where, soft=True)
+    datasets = hdf5_guard.walk_datasets(file, where=where, include_soft_links=True)
     path = f"/{member.strip('/')}"
     if path in datasets:
         above, _, name = path.rpartition("/")

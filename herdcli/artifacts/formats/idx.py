@@ -34,7 +34,7 @@ def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple
     if options.keep:
         raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
     X, declared = flatten_images(read_array(stream, where, options.limit))
-    beside = label_file(where)
+    beside = find_label_file(where)
     if X.shape[1] == 1 or beside is None:
         return assemble_dataset(X, {}, declared, where=where, note=options.note), None
     from herdcli.artifacts.byte_sources import open_source
@@ -49,7 +49,7 @@ def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple
     return assemble_dataset(X, {"y": y}, declared, where=where, note=options.note), digest
 
 
-def label_file(path: str) -> str | None:
+def find_label_file(path: str) -> str | None:
     """Return the label file for a file of images, by the names of MNIST: train-images-idx3-ubyte, train-labels-idx1-ubyte."""
     folder, name = os.path.split(path)
     for images, labels in (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels")):

@@ -22,7 +22,7 @@ DEEPEST = 2  # levels of folders above an image: split, label
 GREY, COLOUR = "L", "RGB"
 
 
-def image_files(folder: str) -> list[Path]:
+def list_image_files(folder: str) -> list[Path]:
     """Return the images of a folder and its subfolders, sorted by name; an empty list if the path is not a folder."""
     root = Path(folder)
     if not root.is_dir():
@@ -59,7 +59,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
             len(paths) * picture.size[0] * picture.size[1] * (1 if mode == GREY else 3), options.limit, where=folder
         )
     X = np.stack([_pixel_values(picture, mode, path) for picture, path in zip(pictures, paths, strict=True)])
-    parts, labels = _folder_roles(places, folder)
+    parts, labels = _splits_and_labels(places, folder)
     declared: dict[str, Any] = {"value_range": np.array([0, 255])}
     if mode == GREY:
         declared["image_shape"] = X.shape[1:]
@@ -93,14 +93,14 @@ def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
         picture.close()
 
 
-def _folder_roles(places: list[tuple[str, ...]], folder: str) -> tuple[list[int] | None, list[str] | None]:
+def _splits_and_labels(parent_folders: list[tuple[str, ...]], folder: str) -> tuple[list[int] | None, list[str] | None]:
     """Return the split and the label of each image, from the folders above it."""
     parts = None
-    if all(place and place[0].lower() in PARTS for place in places):
-        parts = [PARTS[place[0].lower()] for place in places]
-        places = [place[1:] for place in places]
-    depths = {len(place) for place in places}
+    if all(place and place[0].lower() in PARTS for place in parent_folders):
+        parts = [PARTS[place[0].lower()] for place in parent_folders]
+        parent_folders = [place[1:] for place in parent_folders]
+    depths = {len(place) for place in parent_folders}
     if len(depths) > 1 or max(depths) > 1:
         hint = "make a subfolder for each label, or the folders train, valid and test with such subfolders"
         raise DataError("has pictures on different levels of subfolders", where=folder, hint=hint)
-    return parts, [place[0] for place in places] if depths == {1} else None
+    return parts, [place[0] for place in parent_folders] if depths == {1} else None

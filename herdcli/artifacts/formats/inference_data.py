@@ -24,16 +24,16 @@ def write_dataset(path: str | os.PathLike[str], data: Dataset) -> None:
     chain = (data.columns or {}).get("chain")
     order = np.arange(len(X))[None] if chain is None else _chain_rows(np.asarray(chain))
     more = {} if data.y is None else {"y": np.asarray(data.y)[order]}
-    _write(path, X[order], data.feature_names, more)
+    _write_inference_data(path, X[order], data.feature_names, more)
 
 
 def write_samples(path: str | os.PathLike[str], samples: Any) -> None:
     """Write atoms as draws with their weights; each group is a chain if all groups have the same size."""
-    places = [samples.members(group) for group in range(samples.groups)]
+    places = [samples.group_positions(group) for group in range(samples.groups)]
     alike = len({len(members) for members in places}) == 1
     order = np.array(places if alike else [np.concatenate(places)])
     group = {} if samples.group is None or alike else {"group": samples.group[order]}
-    _write(path, samples.x[order], samples.feature_names, group, {"weight": samples.weight[order]})
+    _write_inference_data(path, samples.x[order], samples.feature_names, group, {"weight": samples.weight[order]})
 
 
 def write_herding(path: str | os.PathLike[str], herding: Any) -> None:
@@ -43,7 +43,7 @@ def write_herding(path: str | os.PathLike[str], herding: Any) -> None:
     if names is not None and herding.units is not None:
         names = [names[unit] for unit in herding.units]
     hidden = {} if kept[0][1] is None else {"z": np.array([z for _, z in kept])}
-    _write(path, np.array([x for x, _ in kept]), names, hidden)
+    _write_inference_data(path, np.array([x for x, _ in kept]), names, hidden)
 
 
 def _chain_rows(chain: Array) -> Array:
@@ -55,8 +55,8 @@ def _chain_rows(chain: Array) -> Array:
     return np.argsort(of, kind="stable").reshape(len(names), counts[0])
 
 
-def _write(
-    path: str | os.PathLike[str], x: Array, names: list[str] | None, more: dict[str, Array], stats: dict[str, Array] | None = None
+def _write_inference_data(
+    path: str | os.PathLike[str], x: Array, names: list[str] | None, further_arrays: dict[str, Array], stats: dict[str, Array] | None = None
 ) -> None:
     """Write x (chains, draws, d) and further arrays (chains, draws, …)."""
     held = io.BytesIO()
@@ -64,7 +64,7 @@ def _write(
         posterior = _create_dimensions(file, "posterior", x.shape[:2])
         columns = np.array(names if names is not None else [f"x{column}" for column in range(x.shape[2])], dtype=object)
         _write_variable(posterior, "x", x, _write_coordinate(posterior, "x_dim", columns, 2))
-        for name, values in more.items():
+        for name, values in further_arrays.items():
             extent = [_write_coordinate(posterior, f"{name}_dim", np.arange(values.shape[2]), 3)] if values.ndim > 2 else []
             _write_variable(posterior, name, values, *extent)
         for name, values in (stats or {}).items():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.rows.row_groups import are_separable
-from herdcli.artifacts.rows.spill_file import open_unnamed, write_array
+from herdcli.artifacts.rows.spill_file import open_unnamed_file, write_array
 from herdcli.errors import WriteFailed
 from herdcli.records import dataclass
 
@@ -40,7 +40,7 @@ def map_table(file: Any) -> MappedTable | None:
     names = file.schema_arrow.names
     if sum(file.metadata.row_group(group).total_byte_size for group in groups) < LEAST or not are_separable(file.schema_arrow, names):
         return None
-    spool, end = open_unnamed(), 0
+    spool, end = open_unnamed_file(), 0
     places: list[list[tuple[int, int]]] = []
     schemas: list[Any] = []
     for name in names:

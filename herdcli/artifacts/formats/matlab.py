@@ -48,9 +48,9 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     if ignored:
         options.note(f"{where}: these variables are neither numbers nor text and are not used: {', '.join(ignored)}")
     if options.member is not None:
-        found = _name_rows(found, options.member.strip("/"), where)
+        found = _rename_row_variable(found, options.member.strip("/"), where)
     matrices = [name for name, item in found.items() if min(item.shape) > 1]
-    if named_arrays.find_row_array(found) is None and not named_arrays.find_parts(found) and len(matrices) == 1:
+    if named_arrays.find_row_array(found) is None and not named_arrays.find_split_arrays(found) and len(matrices) == 1:
         options.note(f"{where}: rows are read from {matrices[0]}")
         found["X"] = found.pop(matrices[0])
     rows = named_arrays.find_row_array(found)
@@ -60,11 +60,11 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     return named_arrays.dataset_from_arrays(_stand_upright(dense), where=where, options=options, hint=HINT)
 
 
-def _name_rows(found: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+def _rename_row_variable(variables: dict[str, Any], name: str, where: str) -> dict[str, Any]:
     """Return the variables with the rows under X.  Raises BadUsage for a name that no variable has."""
-    if name not in found:
-        raise BadUsage("has no such variable", where=where, hint=f"it has {', '.join(found) or 'nothing'}")
-    return {other: item for other, item in found.items() if other not in ("X", name)} | {"X": found[name]}
+    if name not in variables:
+        raise BadUsage("has no such variable", where=where, hint=f"it has {', '.join(variables) or 'nothing'}")
+    return {other: item for other, item in variables.items() if other not in ("X", name)} | {"X": variables[name]}
 
 
 def _cell_values(item: Any) -> Array | None:
@@ -90,9 +90,9 @@ def _strip_padding(item: Array) -> Array:
     return np.char.rstrip(item) if item.dtype.kind == "U" else item
 
 
-def _sparse_dataset(found: dict[str, Any], rows: str, where: str, options: LoadOptions) -> Dataset:
-    X = found.pop(rows).tocsr()
+def _sparse_dataset(variables: dict[str, Any], rows: str, where: str, options: LoadOptions) -> Dataset:
+    X = variables.pop(rows).tocsr()
     X.sum_duplicates()
-    labels = choose_label(found, named_arrays.label_names(rows), options.label, where)
-    roles = {} if labels is None else {"y": _strip_padding(found[labels]).ravel()}
+    labels = choose_label(variables, named_arrays.label_array_names(rows), options.label, where)
+    roles = {} if labels is None else {"y": _strip_padding(variables[labels]).ravel()}
     return assemble_dataset(X, roles, {}, where=where, note=options.note, response=bool(options.roles.response))

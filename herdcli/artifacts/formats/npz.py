@@ -30,7 +30,7 @@ DIA = ("data", "offsets")
 def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """Read the data set of arrays `X`, `y` …; or of a matrix saved by scipy's `save_npz` with labels added."""
     keep, label, note = options.keep, options.label, options.note
-    arrays = _choose_rows(load_arrays(path, where=where, limit=options.limit), where, options)
+    arrays = _rename_row_array(load_arrays(path, where=where, limit=options.limit), where, options)
     declared = {"format", "shape"} <= set(arrays)
     sparse = "X" not in arrays and (set(CSR) <= set(arrays) or (declared and (set(COO) <= set(arrays) or set(DIA) <= set(arrays))))
     if not sparse and "X" not in arrays and declared and "data" in arrays:
@@ -55,7 +55,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further, response=bool(options.roles.response))
 
 
-def _choose_rows(arrays: dict[str, Array], where: str, options: LoadOptions) -> dict[str, Array]:
+def _rename_row_array(arrays: dict[str, Array], where: str, options: LoadOptions) -> dict[str, Array]:
     """Return the arrays, with the rows under X if FILE.npz:NAME names them.
 
     Raises BadUsage for a name that no array has.
@@ -78,7 +78,7 @@ def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """Read the data set of a single array: rows (n, d); a vector is one column; images (n, h, w) become rows of pixels."""
     if options.label is not None or options.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
-    with open(path, "rb") as file, _plain_errors("the array", where):
+    with open(path, "rb") as file, _convert_read_errors("the array", where):
         shape, _, dtype = _read_header(file, "X", where)
         if dtype.hasobject:
             raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never loaded: save numbers")
@@ -99,12 +99,12 @@ def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
     """Read all arrays of the file by name.  Raises DataError for a file that is cut short, damaged, or contains pickles."""
-    with _plain_errors("the NPZ file", where), zipfile.ZipFile(path) as archive:
+    with _convert_read_errors("the NPZ file", where), zipfile.ZipFile(path) as archive:
         return _read_members(archive, where, limit)
 
 
 @contextmanager
-def _plain_errors(what: str, where: str) -> Iterator[None]:
+def _convert_read_errors(what: str, where: str) -> Iterator[None]:
     """Convert the various errors of zipfile, zlib, struct, tokenize, ast and NumPy to one DataError."""
     try:
         yield

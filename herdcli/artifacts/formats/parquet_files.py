@@ -125,11 +125,11 @@ def _read_footer(descriptor: int) -> tuple[bytes, int]:
     return os.pread(descriptor, size - 8 - start, start), start
 
 
-def compute_digest(descriptor: int, place: int) -> str:
+def compute_digest(descriptor: int, digest_position: int) -> str:
     """Return the SHA-256 of the file in hex, with zeros in the place of the digest's own digits."""
     running, position = hashlib.sha256(), 0
     for piece in seal_header.read_pieces(descriptor):
-        low, high = max(place - position, 0), min(place + 64 - position, len(piece))
+        low, high = max(digest_position - position, 0), min(digest_position + 64 - position, len(piece))
         if low < high:
             piece[low:high] = ZEROS[: high - low]
         running.update(piece)
@@ -181,7 +181,7 @@ def read_table(
     options: LoadOptions,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     """Return kind, value, history and recoding of columns of a Parquet file that passed `verify_seal`."""
-    found, metadata = _read_whole(path, sealed, options.limit, where)
+    found, metadata = _read_table_and_metadata(path, sealed, options.limit, where)
     if not sealed:
         attributes = _parse_attributes(metadata)
         value = dataset_from_table(found.table, attributes, where=where, options=options, release=found.release)
@@ -191,15 +191,15 @@ def read_table(
 
 def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
     """Return the table of an unsealed Parquet file, or only the columns of a sealed one."""
-    return _read_whole(path, verify_seal(path, where=where) is not None, limit, where)[0].table
+    return _read_table_and_metadata(path, verify_seal(path, where=where) is not None, limit, where)[0].table
 
 
-def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[MappedTable, dict[bytes, bytes]]:
+def _read_table_and_metadata(path: str, sealed: bool, limit: int, where: str) -> tuple[MappedTable, dict[bytes, bytes]]:
     """Return the table and the metadata of a Parquet file.  A large table is mapped."""
     import pyarrow as pa
 
     try:
-        with row_groups.opened(path) as file:
+        with row_groups.open_parquet(path) as file:
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
                 raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
@@ -298,7 +298,7 @@ def declared_attributes(file: Any) -> dict[str, Any]:
     return {"units": fields.get("units", "real"), "named": "feature_names" in fields} | arrays
 
 
-def read_history(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
+def read_history_and_recoding(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
     """Return history and recoding of columns of an open Parquet file with a data set; both are empty for a foreign file."""
     text = dict(file.metadata.metadata or {}).get(KEY)
     if text is None:
@@ -316,7 +316,7 @@ def read_history(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]
 def _decode_table(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     try:
         attributes = json.loads(text)
-        sealed_hdf5.require_format(attributes["format-version"], where=where)
+        sealed_hdf5.require_known_version(attributes["format-version"], where=where)
         history, kind = (
             sealed_hdf5.parse_history(json.dumps(attributes["provenance"]), where=where),
             find_kind(attributes["kind"], where=where),
@@ -324,7 +324,7 @@ def _decode_table(table: Any, text: bytes, where: str) -> tuple[str, Any, list[d
         version, fields = int(attributes["kind-version"]), attributes["fields"]
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
-    value = table_codec.from_table(table, fields, kind.type_of(version, where=where), where=where)
+    value = table_codec.from_table(table, fields, kind.dataclass_of_version(version, where=where), where=where)
     check_arrays(value, where=where)
     recoding = Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
     return kind.name, upgrade(value, kind, version), history, recoding

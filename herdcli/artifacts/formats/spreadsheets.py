@@ -87,11 +87,11 @@ def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> A
     columns = [[line[index] if index < len(line) else None for line in lines] for index in range(width)]
     kept = [index for index in range(width) if names[index] or any(cell is not None for cell in columns[index])]
     return pa.Table.from_arrays(
-        [_cell_column(columns[index], names[index], where) for index in kept], names=[names[index] for index in kept]
+        [_column_from_cells(columns[index], names[index], where) for index in kept], names=[names[index] for index in kept]
     )
 
 
-def _cell_column(cells: list[Any], name: str, where: str) -> Any:
+def _column_from_cells(cells: list[Any], name: str, where: str) -> Any:
     """Return a column of cells, as text if they have several types."""
     import pyarrow as pa
 

@@ -35,7 +35,9 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
         raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
     limit, note, label, keep = options.limit, options.note, options.label, options.keep
     datasets = {
-        path: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if not hdf5_contents.is_dimension(item)
+        path: item
+        for path, item in hdf5_guard.walk_datasets(file, where=name, include_soft_links=True).items()
+        if not hdf5_contents.is_netcdf_dimension(item)
     }
     matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
     sparse = _is_csr(file)
@@ -76,7 +78,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     return assemble_dataset(X, parts, attributes, where=name, note=note, columns=further, response=response)
 
 
-def is_packed(item: Any) -> bool:
+def has_netcdf_packing(item: Any) -> bool:
     """Return whether a dataset declares, as in netCDF, that its stored numbers are scaled, or that one of them means a missing value."""
     return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
 
@@ -98,9 +100,9 @@ def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) 
     return np.where(gaps, np.nan, X * scale + offset)
 
 
-def select_kept_columns(keep: Iterable[str], names: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
+def select_kept_columns(keep: Iterable[str], names: Collection[str], used_names: Collection[str]) -> dict[str, str | None]:
     """Return the requested columns that exist and have no role yet, each with the dataset of its value names or None."""
-    return {name: f"{name}_names" if f"{name}_names" in names else None for name in keep if name in names and name not in taken}
+    return {name: f"{name}_names" if f"{name}_names" in names else None for name in keep if name in names and name not in used_names}
 
 
 def choose_label(names: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from herdcli.artifacts import memory_budget
-from herdcli.artifacts.byte_sources import Source
+from herdcli.artifacts.byte_sources import ByteSource
 from herdcli.errors import BadUsage, DataError, HerdError
 
 LISTED = 8
@@ -19,7 +19,7 @@ def _archive_members(archive: zipfile.ZipFile) -> list[str]:
     return [name for name in names if not name.startswith("__MACOSX/") and not name.rpartition("/")[2].startswith(".")]
 
 
-def is_archive(path: str) -> bool:
+def has_no_numpy_arrays(path: str) -> bool:
     """Return whether a zip file contains no NumPy arrays."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -30,7 +30,7 @@ def is_archive(path: str) -> bool:
 
 
 @contextmanager
-def open_member(path: str, member: str | None, *, where: str, limit: int) -> Iterator[Source]:
+def open_member(path: str, member: str | None, *, where: str, limit: int) -> Iterator[ByteSource]:
     """Open one file of an archive: the named one, or the only one.  Raises BadUsage if there are several and none is named."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -43,7 +43,7 @@ def open_member(path: str, member: str | None, *, where: str, limit: int) -> Ite
                 raise BadUsage("has no such file", where=where, hint=f"it holds {listed}")
             memory_budget.require_memory(archive.getinfo(chosen).file_size, limit, where=where)
             with archive.open(chosen) as stream:
-                yield Source(where if member is not None else f"{where}:{chosen}", stream, regular=False, limit=limit)  # type: ignore[arg-type]
+                yield ByteSource(where if member is not None else f"{where}:{chosen}", stream, regular=False, limit=limit)  # type: ignore[arg-type]
     except (HerdError, MemoryError):
         raise
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:

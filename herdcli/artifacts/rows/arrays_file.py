@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from herdcli.artifacts.rows.spill_file import open_unnamed, read_array, write_array
+from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -29,27 +29,27 @@ class ArraysFile:
     end: int = 0
     places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> position, shape and type
     free: dict[int, list[int]] = field(default_factory=dict)  # size -> free positions
-    file: IO[bytes] = field(default_factory=open_unnamed)
+    file: IO[bytes] = field(default_factory=open_unnamed_file)
 
-    def put(self, k: int, message: Array) -> None:
+    def put(self, key: int, array: Array) -> None:
         """Store an array, replacing the one that was stored under this number."""
-        if k in self.places:
-            self.drop(k)
-        whole = np.ascontiguousarray(message)
+        if key in self.places:
+            self.drop(key)
+        whole = np.ascontiguousarray(array)
         places = self.free.get(whole.nbytes)
         place = places.pop() if places else self.end
         self.end = max(self.end, place + whole.nbytes)
-        self.places[k] = place, message.shape, whole.dtype
+        self.places[key] = place, array.shape, whole.dtype
         write_array(self.file, place, whole, "messages")
 
-    def get(self, k: int) -> Array:
+    def get(self, key: int) -> Array:
         """Return a stored array."""
-        place, shape, kind = self.places[k]
+        place, shape, kind = self.places[key]
         return read_array(self.file, place, np.empty(shape, dtype=kind), "messages")
 
-    def drop(self, k: int) -> None:
+    def drop(self, key: int) -> None:
         """Drop a stored array."""
-        place, shape, kind = self.places.pop(k)
+        place, shape, kind = self.places.pop(key)
         self.free.setdefault(kind.itemsize * int(np.prod(shape, dtype=np.int64)), []).append(place)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_magnitudes, validate
 from herdcli.artifacts.formats import format_detection, parquet_files
 from herdcli.artifacts.load_options import LoadOptions, ignore_note
@@ -28,7 +28,7 @@ UNBOUNDED = 1 << 62
 @contextlib.contextmanager
 def open_blocks(
     path: str, *, input_format: str | None, note: Callable[[str], None], roles: ColumnRoles = BY_NAME_ROLES
-) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
+) -> Iterator[tuple[ByteSource, Iterator[Dataset] | None]]:
     """Yield the bytes of an input, and its rows as data sets in order, or None for formats without blocks."""
     with open_source(path, limit=UNBOUNDED) as source:
         if source.head.startswith(ARROW_STREAM):
@@ -40,10 +40,13 @@ def open_blocks(
                 else format_detection.detect_format(source.head, source.name)
             )
         read = form in READERS and source.member is None
-        yield source, _datasets(READERS[form](source, LoadOptions(note=note, roles=roles)), source.name, note, roles) if read else None
+        yield (
+            source,
+            _datasets_from_batches(READERS[form](source, LoadOptions(note=note, roles=roles)), source.name, note, roles) if read else None,
+        )
 
 
-def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
+def _datasets_from_batches(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
     """Yield a data set for each batch; notes about ignored or assumed things are given for the first batch only."""
     import pyarrow as pa
 
@@ -70,43 +73,43 @@ def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], r
         raise DataError("has no rows", where=where)
 
 
-def _csv_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
+def _csv_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
     with source.reader() as stream:
         yield from delimited_text.read_batches(stream, source.head, where=source.name, options=options)
 
 
-def _arrow_stream_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
+def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
     import pyarrow as pa
 
-    with plain_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
+    with convert_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
         yield from reader
         for _ in iter(lambda: stream.read(1 << 20), b""):
             pass
 
 
-def _arrow_file_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
+def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
     import pyarrow as pa
 
-    with plain_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
-        source.forget_file()
+    with convert_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
+        source.unlink_temporary_copy()
         reader = pa.ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
 
 
-def _parquet_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
+def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with plain_arrow_errors("Parquet file", source.name), source.file() as path:
+    with convert_arrow_errors("Parquet file", source.name), source.file() as path:
         parquet_files.verify_seal(path, where=source.name)
         file = pq.ParquetFile(path, page_checksum_verification=True)
-    with plain_arrow_errors("Parquet file", source.name), file:
-        source.forget_file()
-        parquet_files.read_history(file, source.name)
+    with convert_arrow_errors("Parquet file", source.name), file:
+        source.unlink_temporary_copy()
+        parquet_files.read_history_and_recoding(file, source.name)
         yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
 
 
-READERS: dict[str, Callable[[Source, LoadOptions], Iterator[Any]]] = {
+READERS: dict[str, Callable[[ByteSource, LoadOptions], Iterator[Any]]] = {
     "csv": _csv_batches,
     "arrow stream": _arrow_stream_batches,
     "arrow": _arrow_file_batches,
@@ -115,7 +118,7 @@ READERS: dict[str, Callable[[Source, LoadOptions], Iterator[Any]]] = {
 
 
 @contextlib.contextmanager
-def plain_arrow_errors(what: str, where: str) -> Iterator[None]:
+def convert_arrow_errors(what: str, where: str) -> Iterator[None]:
     """Convert Arrow's errors about damaged bytes to one-line errors."""
     import pyarrow as pa
 

@@ -29,14 +29,14 @@ def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[
     form = output_format(path, None, "dataset")
     packed = format_detection.compression_from_suffix(path) if form == "csv" else None
     with atomic_file(path, clobber=clobber, binary=form not in TEXT) as temporary:
-        _write_parts(temporary, form, _validated(parts), rows, history)
+        _write_parts(temporary, form, _validate_parts(parts), rows, history)
         if packed:
             compress_file(temporary, packed)
         size = os.stat(temporary).st_size
     return SavedArtifact("dataset", size)
 
 
-def _validated(parts: Iterable[Dataset]) -> Iterator[Dataset]:
+def _validate_parts(parts: Iterable[Dataset]) -> Iterator[Dataset]:
     fields: list[str] | None = None
     for part in parts:
         validate(replace(part, weight=None))  # rows of weight 0 are allowed in a part
@@ -56,7 +56,7 @@ def _write_parts(path: Path, form: str, parts: Iterator[Dataset], rows: int, his
     elif form == "hdf5":
         first = next(parts)
         kind = kind_of(first)
-        sealed_hdf5.write_sealed(path, kind.name, kind.version, first, history, rows=rows, more=parts)
+        sealed_hdf5.write_sealed(path, kind.name, kind.version, first, history, rows=rows, further_parts=parts)
     else:
         with open(path, "wb") as out:
             for number, part in enumerate(parts):

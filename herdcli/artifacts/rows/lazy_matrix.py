@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.artifacts import line_numbers, process_limits
-from herdcli.artifacts.byte_sources import Source
+from herdcli.artifacts.byte_sources import ByteSource
 from herdcli.artifacts.dataset import Dataset, validate
-from herdcli.artifacts.rows.row_ranges import Hdf5Reader, Note, RowRanges, declared_fields
-from herdcli.artifacts.rows.spill_file import open_unnamed, read_array, write_array
+from herdcli.artifacts.rows.row_ranges import Hdf5Reader, MessageFunction, RowRanges, declared_fields
+from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.artifacts.rows.split_files import SpilledRows
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
@@ -71,7 +71,7 @@ class LazyMatrix:
         chosen = np.asarray(columns)
         return replace(self, columns=chosen if self.columns is None else self.columns[chosen], known={})
 
-    def with_column_beside(self, values: Array) -> LazyMatrix:
+    def with_appended_column(self, values: Array) -> LazyMatrix:
         """Return the matrix with a further column (n,) of numbers after the others."""
         whole = np.empty(self.ranges.count, dtype=np.float64)
         whole[slice(None) if self.chosen is None else self.chosen] = values
@@ -80,10 +80,10 @@ class LazyMatrix:
         columns = None if self.columns is None else np.append(self.columns, width - 1)
         return replace(self, beside=beside, columns=columns, known={})
 
-    def column(self, place: int) -> Array:
+    def column(self, index: int) -> Array:
         """Return one column (n,) of all rows."""
-        found, one = np.empty(len(self)), self.with_columns([place])
-        step = rows_at_once(self.shape[1])
+        found, one = np.empty(len(self)), self.with_columns([index])
+        step = rows_per_read(self.shape[1])
         for start in range(0, len(self), step):
             found[start : start + step] = one[start : start + step][:, 0]
         return found
@@ -100,25 +100,25 @@ class LazyMatrix:
         if (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")
             found = np.empty((len(numbers), self.shape[1]))
-            found[order] = self._rising(numbers[order])
+            found[order] = self._read_increasing(numbers[order])
             return found
-        return self._rising(numbers)
+        return self._read_increasing(numbers)
 
-    def _rising(self, numbers: Array) -> Array:
+    def _read_increasing(self, numbers: Array) -> Array:
         reader = self.ranges.parts[0][1]
         if len(self.ranges.parts) == 1 and isinstance(reader, SpooledRows):
-            return self._chosen_columns(reader.rows.take(numbers), numbers)
-        parts = [self._stretch(part) for part in split_index_runs(numbers)]
+            return self._select_chosen_columns(reader.rows.take(numbers), numbers)
+        parts = [self._read_index_run(part) for part in split_index_runs(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
 
-    def _stretch(self, numbers: Array) -> Array:
+    def _read_index_run(self, numbers: Array) -> Array:
         X = self._read(int(numbers[0]), int(numbers[-1]) + 1)
         return X if len(X) == len(numbers) else X[numbers - numbers[0]]
 
     def _read(self, start: int, stop: int) -> Array:
-        return self._chosen_columns(np.asarray(self.ranges.read(start, stop).X), slice(start, stop))
+        return self._select_chosen_columns(np.asarray(self.ranges.read(start, stop).X), slice(start, stop))
 
-    def _chosen_columns(self, X: Array, rows: Array | slice) -> Array:
+    def _select_chosen_columns(self, X: Array, rows: Array | slice) -> Array:
         """Return the chosen columns of rows X of the file, whose numbers are `rows`."""
         whole = X if self.beside is None else np.column_stack([X, self.beside[rows]])
         return whole if self.columns is None else whole[:, self.columns]
@@ -175,7 +175,7 @@ class SpilledMatrix:
     @classmethod
     def of(cls, rows: ConvertedMatrix) -> SpilledMatrix:
         """Write all rows to such a file, in one pass."""
-        file, (count, columns) = open_unnamed(), rows.shape
+        file, (count, columns) = open_unnamed_file(), rows.shape
         step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
         for start in range(0, count, step):
             part = np.ascontiguousarray(rows[start : min(start + step, count)])
@@ -191,7 +191,7 @@ class SpilledMatrix:
         return read_array(self.file, start * self.shape[1] * self.dtype.itemsize, found, "rows")
 
 
-def reads_quickly(rows: LazyMatrix) -> bool:
+def has_cheap_row_reads(rows: LazyMatrix) -> bool:
     """Return whether reading rows costs in proportion to their number: plain HDF5 in small chunks, and herd's own files."""
     reader = rows.ranges.parts[0][1]
     if isinstance(reader, SpooledRows):
@@ -202,12 +202,12 @@ def reads_quickly(rows: LazyMatrix) -> bool:
     return chunks is None or (chunks[1] == reader.X.shape[1] and chunks[0] * chunks[1] * reader.X.dtype.itemsize <= PIECE)
 
 
-def can_stay_in_file(source: Source) -> bool:
+def can_stay_in_file(source: ByteSource) -> bool:
     """Return whether the rows of an input can stay in its file: a large HDF5 file."""
     return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
 
 
-def is_large_file(source: Source) -> bool:
+def is_large_file(source: ByteSource) -> bool:
     """Return whether an input is a large uncompressed file."""
     return source.regular and source.size >= LEAST
 
@@ -224,7 +224,7 @@ class SpooledRows:
         """The number of rows."""
         return self.rows.count
 
-    def read(self, start: int, stop: int, note: Note) -> Dataset:
+    def read(self, start: int, stop: int, note: MessageFunction) -> Dataset:
         """Read rows [start, stop)."""
         return Dataset(self.rows.read(start, stop)[0], feature_names=self.names)
 
@@ -232,30 +232,30 @@ class SpooledRows:
         """Return None: the split is stored elsewhere."""
 
 
-def spooled(rows: LazyMatrix) -> LazyMatrix:
+def copy_to_spool_file(rows: LazyMatrix) -> LazyMatrix:
     """Copy the rows to herd's own file, so that they can be read in any order."""
     if isinstance(rows.ranges.parts[0][1], SpooledRows):
         return rows
     file = SpilledRows(rows.shape[1], False)
-    step = rows_at_once(rows.shape[1])
+    step = rows_per_read(rows.shape[1])
     for start in range(0, len(rows), step):
         file.append(rows[start : start + step], None)
     names = rows.ranges.names if rows.columns is None or rows.ranges.names is None else [rows.ranges.names[j] for j in rows.columns]
     value = replace(rows.ranges.artifact.value, X=np.empty((0, rows.shape[1])), feature_names=names)
     artifact = replace(rows.ranges.artifact, value=value)
-    return LazyMatrix(_of_spool(replace(rows.ranges, artifact=artifact, count=len(rows), names=names), file))
+    return LazyMatrix(_ranges_from_spilled_rows(replace(rows.ranges, artifact=artifact, count=len(rows), names=names), file))
 
 
-def rows_at_once(columns: int) -> int:
+def rows_per_read(columns: int) -> int:
     """Return the number of rows to read at one time: at most STRETCH, and few enough for the memory limit."""
-    return max(1, min(STRETCH, process_limits.read_block_bytes() // (8 * max(1, columns))))
+    return max(1, min(STRETCH, process_limits.bytes_per_block_read() // (8 * max(1, columns))))
 
 
-def _of_spool(ranges: RowRanges, rows: SpilledRows) -> RowRanges:
+def _ranges_from_spilled_rows(ranges: RowRanges, rows: SpilledRows) -> RowRanges:
     return replace(ranges, parts=[(0, SpooledRows(rows, ranges.names), ranges.artifact.name)], sources=[])
 
 
-def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool = False) -> Dataset | None:
+def file_backed_dataset(ranges: RowRanges, *, declared: bool = False, repeated: bool = False) -> Dataset | None:
     """Return the data set of files in any format that are read in ranges; None if they declare more than their rows can show.
 
     declared  include the declarations of the files: range, units, image shape.
@@ -266,7 +266,7 @@ def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool
     """
     reader = ranges.parts[0][1]
     said = declared_fields(getattr(reader, "declared", {}), ranges.artifact.name) if declared else {}
-    if (found := hdf5_dataset(ranges)) is not None:
+    if (found := hdf5_backed_dataset(ranges)) is not None:
         return replace(found, **said)
     one_matrix = len(ranges.parts) == 1 and isinstance(reader, Hdf5Reader)  # an HDF5 matrix with further columns
     if one_matrix or (getattr(reader, "declares_images", False) and not declared):
@@ -279,16 +279,16 @@ def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool
     slow = any(not isinstance(each, Hdf5Reader) and (repeated or not hasattr(each, "declares_images")) for _, each, _ in ranges.parts)
     split = ranges.split()
     rows = SpilledRows(ranges.artifact.value.X.shape[1], False)
-    step = rows_at_once(rows.columns)
+    step = rows_per_read(rows.columns)
     for start in range(0, ranges.count, step):
-        part = _encode_labels(_stretch_of(ranges, start, min(start + step, ranges.count)), names)
+        part = _encode_labels(_read_range(ranges, start, min(start + step, ranges.count)), names)
         for name, parts in further.items():
             parts += [] if getattr(part, name) is None else [getattr(part, name)]
         for name, values in (part.columns or {}).items():
             columns.setdefault(name, []).append(values)
         if slow:
             rows.append(part.X, None)
-    kept = _of_spool(ranges, rows) if slow else ranges
+    kept = _ranges_from_spilled_rows(ranges, rows) if slow else ranges
     if any(
         len(parts) not in (0, -(-ranges.count // step)) for parts in (*further.values(), *columns.values())
     ):  # a range without any label
@@ -302,20 +302,20 @@ def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool
     return Dataset(LazyMatrix(kept), feature_names=ranges.names, split=split, **whole | said)
 
 
-def read_stretch(data: Dataset, start: int, stop: int) -> Dataset:
+def read_row_range(data: Dataset, start: int, stop: int) -> Dataset:
     """Read rows [start, stop) of a data set whose rows stay in their file."""
     part = slice(start, stop)
     found: dict[str, Any] = {name: item[part] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
     return replace(data, **found)
 
 
-def _stretch_of(ranges: RowRanges, start: int, stop: int) -> Dataset:
+def _read_range(ranges: RowRanges, start: int, stop: int) -> Dataset:
     """Read rows [start, stop).  Errors number rows from the first of all rows."""
     try:
         return ranges.read(start, stop)
     except DataError as error:
         if stop - start < ranges.count and error.where == ranges.artifact.name:
-            error.message = line_numbers.shift_rows(error.message, start)
+            error.message = line_numbers.shift_row_numbers(error.message, start)
         raise
 
 
@@ -327,7 +327,7 @@ def _encode_labels(part: Dataset, names: dict[str, int]) -> Dataset:
     return replace(part, y=np.where(part.y < 0, -1, numbers[part.y]), class_names=None)
 
 
-def hdf5_dataset(ranges: RowRanges) -> Dataset | None:
+def hdf5_backed_dataset(ranges: RowRanges) -> Dataset | None:
     """Return the data set of one HDF5 file, with labels, splits and weights in memory and rows in the file; None for other inputs."""
     _, reader, where = ranges.parts[0]
     if len(ranges.parts) > 1 or not isinstance(reader, Hdf5Reader) or reader.others:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from herdcli.artifacts.rows.spill_file import open_unnamed, read_array, write_array
+from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.records import dataclass
 
 BATCH_BYTES = 8 << 20  # size of a batch of rows
@@ -19,14 +19,14 @@ LARGE_GROUP = 1 << 25  # decoded size from which the columns of a row group are 
 BUFFER = 1 << 16  # bytes of a column that are read at one time
 
 
-def opened(path: str) -> Any:
+def open_parquet(path: str) -> Any:
     """Open a Parquet file whose columns are read through small buffers and whose pages are verified by their checksums."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True, buffer_size=BUFFER)
 
 
-def decoded_size(path: str) -> int:
+def decoded_bytes(path: str) -> int:
     """Return the bytes of a Parquet file's columns as numbers of eight bytes; 0 for a file that cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -82,7 +82,7 @@ class SpooledGroup:
         """Write a group to a file: its columns are decoded one by one, in pieces of `size` rows."""
         import pyarrow as pa
 
-        spool, end = open_unnamed(), 0
+        spool, end = open_unnamed_file(), 0
         places, schemas = list[list[tuple[int, int]]](), []
         for name in names:
             places.append([])

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard, memory_budget
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_finite, check_magnitudes
 from herdcli.artifacts.formats import anndata, format_detection, parquet_files, unsealed_hdf5
 from herdcli.artifacts.formats.arrow import numpy_dtype, to_numpy
@@ -26,11 +26,11 @@ from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.load_save import Artifact
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.rows import row_groups
-from herdcli.artifacts.rows.block_reader import plain_arrow_errors
+from herdcli.artifacts.rows.block_reader import convert_arrow_errors
 from herdcli.artifacts.sealed import codec, seal_header, sealed_hdf5
 from herdcli.artifacts.tables import dataset_columns, native_arrays
-from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles, roles_of_sealed_table
-from herdcli.artifacts.tables.dataset_assembly import encode_labels, parse_number_pair, parse_split
+from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles, trust_sealed_column_names
+from herdcli.artifacts.tables.dataset_assembly import encode_labels, parse_number_pair, parse_split_column
 from herdcli.artifacts.text import line_index
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -38,7 +38,7 @@ from herdcli.schema import Array
 
 STRETCH = 1 << 14  # lines read at one time
 ROLES = ("X", "split", "weight", "feature_names", "class_names")  # names with a fixed meaning in HDF5
-Note = Callable[[str], None]
+MessageFunction = Callable[[str], None]
 
 
 class RangeReader(Protocol):
@@ -49,12 +49,12 @@ class RangeReader(Protocol):
         """The number of rows."""
         ...
 
-    def read(self, start: int, stop: int, note: Note) -> Dataset:
+    def read(self, start: int, stop: int, note: MessageFunction) -> Dataset:
         """Read rows [start, stop)."""
         ...
 
     def split(self) -> Array | None:
-        """Return (n,) the split column, encoded as `parse_split` encodes it for some rows; None without one."""
+        """Return (n,) the split column, encoded as `parse_split_column` encodes it for some rows; None without one."""
         ...
 
 
@@ -76,8 +76,8 @@ class RowRanges:
     as_stored: bool = False
     gaps: bool = False
     splits: bool = False
-    note: Note = ignore_note
-    sources: list[Source] = field(default_factory=list)
+    note: MessageFunction = ignore_note
+    sources: list[ByteSource] = field(default_factory=list)
     account: dataset_columns.TableReport | None = None
     split_type: np.dtype[Any] = np.dtype(np.uint8)  # type of the splits if the file were read at once; known after `split()`
     _split: list[Array | None] = field(default_factory=list)
@@ -100,7 +100,7 @@ class RowRanges:
             end = min(stop, first + reader.count)
             if end > start:
                 try:
-                    found.append(self._checked(reader.read(start - first, end - first, ignore_note), name, start - first))
+                    found.append(self._check_part(reader.read(start - first, end - first, ignore_note), name, start - first))
                 finally:
                     self._require_unchanged(place)
             start, place = max(start, end), place + 1
@@ -138,18 +138,18 @@ class RowRanges:
             there = [part for part in parts if part is not None]
             whole = np.concatenate(there) if len(there) == len(parts) else None
             if whole is not None and whole.dtype != np.uint8:
-                whole = parse_split(whole, self.artifact.name, self.note)
+                whole = parse_split_column(whole, self.artifact.name, self.note)
                 self.split_type = whole.dtype if whole.dtype == np.uint8 else getattr(self.parts[0][1], "split_type", whole.dtype)
                 whole = whole.astype(np.uint8)
             self._split.append(whole)
         return self._split[0]
 
-    def _require_unchanged(self, place: int) -> None:
+    def _require_unchanged(self, file_index: int) -> None:
         """Raise DataError if the rows of a file may have changed since they were read before."""
-        for source in self.sources[place : place + 1]:
+        for source in self.sources[file_index : file_index + 1]:
             source.require_unchanged()
 
-    def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
+    def _check_part(self, data: Dataset, where: str, row: int) -> Dataset:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
             raise DataError(
                 f"the columns from row {row} on differ from those of the first rows", where=where, hint="give all rows the same columns"
@@ -167,7 +167,9 @@ def _concatenate(parts: list[Dataset]) -> Dataset:
         items = [getattr(part, name) for part in parts]
         return None if any(item is None for item in items) else np.concatenate(items)
 
-    made = replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"), columns=_joined_columns(parts))
+    made = replace(
+        parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"), columns=_concatenate_further_columns(parts)
+    )
     if made.y is None or all(part.class_names == parts[0].class_names for part in parts):
         return made
     names = sorted({name for part in parts for name in part.class_names or ()})  # text labels get the numbers that one file would give
@@ -177,7 +179,7 @@ def _concatenate(parts: list[Dataset]) -> Dataset:
     return replace(made, y=np.concatenate(y).astype(np.int32), class_names=names)
 
 
-def _joined_columns(parts: list[Dataset]) -> dict[str, Array] | None:
+def _concatenate_further_columns(parts: list[Dataset]) -> dict[str, Array] | None:
     """Return the further columns of all parts, which must have the same ones."""
     first = parts[0].columns
     if first is None or any(set(part.columns or ()) != set(first) for part in parts):
@@ -190,7 +192,7 @@ def open_ranges(
     path: str,
     *,
     input_format: str | None,
-    note: Note,
+    note: MessageFunction,
     verified: bool,
     label: str | None = None,
     keep: Collection[str] = (),
@@ -224,7 +226,7 @@ def is_file_pattern(path: str) -> bool:
     return matching_files(path) != [path]
 
 
-def read_once(path: str) -> bool:
+def is_readable_only_once(path: str) -> bool:
     """Return whether a path can be read only once: a pipe, a device, a socket."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
@@ -232,7 +234,7 @@ def read_once(path: str) -> bool:
 def _open_readers(
     paths: list[str], path: str, options: LoadOptions, input_format: str | None, verified: bool, stack: ExitStack
 ) -> RowRanges | None:
-    found: list[tuple[Artifact, RangeReader, Source]] = []
+    found: list[tuple[Artifact, RangeReader, ByteSource]] = []
     options = replace(options, account=[])
     for each in paths:
         one = _open_file(each, replace(options, note=ignore_note) if found else options, input_format, verified, stack)
@@ -252,12 +254,12 @@ def _open_readers(
             raise DataError(f"has different states from {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
-    whole = first if len(found) == 1 else _combined_artifact([artifact for artifact, _, _ in found], path)
+    whole = first if len(found) == 1 else _combine_artifacts([artifact for artifact, _, _ in found], path)
     account = next((each for each in options.account if isinstance(each, dataset_columns.TableReport)), None)
     return RowRanges(whole, starts, parts, names, note=options.note, sources=[source for _, _, source in found], account=account)
 
 
-def _combined_artifact(artifacts: list[Artifact], path: str) -> Artifact:
+def _combine_artifacts(artifacts: list[Artifact], path: str) -> Artifact:
     """Combine the artifacts of several files as one input."""
     digest = hashlib.sha256("".join(artifact.sha256 for artifact in artifacts).encode()).hexdigest()
     return replace(artifacts[0], sha256=digest, name=path, size=sum(artifact.size for artifact in artifacts), history=[], sealed=False)
@@ -265,11 +267,11 @@ def _combined_artifact(artifacts: list[Artifact], path: str) -> Artifact:
 
 def _open_file(
     path: str, options: LoadOptions, input_format: str | None, verified: bool, stack: ExitStack
-) -> tuple[Artifact, RangeReader, Source] | None:
+) -> tuple[Artifact, RangeReader, ByteSource] | None:
     """Open one file; return its artifact, its reader and its source."""
     if os.path.isdir(path) or path == "-":
         return None
-    source = stack.enter_context(open_source(path, limit=memory_budget.default_limit()))
+    source = stack.enter_context(open_source(path, limit=memory_budget.default_memory_limit()))
     if not source.regular or source.member is not None:
         return None
     form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
@@ -288,7 +290,7 @@ def _open_file(
     return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
 
 
-Made = tuple[RangeReader, str, list[dict[str, Any]], bool, Recoding]
+OpenedReader = tuple[RangeReader, str, list[dict[str, Any]], bool, Recoding]
 
 
 @dataclass
@@ -314,36 +316,36 @@ class _ParquetReader:
         """Return whether rows are declared to be images."""
         return "image_shape" in self.declared
 
-    def read(self, start: int, stop: int, note: Note) -> Dataset:
+    def read(self, start: int, stop: int, note: MessageFunction) -> Dataset:
         """Read rows [start, stop)."""
         import pyarrow as pa
 
-        with plain_arrow_errors("Parquet file", self.where):
+        with convert_arrow_errors("Parquet file", self.where):
             table = pa.Table.from_batches(list(self._pieces(start, stop)))
         return dataset_columns.dataset_from_table(table, {}, where=self.where, options=replace(self.asked, note=note))
 
     @property
     def split_type(self) -> np.dtype[Any]:
         """The type of whole numbers that mean splits."""
-        kind = numpy_dtype(self.file.schema_arrow.field(self._own_split()).type)
+        kind = numpy_dtype(self.file.schema_arrow.field(self._split_column()).type)
         return kind if kind.kind in "iu" else np.dtype(np.int64)
 
-    def _own_split(self) -> str | None:
+    def _split_column(self) -> str | None:
         return dataset_columns.assign_roles(self.file.schema_arrow.names, self.asked, self.where).get("split")
 
     def split(self) -> Array | None:
         """Return only the split column."""
-        own = self._own_split()
+        own = self._split_column()
         if own is None:
             return None
-        with plain_arrow_errors("Parquet file", self.where):
+        with convert_arrow_errors("Parquet file", self.where):
             column = to_numpy(self.file.read(columns=[own], use_threads=False).column(0))
-        return parse_split(column, self.where, ignore_note, stretch=True)
+        return parse_split_column(column, self.where, ignore_note, stretch=True)
 
     def _pieces(self, start: int, stop: int) -> Iterator[Any]:
         """Yield batches of these rows; the batches after them are kept for the next call."""
-        if self._batches is None or not (self._group(self._at) == self._group(start) and self._at <= start):
-            self._batches, self._left, self._at = self._from(self._group(start)), None, self.starts[self._group(start)]
+        if self._batches is None or not (self._group_of_row(self._at) == self._group_of_row(start) and self._at <= start):
+            self._batches, self._left, self._at = self._from(self._group_of_row(start)), None, self.starts[self._group_of_row(start)]
         while self._at < stop:
             batch = self._left if self._left is not None else next(self._batches)
             self._left = None
@@ -355,7 +357,7 @@ class _ParquetReader:
                 return
             self._at += batch.num_rows
 
-    def _group(self, row: int) -> int:
+    def _group_of_row(self, row: int) -> int:
         return bisect.bisect_right(self.starts, row) - 1
 
     def _from(self, group: int) -> Iterator[Any]:
@@ -363,18 +365,18 @@ class _ParquetReader:
             yield from self._groups.batches(number)
 
 
-def _open_parquet(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made:
+def _open_parquet(source: ByteSource, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> OpenedReader:
     digest = parquet_files.verify_seal(path, where=source.name) if verified else parquet_files.stated_digest(path, where=source.name)
-    with plain_arrow_errors("Parquet file", source.name):
-        file = stack.enter_context(row_groups.opened(path))
+    with convert_arrow_errors("Parquet file", source.name):
+        file = stack.enter_context(row_groups.open_parquet(path))
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
     declared = ({"image_shape": None} if pictured else {}) | parquet_files.declared_attributes(file)
     if digest is not None:
-        options = replace(options, roles=roles_of_sealed_table(options.roles))
+        options = replace(options, roles=trust_sealed_column_names(options.roles))
     reader = _ParquetReader(file, source.name, options, starts[:-1], starts[-1], declared)
-    history, recoding = parquet_files.read_history(file, source.name)
+    history, recoding = parquet_files.read_history_and_recoding(file, source.name)
     return reader, digest or line_index.file_digest(source, path, fresh=verified), history, digest is not None, recoding
 
 
@@ -395,12 +397,12 @@ class Hdf5Reader:
     declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     kept: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, start: int, stop: int, note: Note) -> Dataset:
+    def read(self, start: int, stop: int, note: MessageFunction) -> Dataset:
         """Read rows [start, stop)."""
         parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
         columns = {name: item[start:stop] for name, item in self.kept.items()}
         X = native_arrays.native_array(self.X[start:stop], name="X", where=self.where)
-        parts, columns = ({name: _native_item(item, name, self.where) for name, item in group.items()} for group in (parts, columns))
+        parts, columns = ({name: _to_native_array(item, name, self.where) for name, item in group.items()} for group in (parts, columns))
         return Dataset(X, **parts, columns=columns or None)
 
     def split(self) -> Array | None:
@@ -408,27 +410,27 @@ class Hdf5Reader:
         return self.further.get("split")
 
 
-def _native_item(item: Any, name: str, where: str) -> Any:
+def _to_native_array(item: Any, name: str, where: str) -> Any:
     """Return an array converted by `native_arrays.array`; lists of names are unchanged."""
     return native_arrays.native_array(item, name=name, where=where) if isinstance(item, np.ndarray) else item
 
 
-def _open_hdf5(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made | None:
+def _open_hdf5(source: ByteSource, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> OpenedReader | None:
     where, sealed = source.name, seal_header.parse_seal(source.head, where=source.name)
     if options.roles.selects:
         return None
     if sealed is None:
-        format_detection.refuse_lost_seal(source.head, where)
+        format_detection.refuse_damaged_seal(source.head, where)
     elif sealed.kind != "dataset":
         return None
     else:
         seal_header.verify_seal(sealed, source.size, source.sha256 if verified else sealed.sha256, where=where)
-    file = stack.enter_context(hdf5_guard.open_guarded(path, where=where, soft=sealed is None))
+    file = stack.enter_context(hdf5_guard.open_guarded(path, where=where, include_soft_links=sealed is None))
     X = file.get("X")
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
         return None
     if sealed is None and (
-        anndata.is_anndata(file) or "MATLAB_class" in X.attrs or unsealed_hdf5.is_packed(X)
+        anndata.is_anndata(file) or "MATLAB_class" in X.attrs or unsealed_hdf5.has_netcdf_packing(X)
     ):  # names, orientation or values differ
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
@@ -444,11 +446,11 @@ def _open_hdf5(source: Source, path: str, options: LoadOptions, verified: bool, 
             raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
     further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
     further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
-    further |= {"split": parse_split(own["split"], where, ignore_note, stretch=True)} if "split" in own else {}
+    further |= {"split": parse_split_column(own["split"], where, ignore_note, stretch=True)} if "split" in own else {}
     declared = unsealed_hdf5.read_attributes(file)
     if (shape := declared.get("image_shape")) is not None:
         further["image_shape"] = np.asarray(shape)
-    past = sealed_hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+    past = sealed_hdf5.read_root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(past["recoding"]), where=where) if "recoding" in past else Recoding()
     digest = line_index.file_digest(source, path, fresh=verified) if sealed is None else sealed.sha256
     split_type = own["split"].dtype if "split" in own and own["split"].dtype.kind in "iu" else np.dtype(np.int64)
@@ -462,7 +464,7 @@ def _numeric_columns(file: Any, names: Collection[str], rows: int) -> dict[str, 
     return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
 
 
-def _add_labels(own: dict[str, Any], file: Any, sealed: bool, options: LoadOptions, where: str) -> bool:
+def _add_labels(arrays: dict[str, Any], file: Any, sealed: bool, options: LoadOptions, where: str) -> bool:
     """Add the labels that the whole file would have; return False if they are not a vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
     candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in options.keep]
@@ -472,16 +474,16 @@ def _add_labels(own: dict[str, Any], file: Any, sealed: bool, options: LoadOptio
     if file[name].ndim != 1:
         return False
     if file[name].dtype.kind in "iu" and h5py.check_enum_dtype(file[name].dtype) is None:
-        own["y"] = file[name]
+        arrays["y"] = file[name]
         return True
-    names = own.get("class_names")
+    names = arrays.get("class_names")
     values = codec.read_array(file[name], text=object)
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
         options.note(f"{where}: ignored '{name}' because it holds real numbers, which cannot be labels")
         return True
-    own["y"], classes = encode_labels(values, None if names is None else [str(text) for text in names], where=where)
+    arrays["y"], classes = encode_labels(values, None if names is None else [str(text) for text in names], where=where)
     if classes is not None:
-        own["class_names"] = np.array(classes, dtype=object)
+        arrays["class_names"] = np.array(classes, dtype=object)
     return True
 
 
@@ -505,7 +507,7 @@ class _TextReader:
         """The number of rows."""
         return self.index.count
 
-    def read(self, start: int, stop: int, note: Note) -> Dataset:
+    def read(self, start: int, stop: int, note: MessageFunction) -> Dataset:
         """Read rows [start, stop)."""
         return line_index.read_rows(self.path, self.index, start, stop, where=self.where, options=replace(self.asked, note=note))
 
@@ -517,11 +519,11 @@ class _TextReader:
         return np.concatenate([part for part in parts if part is not None])
 
 
-def _open_text(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made | None:
+def _open_text(source: ByteSource, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> OpenedReader | None:
     index = line_index.build_index(path, source.head)
     if index is None:
         return None
     return _TextReader(path, source.name, options, index), index.sha256, [], False, Recoding()
 
 
-READERS: dict[str, Callable[..., Made | None]] = {"parquet": _open_parquet, "hdf5": _open_hdf5, "csv": _open_text}
+READERS: dict[str, Callable[..., OpenedReader | None]] = {"parquet": _open_parquet, "hdf5": _open_hdf5, "csv": _open_text}

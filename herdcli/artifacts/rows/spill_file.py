@@ -19,33 +19,33 @@ LEAST = 1 << 24  # size in bytes below which no file is needed
 HINT = "make room, or set TMPDIR to a folder with room"
 
 
-def open_unnamed() -> IO[bytes]:
+def open_unnamed_file() -> IO[bytes]:
     """Open an unnamed file, which no other process can open."""
     return tempfile.TemporaryFile(buffering=0)
 
 
-def write_array(file: IO[bytes], place: int, array: Array, what: str) -> None:
+def write_array(file: IO[bytes], position: int, array: Array, what: str) -> None:
     """Write an array at a position.  Raises WriteFailed if the disk is full."""
     left = array.data.cast("B") if array.size else memoryview(b"")
     try:
         while left:
-            done = os.pwrite(file.fileno(), left, place)
-            left, place = left[done:], place + done
+            done = os.pwrite(file.fileno(), left, position)
+            left, position = left[done:], position + done
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise WriteFailed(f"writing failed ({error.strerror})", where=f"a file of {what} in $TMPDIR", hint=HINT) from error
 
 
-def read_array(file: IO[bytes], place: int, made: Array, what: str) -> Array:
+def read_array(file: IO[bytes], position: int, out: Array, what: str) -> Array:
     """Fill an array from a position on, and return it."""
-    left = made.data.cast("B") if made.size else memoryview(b"")
+    left = out.data.cast("B") if out.size else memoryview(b"")
     while left:
-        got = os.preadv(file.fileno(), [left], place)
+        got = os.preadv(file.fileno(), [left], position)
         if not got:
             raise DataError(f"the temporary file of {what} in $TMPDIR is cut short")
-        left, place = left[got:], place + got
-    return made
+        left, position = left[got:], position + got
+    return out
 
 
 class SpilledBlocks:
@@ -60,16 +60,16 @@ class SpilledBlocks:
         if self._held + array.nbytes <= LEAST:
             self._held += array.nbytes
             return array
-        self._file = self._file or open_unnamed()
+        self._file = self._file or open_unnamed_file()
         place = self._size
         write_array(self._file, place, np.ascontiguousarray(array), "figures")
         self._size += array.nbytes
         return place
 
-    def get(self, held: Array | int, count: int, row: int) -> Array:
+    def get(self, location: Array | int, count: int, row: int) -> Array:
         """Return row `row`, (count,), of a stored array (rows, count)."""
-        if not isinstance(held, int):
-            found: Array = held[row]
+        if not isinstance(location, int):
+            found: Array = location[row]
             return found
         assert self._file is not None
-        return read_array(self._file, held + row * count * 8, np.empty(count, dtype=np.uint64), "figures")
+        return read_array(self._file, location + row * count * 8, np.empty(count, dtype=np.uint64), "figures")

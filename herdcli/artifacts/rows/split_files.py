@@ -21,16 +21,16 @@ from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.load_save import Artifact
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.rows import row_groups
-from herdcli.artifacts.rows.spill_file import open_unnamed, read_array, write_array
+from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.artifacts.sealed import codec, seal_header, sealed_hdf5
 from herdcli.artifacts.tables import dataset_columns
-from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles, roles_of_sealed_table
-from herdcli.artifacts.tables.dataset_assembly import parse_split
+from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles, trust_sealed_column_names
+from herdcli.artifacts.tables.dataset_assembly import parse_split_column
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-Choose = Callable[[int, Array | None], Array | None]  # number of rows, their own split -> the split of each; None: all are in split 0
+SplitChooser = Callable[[int, Array | None], Array | None]  # number of rows, their own split -> the split of each; None: all are in split 0
 
 
 @dataclass
@@ -40,7 +40,7 @@ class SpilledRows:
     columns: int
     weighted: bool
     count: int = 0
-    file: IO[bytes] = field(default_factory=open_unnamed)
+    file: IO[bytes] = field(default_factory=open_unnamed_file)
 
     @property
     def width(self) -> int:
@@ -92,17 +92,17 @@ class BatchSource:
     recoding: Recoding
 
 
-Found = tuple[BatchSource, dict[int, SpilledRows]]
+SpilledSplits = tuple[BatchSource, dict[int, SpilledRows]]
 
 
 def load_parts(
-    path: str, *, note: Callable[[str], None], choose: Choose, label: str | None = None, roles: ColumnRoles = BY_NAME_ROLES
+    path: str, *, note: Callable[[str], None], choose: SplitChooser, label: str | None = None, roles: ColumnRoles = BY_NAME_ROLES
 ) -> tuple[Artifact, dict[int, SpilledRows]]:
     """Read an artifact without rows, and the rows of each split.  Labels are left out.
 
     Raises DataError for other formats, and for values that cannot be used for learning: infinite values, invalid weights.
     """
-    with open_source(path, limit=memory_budget.default_limit()) as source:
+    with open_source(path, limit=memory_budget.default_memory_limit()) as source:
         form = format_detection.detect_format(source.head, source.name) if source.regular else ""
         if form not in ("parquet", "hdf5"):
             raise DataError(
@@ -113,7 +113,7 @@ def load_parts(
         if roles.selects and form == "hdf5":
             hint = "herd convert INPUT --drop NAME -o FILE.parquet"
             raise BadUsage("--columns and --drop with --on-disk need a Parquet file", where=source.name, hint=hint)
-        roles = roles if sealed is None else roles_of_sealed_table(roles)
+        roles = roles if sealed is None else trust_sealed_column_names(roles)
         opened, found = reading(path, source.name, LoadOptions(note=note, label=label, roles=roles), choose)
         value = Dataset(np.empty((0, max(part.columns for part in found.values()))), feature_names=opened.feature_names)
         digest, known = sealed or source.sha256, opened.recoding
@@ -123,7 +123,7 @@ def load_parts(
 def _verify_seal(source: Any) -> str | None:
     stated = seal_header.parse_seal(source.head, where=source.name)
     if stated is None:
-        format_detection.refuse_lost_seal(source.head, source.name)
+        format_detection.refuse_damaged_seal(source.head, source.name)
         return None
     seal_header.verify_seal(stated, source.size, source.sha256, where=source.name)
     if stated.kind != "dataset":
@@ -131,7 +131,7 @@ def _verify_seal(source: Any) -> str | None:
     return str(stated.sha256)
 
 
-def _spill_batches(opened: BatchSource, choose: Choose, where: str) -> Found:
+def _spill_batches(opened: BatchSource, choose: SplitChooser, where: str) -> SpilledSplits:
     """Write each batch to the files of its splits."""
     if not opened.count:
         raise DataError("has no rows", where=where)
@@ -157,14 +157,14 @@ def _check_batch(batch: RowBatch, row: int, where: str) -> None:
         raise DataError("weights must be finite, not negative, and not all 0", where=where)
 
 
-def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -> Found:
+def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChooser) -> SpilledSplits:
     import pyarrow as pa
 
     try:
-        with row_groups.opened(path) as file:
+        with row_groups.open_parquet(path) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
             own = dataset_columns.assign_roles(names, options, where).get("split")
-            split = None if own is None else parse_split(to_numpy(file.read(columns=[own]).column(0)), where, options.note)
+            split = None if own is None else parse_split_column(to_numpy(file.read(columns=[own]).column(0)), where, options.note)
             others = [name for name in names if name != own]
             roles = options.roles if own is None else replace(options.roles, by_name=options.roles.by_name - {"split"}, split=None)
             options = replace(options, roles=roles)
@@ -175,10 +175,12 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -
             if head is not None and head.y is not None:
                 options.note(f"{where}: labels are left out")
             quiet = replace(options, note=ignore_note)
-            batches = (_row_batch(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(reader, others))
+            batches = (_row_batch_from_dataset(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(reader, others))
             given = head.feature_names if head else None
             return _spill_batches(
-                BatchSource(file.metadata.num_rows, split, given, batches, *parquet_files.read_history(file, where)), choose, where
+                BatchSource(file.metadata.num_rows, split, given, batches, *parquet_files.read_history_and_recoding(file, where)),
+                choose,
+                where,
             )
     except HerdError:
         raise
@@ -196,11 +198,11 @@ def _dataset_from_batch(pa: Any, batch: Any, where: str, options: LoadOptions) -
     return dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, options=replace(options, missing=True))
 
 
-def _row_batch(data: Dataset) -> RowBatch:
+def _row_batch_from_dataset(data: Dataset) -> RowBatch:
     return RowBatch(np.asarray(data.X, dtype=np.float64), data.weight)
 
 
-def _open_hdf5(path: str, where: str, options: LoadOptions, choose: Choose) -> Found:
+def _open_hdf5(path: str, where: str, options: LoadOptions, choose: SplitChooser) -> SpilledSplits:
     with hdf5_guard.open_guarded(path, where=where) as file:
         hdf5_guard.walk_datasets(file, where=where)
         X = file.get("X")
@@ -212,15 +214,15 @@ def _open_hdf5(path: str, where: str, options: LoadOptions, choose: Choose) -> F
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
             raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
-        split = parse_split(further["split"], where, options.note) if "split" in further else None
+        split = parse_split_column(further["split"], where, options.note) if "split" in further else None
         names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
-        stated = sealed_hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+        stated = sealed_hdf5.read_root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
         known = Recoding.from_json(str(stated["recoding"]), where=where) if "recoding" in stated else Recoding()
-        opened = BatchSource(len(X), split, names, _row_slices(X, further.get("weight")), stated.get("history", []), known)
+        opened = BatchSource(len(X), split, names, _row_batches(X, further.get("weight")), stated.get("history", []), known)
         return _spill_batches(opened, choose, where)
 
 
-def _row_slices(X: Any, weight: Array | None) -> Iterator[RowBatch]:
+def _row_batches(X: Any, weight: Array | None) -> Iterator[RowBatch]:
     size = max(1, row_groups.BATCH_BYTES // (8 * max(1, X.shape[1])))
     for start in range(0, len(X), size):
         rows = np.asarray(X[start : start + size], dtype=np.float64)

@@ -14,7 +14,7 @@ TOLERANCE = 1e-6  # for kinds that only a later version knows
 SMALL = 1e-10  # arrays with no larger entries are rounding errors (residuals, rises): their absolute differences count
 
 
-def tolerance(kind: str) -> float:
+def comparison_tolerance(kind: str) -> float:
     """Return the relative difference allowed between two machines or library versions, relative to the largest entry of an array."""
     return KINDS[kind].tolerance if kind in KINDS else TOLERANCE
 

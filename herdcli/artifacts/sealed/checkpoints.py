@@ -21,7 +21,7 @@ DEALT = "dealt"  # in place of a shard: the state of units that workers compute
 STAGE = "stage:"  # prefix, in place of a shard, for an algorithm that follows others in the same run
 
 
-class OtherStage(BadUsage):
+class CheckpointOfOtherStage(BadUsage):
     """The checkpoint belongs to this run, but to another of its successive algorithms."""
 
 
@@ -30,12 +30,12 @@ def check_checkpoint(path: str) -> None:
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="--checkpoint FILE")
     check_destination(path)
-    _refuse_foreign(path)
+    _refuse_non_checkpoint(path)
 
 
 def save_checkpoint(path: str, state: Any, digest: str) -> None:
     """Save a state atomically.  digest: of the configuration, `provenance.record_digest(record)`."""
-    _refuse_foreign(path)
+    _refuse_non_checkpoint(path)
     with atomic_file(path) as temporary:
         sealed_hdf5.write_sealed(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
 
@@ -52,12 +52,17 @@ class ExtendedRun(Generic[State]):
 
 
 def load_checkpoint(
-    path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: ExtendedRun[State] | None = None
+    path: str,
+    state_type: type[State],
+    digest: str,
+    *,
+    template: Callable[[], State] | None = None,
+    extended_run: ExtendedRun[State] | None = None,
 ) -> State | None:
     """Return the state saved at `path`, or None if there is no file.
 
-    like    makes a state of the same run; the loaded state must have its types and shapes.
-    longer  accepts states of a shorter run.
+    template    makes a state of the same run; the loaded state must have its types and shapes.
+    extended_run  accepts states of a shorter run.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
     or no checkpoint, OtherStage if it belongs to another stage of this run.
@@ -72,7 +77,7 @@ def load_checkpoint(
         with source.file() as name:
             seal_header.verify_seal(stated, source.size, source.sha256, where=path)
             with hdf5_guard.open_guarded(name, where=path) as file:
-                attributes = sealed_hdf5.root_attributes(file, CHECKPOINT, where=path)
+                attributes = sealed_hdf5.read_root_attributes(file, CHECKPOINT, where=path)
                 if int(attributes["kind-version"]) > VERSION:
                     raise DataError(
                         "the checkpoint was saved by a newer herd",
@@ -80,38 +85,38 @@ def load_checkpoint(
                         hint="continue with the version of herd that started the run",
                     )
                 saved = str(attributes.get("configuration"))
-                if longer is None:
-                    _refuse_other(saved, digest, path)
-                hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=path), limit=memory_budget.available_bytes(), where=path)
-                state: State = _read(file, state_type, path, saved, digest)
+                if extended_run is None:
+                    _refuse_other_configuration(saved, digest, path)
+                hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=path), limit=memory_budget.available_memory(), where=path)
+                state: State = _read_state(file, state_type, path, saved, digest)
         schema.check_arrays(state, where=path)
-        if longer is not None and saved != digest:
-            _refuse_other(saved, longer.digest(state), path)
-            state = longer.grown(state)
-        if like is not None:
-            schema.check_like(state, like(), where=path)
+        if extended_run is not None and saved != digest:
+            _refuse_other_configuration(saved, extended_run.digest(state), path)
+            state = extended_run.grown(state)
+        if template is not None:
+            schema.check_same_shapes(state, template(), where=path)
         return state
 
 
-def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
+def _read_state(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
     """Read the state; a state of another type belongs to a run with other options if the digests differ."""
     try:
         state: State = codec.read_fields(file, state_type, where=path)
     except DataError:
-        _refuse_other(saved, digest, path)
+        _refuse_other_configuration(saved, digest, path)
         raise
     return state
 
 
-def _refuse_other(saved: str, wanted: str, path: str) -> None:
+def _refuse_other_configuration(saved: str, expected: str, path: str) -> None:
     """Raise BadUsage unless two configurations (a digest and perhaps a shard) are equal."""
     run, _, shard = saved.partition(" ")
-    wanted_run, _, wanted_shard = wanted.partition(" ")
+    wanted_run, _, wanted_shard = expected.partition(" ")
     if run != wanted_run:
         hint = "use the options and inputs of the original run, or start again without --resume"
         raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
     if shard != wanted_shard and any(each.startswith(STAGE) for each in (shard, wanted_shard)):
-        raise OtherStage("the checkpoint belongs to another stage of this run", where=path)
+        raise CheckpointOfOtherStage("the checkpoint belongs to another stage of this run", where=path)
     if DEALT in (shard, wanted_shard) and shard != wanted_shard:
         saved_by, this_is = ("a run with --cluster", "a run without it") if shard == DEALT else ("a run without --cluster", "a run with it")
         raise BadUsage(
@@ -127,14 +132,14 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
 
 def remove_checkpoint(path: str) -> None:
     """Remove a checkpoint once its run has succeeded; no error if it is gone."""
-    _refuse_foreign(path)
+    _refuse_non_checkpoint(path)
     try:
         os.unlink(path)
     except FileNotFoundError:
         return
 
 
-def _refuse_foreign(path: str) -> None:
+def _refuse_non_checkpoint(path: str) -> None:
     """Refuse to overwrite or remove a file that is not a checkpoint."""
     try:
         with open(path, "rb") as file:

@@ -23,7 +23,7 @@ import numpy as np
 from herdcli.artifacts.h5py_import import h5py
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
-from herdcli.schema import Array, convert_to_declared, spec_of
+from herdcli.schema import Array, array_spec_of_field, convert_to_declared
 
 SCALARS = (bool, int, float, str)
 _TEXT = h5py.string_dtype("utf-8")
@@ -41,7 +41,7 @@ def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
 
 
 def _has_row_dimension(declared: Any, item: Any) -> bool:
-    spec = spec_of(declared)
+    spec = array_spec_of_field(declared)
     return isinstance(item, dict) or (spec is not None and spec.dims[:1] == ("n",))
 
 
@@ -89,7 +89,7 @@ def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> No
     elif hasattr(item, "indptr"):
         _write_csr(group, name, item)
     elif is_dataclass(item):
-        write_fields(_subgroup(group, name), item)
+        write_fields(_create_subgroup(group, name), item)
     elif isinstance(item, dict):
         inner = group.create_group(name, track_order=True, track_times=False)
         for key, part in item.items():
@@ -97,7 +97,7 @@ def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> No
     elif isinstance(item, (list, tuple)) and _are_scalars(item):
         _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
     elif isinstance(item, (list, tuple)):
-        inner = _subgroup(group, name)
+        inner = _create_subgroup(group, name)
         inner.attrs["length"] = np.int64(len(item))
         for index, part in enumerate(item):
             if part is not None:
@@ -122,7 +122,7 @@ def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
     return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
 
 
-def _subgroup(group: Any, name: str) -> Any:
+def _create_subgroup(group: Any, name: str) -> Any:
     return group.create_group(name, track_times=False)
 
 
@@ -166,7 +166,7 @@ def _encode_texts(item: Array) -> Array:
 
 
 def _write_csr(group: Any, name: str, item: Any) -> None:
-    inner = _subgroup(group, name)
+    inner = _create_subgroup(group, name)
     write_attribute(inner, "format", "csr")
     inner.attrs["shape"] = np.array(item.shape, dtype=np.int64)
     for part in ("data", "indices", "indptr"):
@@ -211,7 +211,7 @@ def _read_dataset(item: Any, hint: Any) -> Any:
         if origin in (list, tuple):
             if values.ndim != 1:
                 raise ValueError(f"has {values.ndim} dimensions, expected 1")
-            return origin(_convert_members(values, get_args(kind)))
+            return origin(_convert_list_entries(values, get_args(kind)))
         if is_dataclass(kind) or kind in SCALARS:
             raise TypeError("is a dataset, expected something else")
     if values.dtype.kind == "f" and values.dtype.itemsize > native_arrays.SUPPORTED:
@@ -220,7 +220,7 @@ def _read_dataset(item: Any, hint: Any) -> Any:
     return values
 
 
-def _convert_members(values: Array, members: tuple[Any, ...]) -> list[Any]:
+def _convert_list_entries(values: Array, members: tuple[Any, ...]) -> list[Any]:
     """Return the entries of a vector that stores a list of scalars.  Raises TypeError if the list should contain another type."""
     allowed = {kind for member in members for kind in _union_members(member)} - {Ellipsis}
     held = {"f": float, "i": int, "u": int, "b": bool, "U": str}.get(values.dtype.kind)
@@ -297,11 +297,11 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
             if length > len(item) + len(item.attrs):
                 raise ValueError(f"says it has {length} members and has {len(item)}")
             kinds = inner if origin is tuple and inner[1:] != (Ellipsis,) else inner[:1] * length
-            return origin(_member(item, index, kinds[index], where) for index in range(length))
+            return origin(_read_sequence_member(item, index, kinds[index], where) for index in range(length))
     raise TypeError("is a group, expected something else")
 
 
-def _member(group: Any, index: int, hint: Any, where: str) -> Any:
+def _read_sequence_member(group: Any, index: int, hint: Any, where: str) -> Any:
     """Return a member of a list or tuple; it may be missing only if its type allows None."""
     found = _read_item(group, str(index), hint, where)
     if found is None and not _is_optional(hint):

@@ -16,13 +16,13 @@ def accepted_digests(path: str) -> set[str]:
     """
     if os.path.isdir(path):
         return {load_save.load(path).sha256}
-    with open_source(path, limit=memory_budget.default_limit()) as source:
+    with open_source(path, limit=memory_budget.default_memory_limit()) as source:
         form = format_detection.detect_format(source.head, source.name) if _is_dataset_format(source.head, source.name) else ""
         if form == "parquet":
             with source.file() as name:
                 sealed = parquet_files.verify_seal(name, where=source.name)
                 return {digest for digest in (sealed, source.sha256) if digest}
-        found = {source.drained()}
+        found = {source.drain_and_digest()}
     return found | {load_save.load(path).sha256} if form == "idx" else found
 
 

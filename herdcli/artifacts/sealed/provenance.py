@@ -41,7 +41,7 @@ def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping
     }
 
 
-def last_of(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, Any] | None:
+def last_record_of_command(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, Any] | None:
     """Return the last record of a command in a history, or None without one that has parameters and inputs."""
     stage: Mapping[str, Any]
     for stage in reversed(history):
@@ -51,9 +51,9 @@ def last_of(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, 
     return None
 
 
-def option_of(history: Sequence[Mapping[str, Any]], command: str, name: str) -> str | None:
+def recorded_text_option(history: Sequence[Mapping[str, Any]], command: str, name: str) -> str | None:
     """Return the value of a text option in the last record of a command, or None if it is no text."""
-    stage = last_of(history, command)
+    stage = last_record_of_command(history, command)
     value = None if stage is None else stage["parameters"].get(name)
     return value if isinstance(value, str) else None
 

@@ -27,15 +27,16 @@ def write_sealed(
     history: list[dict[str, Any]],
     *,
     rows: int | None = None,
-    more: Iterable[Any] = (),
+    further_parts: Iterable[Any] = (),
     **extra: str,
 ) -> seal_header.Seal:
     """Write a sealed artifact to a temporary file, and return its seal.  extra: further root attributes.
 
-    rows  the total number of rows: `value` has the first ones and `more` the others, in values of the same kind; the bytes are those of
+    rows  the total number of rows: `value` has the first ones and `further_parts` the others, in values of the same kind; the bytes are
+    those of
           a single value.
     """
-    value = value.condensed() if hasattr(value, "condensed") else value
+    value = value.condense() if hasattr(value, "condense") else value
     check_arrays(value)
     clash = RESERVED & {declared.name for declared in fields(value)}
     if clash:
@@ -54,7 +55,7 @@ def write_sealed(
             codec.write_attribute(file, name, item)
         codec.write_fields(file, value, rows=rows)
         start = 0 if rows is None else len(value.X)
-        for part in more:
+        for part in further_parts:
             codec.append_rows(file, part, start)
             start += len(part.X)
     return seal_header.write_seal(path, kind)
@@ -62,30 +63,30 @@ def write_sealed(
 
 def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]], str | None]:
     """Read the value, the history and the recoding of columns (JSON) of a verified artifact, upgraded to the newest version of its kind."""
-    attributes = root_attributes(file, sealed_kind, where=where)
+    attributes = read_root_attributes(file, sealed_kind, where=where)
     kind = kinds.find_kind(sealed_kind, where=where)
     version = int(attributes["kind-version"])
-    cls = kind.type_of(version, where=where)
+    cls = kind.dataclass_of_version(version, where=where)
     hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=where), limit=limit, where=where)
     value = codec.read_fields(file, cls, where=where)
     check_arrays(value, where=where)
     if hasattr(value, "whole"):
-        memory_budget.require_memory(value.whole_bytes, limit, where=where)
+        memory_budget.require_memory(value.expanded_bytes, limit, where=where)
         value = value.whole()
     return kinds.upgrade(value, kind, version), attributes["history"], attributes.get("recoding")
 
 
-def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
+def read_root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
     """Return the reserved attributes, checked against the seal; `history` is the parsed provenance."""
     attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
     if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
         raise DataError("the root attributes do not match the seal", where=where, hint="if it was edited on purpose: herd seal FILE")
-    require_format(attributes.get("format-version", 1), where=where)
+    require_known_version(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
     return attributes
 
 
-def require_format(version: Any, *, where: str) -> None:
+def require_known_version(version: Any, *, where: str) -> None:
     """Raise DataError for files of a format newer than this program."""
     if int(version) > FORMAT_VERSION:
         hint = "update with: pip install --upgrade herdcli"

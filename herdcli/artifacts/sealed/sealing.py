@@ -7,7 +7,7 @@ import shutil
 from herdcli import kinds
 from herdcli.artifacts import hdf5_guard, load_save, memory_budget
 from herdcli.artifacts.atomic_output import atomic_file
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.formats import format_detection, parquet_files
 from herdcli.artifacts.load_options import LoadOptions
@@ -38,7 +38,7 @@ def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = N
     "-" is stdin.  max_memory: the most bytes of the contents.  Never raises HerdError: the verdict reports errors.
     """
     shown = "stdin" if path == "-" else path
-    limit = max_memory or memory_budget.default_limit()
+    limit = max_memory or memory_budget.default_memory_limit()
     try:
         with open_source(path, limit=limit) as source:
             kind = _verified_kind(source, None if seal_only else limit)
@@ -49,7 +49,7 @@ def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = N
     return SealVerdict(shown, kind, True, 0)
 
 
-def _verified_kind(source: Source, limit: int | None) -> str | None:
+def _verified_kind(source: ByteSource, limit: int | None) -> str | None:
     """Return the kind of a valid sealed file, or None for an unsealed data set.  Raises DataError for other files.
 
     limit  the most bytes of its contents when they are read; None: only the seal is verified.
@@ -58,16 +58,16 @@ def _verified_kind(source: Source, limit: int | None) -> str | None:
     if stated is not None:
         if limit is not None:
             return load_save.verify_hdf5(source, stated, limit=limit)
-        digest = source.drained()
+        digest = source.drain_and_digest()
         seal_header.verify_seal(stated, source.size, digest, where=source.name)
         return stated.kind
     form = format_detection.detect_format(source.head, source.name)
     if form == "hdf5":
-        format_detection.refuse_lost_seal(source.head, source.name)
+        format_detection.refuse_damaged_seal(source.head, source.name)
     return _parquet_kind(source, limit) if form == "parquet" else None
 
 
-def _parquet_kind(source: Source, limit: int | None) -> str | None:
+def _parquet_kind(source: ByteSource, limit: int | None) -> str | None:
     with source.file() as path:
         sealed = parquet_files.verify_seal(path, where=source.name) is not None
         if not sealed or limit is None:
@@ -84,7 +84,7 @@ def write_new_seal(path: str) -> None:
     The contents must be readable as their declared kind.  Raises DataError for a file that
     is not an artifact.
     """
-    with open_source(path, limit=memory_budget.default_limit()) as source:
+    with open_source(path, limit=memory_budget.default_memory_limit()) as source:
         form = format_detection.detect_format(
             source.head[: seal_header.BLOCK].ljust(seal_header.BLOCK, b"\0") + source.head[seal_header.BLOCK :], path
         )

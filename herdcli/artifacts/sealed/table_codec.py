@@ -24,7 +24,7 @@ from herdcli.artifacts.formats.arrow import to_arrow, to_numpy, to_numpy_filled
 from herdcli.artifacts.sealed.codec import csr_matrix
 from herdcli.artifacts.tables.dataset_columns import lists_to_matrix
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import convert_to_declared, spec_of
+from herdcli.schema import array_spec_of_field, convert_to_declared
 
 MOST_COLUMNS = 10_000  # most features that are separate columns; rows with more are lists
 ROLES = ("y", "split", "weight")
@@ -37,9 +37,9 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
 
     columns: dict[str, Any] = {}
     beside: dict[str, Any] = {}
-    row_dim = next((spec.dims[0] for declared in fields(value) if (spec := spec_of(declared))), None)
+    row_dim = next((spec.dims[0] for declared in fields(value) if (spec := array_spec_of_field(declared))), None)
     for declared in fields(value):
-        item, spec = getattr(value, declared.name), spec_of(declared)
+        item, spec = getattr(value, declared.name), array_spec_of_field(declared)
         if item is None:
             continue
         if isinstance(value, Dataset) and _has_feature_columns(value, declared.name):
@@ -64,11 +64,11 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
             if isinstance(value, Dataset):
                 beside[f"{declared.name}.titles"] = titles
         elif is_dataclass(item):
-            raise _not_a_table(value)
+            raise _not_a_table_error(value)
         else:
             beside[declared.name] = _field_as_json(item, value)
     if not columns or len({len(column) for column in columns.values()}) > 1:
-        raise _not_a_table(value)
+        raise _not_a_table_error(value)
     return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
 
 
@@ -82,7 +82,7 @@ def _has_feature_columns(data: Dataset, field: str) -> bool:
     return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
 
 
-def _feature_columns(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
+def _feature_columns(data: Dataset, other_fields: dict[str, Any]) -> dict[str, Any]:
     """Return a column for each feature; names that are not unique or are reserved get a suffix."""
     taken = {*ROLES, *(extra_column_name(name) for name in data.columns or {})}
     titles: list[str] = []
@@ -91,11 +91,11 @@ def _feature_columns(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
             name += "_"
         taken.add(name)
         titles.append(name)
-    beside["X.columns"] = titles
+    other_fields["X.columns"] = titles
     return {title: to_arrow(data.X[:, index]) for index, title in enumerate(titles)}
 
 
-def _not_a_table(value: Any) -> BadUsage:
+def _not_a_table_error(value: Any) -> BadUsage:
     return BadUsage(f"a {type(value).__name__} is not a table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
 
 
@@ -121,15 +121,15 @@ def _field_as_json(item: Any, value: Any) -> Any:
         return item.item()
     if isinstance(item, (str, int, float)):
         return item
-    raise _not_a_table(value)
+    raise _not_a_table_error(value)
 
 
-def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str) -> Any:
+def from_table(table: Any, other_fields: dict[str, Any], cls: type[Any], *, where: str) -> Any:
     """Return the dataclass of a table written by `to_table`."""
     values: dict[str, Any] = {}
     try:
         for declared in fields(cls):
-            item = _read_field(table, beside, declared.name, where)
+            item = _read_field(table, other_fields, declared.name, where)
             if item is not None:
                 values[declared.name] = convert_to_declared(declared, item)
         return cls(**values)
@@ -137,30 +137,30 @@ def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str
         raise DataError(f"the table is not a {cls.__name__} ({error})", where=where) from error
 
 
-def _read_field(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
+def _read_field(table: Any, other_fields: dict[str, Any], name: str, where: str) -> Any:
     import pyarrow as pa
 
-    if name in beside:
-        item = beside[name]
+    if name in other_fields:
+        item = other_fields[name]
         return np.array(item["values"], dtype=item["dtype"]).reshape(item["shape"]) if isinstance(item, dict) else item
-    if f"{name}.columns" in beside:
-        return np.column_stack([to_numpy(table.column(title)) for title in beside[f"{name}.columns"]])
-    if f"{name}.dtype" in beside:
+    if f"{name}.columns" in other_fields:
+        return np.column_stack([to_numpy(table.column(title)) for title in other_fields[f"{name}.columns"]])
+    if f"{name}.dtype" in other_fields:
         places = to_numpy_filled(table.column(name).combine_chunks().indices, -1)
-        return np.asarray(places, dtype=np.dtype(str(beside[f"{name}.dtype"])))
+        return np.asarray(places, dtype=np.dtype(str(other_fields[f"{name}.dtype"])))
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
-        shape = (table.num_rows, int(beside[f"{name}.width"]))
+        shape = (table.num_rows, int(other_fields[f"{name}.width"]))
         return csr_matrix(to_numpy(value.values), to_numpy(index.values), to_numpy(index.offsets), shape)
     prefixed = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
-    if members := dict(beside.get(f"{name}.titles", prefixed)):
-        return {key: _packed_words(table.column(column)) for key, column in members.items()}
+    if members := dict(other_fields.get(f"{name}.titles", prefixed)):
+        return {key: _texts_as_unicode(table.column(column)) for key, column in members.items()}
     if name not in table.column_names:
         return None
     column = table.column(name)
-    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _packed_words(column)
+    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _texts_as_unicode(column)
 
 
-def _packed_words(column: Any) -> Any:
+def _texts_as_unicode(column: Any) -> Any:
     values = to_numpy(column)
     return values.astype(str) if values.dtype.kind == "O" else values

@@ -29,36 +29,39 @@ class ColumnOrder:
     left_out: list[str]
 
 
-def match_columns(have: Names, count: int, want: Names, wanted: int, *, where: str, noun: str = "column") -> ColumnOrder | None:
-    """Return the order that turns `count` columns named `have` into the `wanted` columns named `want`; None: no change.
+def find_column_order(
+    source_names: Names, count: int, target_names: Names, target_count: int, *, where: str, noun: str = "column"
+) -> ColumnOrder | None:
+    """Return the order that turns `count` columns named `source_names` into the `target_count` columns named `target_names`; None: no
+    change.
 
     Raises DataError with the names of missing columns, and those of unknown columns.
     """
-    if have is None and want is not None:
-        have = _numbered_names(count, lambda names: set(want) <= names)
-    elif want is None and have is not None:
-        want = _numbered_names(wanted, lambda names: names <= set(have))
-    if have is None or want is None or list(have) == list(want):
+    if source_names is None and target_names is not None:
+        source_names = _numbered_names(count, lambda names: set(target_names) <= names)
+    elif target_names is None and source_names is not None:
+        target_names = _numbered_names(target_count, lambda names: names <= set(source_names))
+    if source_names is None or target_names is None or list(source_names) == list(target_names):
         return None
-    if len(set(want)) < len(want):
+    if len(set(target_names)) < len(target_names):
         return None  # names that are not unique cannot identify columns
-    missing, unknown = _exclude_names(want, have), _exclude_names(have, want)
+    missing, unknown = _exclude_names(target_names, source_names), _exclude_names(source_names, target_names)
     if missing:
         beside = f"; unknown are {format_names(unknown)}" if unknown else ""
         hint = f"{noun}s are matched by name: rename or add them"
-        raise DataError(f"lacks {_counted_names(missing, noun)} of the model{beside}", where=where, hint=hint)
-    twice = [name for name in want if list(have).count(name) > 1]
+        raise DataError(f"lacks {_format_counted_names(missing, noun)} of the model{beside}", where=where, hint=hint)
+    twice = [name for name in target_names if list(source_names).count(name) > 1]
     if twice:
         raise DataError(f"{noun} '{twice[0]}' appears twice", where=where)
-    place = {name: index for index, name in enumerate(have)}
-    return ColumnOrder([place[name] for name in want], unknown)
+    place = {name: index for index, name in enumerate(source_names)}
+    return ColumnOrder([place[name] for name in target_names], unknown)
 
 
-def _numbered_names(count: int, suits: Any) -> list[str] | None:
+def _numbered_names(count: int, is_match: Any) -> list[str] | None:
     """Return x0, x1, … or f0, f1, … if those names match the other side's."""
     for letter in "xf":
         names = [f"{letter}{index}" for index in range(count)]
-        if suits(set(names)):
+        if is_match(set(names)):
             return names
     return None
 
@@ -73,7 +76,7 @@ def format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_TOLD]) + (f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
 
 
-def _counted_names(names: Sequence[str], noun: str) -> str:
+def _format_counted_names(names: Sequence[str], noun: str) -> str:
     return f"{noun} {names[0]}" if len(names) == 1 else f"{len(names)} {noun}s ({format_names(names)})"
 
 
@@ -90,7 +93,7 @@ def reorder_columns(X: Any, order: ColumnOrder | None) -> Any:
     return np.ascontiguousarray(chosen)
 
 
-def align_columns(data: Dataset, order: ColumnOrder | None) -> Dataset:
+def reorder_dataset_columns(data: Dataset, order: ColumnOrder | None) -> Dataset:
     """Return the data set with its columns in an order; the image shape is kept only if the order is unchanged."""
     if order is None:
         return data
@@ -108,4 +111,4 @@ def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
     columns = {name: values for name, values in (data.columns or {}).items() if name not in left_out}
     if len(kept) == len(features):
         return replace(data, columns=columns or None)
-    return replace(align_columns(data, ColumnOrder(kept, [])), columns=columns or None)
+    return replace(reorder_dataset_columns(data, ColumnOrder(kept, [])), columns=columns or None)

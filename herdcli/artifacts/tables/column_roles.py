@@ -47,7 +47,7 @@ class HasHistory(Protocol):
     def history(self) -> list[dict[str, Any]]: ...
 
 
-def model_target(model: HasHistory) -> str | None:
+def model_target_column(model: HasHistory) -> str | None:
     """Return the column that a model predicts, or that held the labels of its training data, from its history; None if none was named."""
     for stage in reversed(model.history):
         parameters = stage.get("parameters", {})
@@ -65,12 +65,12 @@ def with_column_names(message: str, names: Sequence[str]) -> str:
     return _NUMBERED.sub(lambda found: f"column '{names[int(found[1])]}'" if int(found[1]) < len(names) else found[0], message)
 
 
-def prediction_name(target: str) -> str:
+def prediction_column_name(target: str) -> str:
     """Return the name of the column with predictions of a target."""
     return f"predicted_{target}"
 
 
-def describe_use(use: ColumnUse | None) -> str:
+def describe_column_use(use: ColumnUse | None) -> str:
     """Return the roles of columns as text for the end of a closing line; an empty text if no column has a role."""
     if use is None or not use.roles:
         return ""
@@ -134,7 +134,7 @@ class ColumnRoles:
                 found[role] = require_column(names, name, role, where)
         if label is None and self.target in names and self.target not in self.features:
             found["y"] = str(self.target)
-        usual = _usual_roles([name for name in names if name not in self.features and name not in found.values()])
+        usual = _guess_roles_from_names([name for name in names if name not in self.features and name not in found.values()])
         by_name = {role: usual[role] for role in self.by_name if role in usual and chosen[role] is None and role not in found}
         if self.response == "named":
             by_name.pop("y", None)
@@ -143,26 +143,30 @@ class ColumnRoles:
     def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
         """Return the use of columns with these roles, for a report.  left_out  the columns that are not read."""
         gone = {*self.features, *left_out}
-        usual = _usual_roles([name for name in names if name not in gone])
+        usual = _guess_roles_from_names([name for name in names if name not in gone])
         features = {
             usual[role]: OPTIONS[role] for role in usual if usual[role] not in roles.values() and not (self.response and role == "y")
         }
         return ColumnUse(roles, features, BY_NAME_ROLES.assign_roles(names, label, where) == dict(roles))
 
-    def left_out(self, names: Sequence[str], spared: Sequence[str], where: str) -> list[str]:
+    def left_out(self, names: Sequence[str], exempt: Sequence[str], where: str) -> list[str]:
         """Return the columns that --columns and --drop leave out.
 
-        spared  columns with another role.  Raises BadUsage for unmatched names.
+        exempt  columns with another role.  Raises BadUsage for unmatched names.
         """
-        kept = {name for text in self.columns for name in match_columns(names, text, "--columns", where)} if self.columns else set(names)
-        kept -= {name for text in self.drop for name in match_columns(names, text, "--drop", where)}
-        return [name for name in names if name not in kept and name not in spared]
+        kept = (
+            {name for text in self.columns for name in find_matching_columns(names, text, "--columns", where)}
+            if self.columns
+            else set(names)
+        )
+        kept -= {name for text in self.drop for name in find_matching_columns(names, text, "--drop", where)}
+        return [name for name in names if name not in kept and name not in exempt]
 
 
 BY_NAME_ROLES = ColumnRoles()  # all roles are recognised by the usual names
 
 
-def roles_of_sealed_table(roles: ColumnRoles) -> ColumnRoles:
+def trust_sealed_column_names(roles: ColumnRoles) -> ColumnRoles:
     """Return the roles of a table that herd wrote, where the names of the columns are reliable."""
     return ColumnRoles(columns=roles.columns, drop=roles.drop)
 
@@ -178,7 +182,7 @@ def require_column(names: Sequence[str], name: str, role: str, where: str) -> st
     raise BadUsage(f"has nothing named '{wanted}' {what}", where=where, hint=f"it has {', '.join(sorted(names))}")
 
 
-def _usual_roles(names: list[str]) -> dict[str, str]:
+def _guess_roles_from_names(names: list[str]) -> dict[str, str]:
     """Return a dict from role to column, by the usual names in upper or lower case."""
     folded = {name.lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {role: folded[role] for role in ("split", "weight") if role in folded}
@@ -186,7 +190,7 @@ def _usual_roles(names: list[str]) -> dict[str, str]:
     return found | ({"y": labels} if labels is not None else {})
 
 
-def match_columns(names: Sequence[str], text: str, option: str, where: str) -> list[str]:
+def find_matching_columns(names: Sequence[str], text: str, option: str, where: str) -> list[str]:
     """Return the columns that a name, a pattern, a range of names FIRST:LAST, or positions N and N:M (counted from 1) match.
 
     Raises BadUsage if there are none.

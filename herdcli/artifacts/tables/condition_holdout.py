@@ -65,10 +65,10 @@ def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str |
     for rows, inside, name in _assign_holdouts(data, hold_outs, seed):
         split[rows], names[rows] = TRAIN, ""
         split[inside], names[inside] = TEST, name
-    return keep_used_rows(replace(data, split=split, columns=(data.columns or {}) | {PROBE_SET: names.astype(np.str_)}))
+    return drop_rows_without_split(replace(data, split=split, columns=(data.columns or {}) | {PROBE_SET: names.astype(np.str_)}))
 
 
-def keep_used_rows(data: Dataset) -> Dataset:
+def drop_rows_without_split(data: Dataset) -> Dataset:
     """Return the data set without the rows that are in none of the three splits."""
     kept = np.flatnonzero(np.asarray(data.split) != UNUSED)
     if len(kept) == data.X.shape[0]:
@@ -102,12 +102,12 @@ def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int
     return dealt
 
 
-def _holdout_rows(data: Dataset, one: ConditionHoldout, rows: Array, random: np.random.Generator) -> Array:
+def _holdout_rows(data: Dataset, holdout: ConditionHoldout, rows: Array, random: np.random.Generator) -> Array:
     """Return the rows of a person in a hold-out; none if too few would stay."""
     assert data.columns is not None
-    values = data.columns[one.column][rows].astype(np.str_)
-    wanted = np.isin(values, one.values)
-    if not one.values:
+    values = data.columns[holdout.column][rows].astype(np.str_)
+    wanted = np.isin(values, holdout.values)
+    if not holdout.values:
         own, counts = np.unique(values, return_counts=True)
         fits = own[len(values) - counts >= LEFT]
         wanted = values == random.choice(fits) if len(fits) else wanted

@@ -51,7 +51,7 @@ def assemble_dataset(
         y, classes = encode_labels(_flatten_column(parts["y"]), classes, where=where)
         if y.ndim == 2 and not stretch:
             y, classes = _encode_label_sets(y, classes, where, note)
-    split = parse_split(_flatten_column(parts["split"]), where, note, stretch=stretch) if "split" in parts else None
+    split = parse_split_column(_flatten_column(parts["split"]), where, note, stretch=stretch) if "split" in parts else None
     weight = _check_weights(_flatten_column(parts["weight"]), where) if "weight" in parts else None
     return Dataset(
         X=X,
@@ -121,7 +121,7 @@ def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Call
     return index.reshape(-1).astype(np.int32), lists
 
 
-def parse_split(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:
+def parse_split_column(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:
     """Return (n,) 0 train, 1 valid, 2 test from a column of numbers or names; a split of 0 and 1 alone means train and test.
 
     stretch  there are more rows, so that the meaning of numbers is not known yet: they are returned unchanged as int64, and names as uint8.

@@ -23,7 +23,7 @@ from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.recoding import cell_text
 from herdcli.artifacts.tables.column_roles import LABELS, ROLES
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, shrink_integers
-from herdcli.artifacts.tables.identifier_columns import find_identifiers
+from herdcli.artifacts.tables.identifier_columns import find_identifier_columns
 from herdcli.artifacts.text import text_numbers
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -72,7 +72,7 @@ def dataset_from_table(
     worded = [name for name in ignored if options.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
     if options.roles.reports and isinstance(features, list) and not options.stretch:
-        for name, why in find_identifiers(table, features, worded).items():
+        for name, why in find_identifier_columns(table, features, worded).items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
     if ignored:
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
@@ -84,10 +84,10 @@ def dataset_from_table(
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, options, where, release)
     whole = isinstance(features, np.ndarray)
-    truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
+    truths = () if isinstance(features, np.ndarray) else _boolean_columns(table, features)
     options.account.append(TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths))
     gaps_in_labels = missing and options.labels and "y" in roles and not options.roles.response
-    unlabelled = _is_missing(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
+    unlabelled = _missing_mask(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
     roles = {role: name for role, name in roles.items() if options.labels or role != "y"}
@@ -140,7 +140,7 @@ class TableReport:
     def summary(self, data: Dataset) -> tuple[str, bool]:
         """Return the line at the end of reading for the resulting data set, and whether everything was used."""
         features = data.feature_names or []
-        said = f"{_counted(self.rows, 'row')}, {_counted(len(self.names), 'column')}: {_counted(data.X.shape[1], 'feature')}"
+        said = f"{_format_count(self.rows, 'row')}, {_format_count(len(self.names), 'column')}: {_format_count(data.X.shape[1], 'feature')}"
         beside = [f"{'labels' if role == 'y' else role} '{name}'" for role, name in self.roles.items()] + [
             f"'{name}'" for name in self.kept
         ]
@@ -151,15 +151,15 @@ class TableReport:
         line = ", ".join([said, *beside[:12]])
         line += f"; not used: {', '.join(unused[:MOST_NAMES])}" if unused else ""
         line += f" and {group_digits(len(unused) - MOST_NAMES)} more" if len(unused) > MOST_NAMES else ""
-        line += f"; {_counted(lost, 'row')} not used" if lost > 0 else ""
+        line += f"; {_format_count(lost, 'row')} not used" if lost > 0 else ""
         return line, not unused and lost <= 0
 
 
-def _counted(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{group_digits(count)} {what}{'' if count == 1 else 's'}"
 
 
-def _is_missing(column: Any) -> Array:
+def _missing_mask(column: Any) -> Array:
     """Return the rows in which a column has a missing value: null, NaN, or an empty text."""
     if not column.null_count and numpy_dtype(column.type).kind in "iub":
         return np.zeros(len(column), dtype=bool)
@@ -275,7 +275,7 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
     """Return the table with numbers in text parsed; a matrix from a list column, or the numeric columns; and the names left out."""
     import pyarrow as pa
 
-    table = _columns_as_text(table, [name for name in names if name in options.as_text])
+    table = _convert_columns_to_text(table, [name for name in names if name in options.as_text])
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(kinds[name])), None)
     if len(names) == 1 and nested_columns.is_number_list(kinds[names[0]]):
@@ -296,7 +296,7 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
     return table, numeric, ignored
 
 
-def _columns_as_text(table: Any, names: list[str]) -> Any:
+def _convert_columns_to_text(table: Any, names: list[str]) -> Any:
     """Return the table with these columns as text: numbers as they are written, true and false as True and False."""
     import pyarrow as pa
 
@@ -323,7 +323,7 @@ def _refuse_dates(kind: Any, name: str, where: str) -> None:
         raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
 
 
-def _truth_columns(table: Any, names: list[str]) -> tuple[str, ...]:
+def _boolean_columns(table: Any, names: list[str]) -> tuple[str, ...]:
     """Return the columns whose values are true and false."""
     import pyarrow as pa
 
@@ -406,10 +406,10 @@ def _value_range(column: Any) -> tuple[int, int]:
 
 def _refuse_missing(column: Any, name: str, where: str) -> None:
     if column.null_count:
-        _refuse_rows(np.flatnonzero(to_numpy(column.is_null())), name, where)
+        _refuse_missing_rows(np.flatnonzero(to_numpy(column.is_null())), name, where)
 
 
-def _refuse_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
+def _refuse_missing_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
     if len(rows):
         noun = "value" if len(rows) == 1 else "values"
         message = f"column '{name}' has {group_digits(len(rows))} missing {noun} (first: row {rows[0]})"
@@ -428,7 +428,7 @@ def _role_values(table: Any, name: str, where: str, *, gaps: bool = False) -> Ar
         texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.tolist()]
     except UnicodeDecodeError as error:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
-    _refuse_rows([row for row, text in enumerate(texts) if not text], name, where)
+    _refuse_missing_rows([row for row, text in enumerate(texts) if not text], name, where)
     return np.array(texts, dtype=str)
 
 
@@ -438,7 +438,7 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
     inner = getattr(column.type, "value_type", None)
     if inner is None or not _is_number(inner):
         raise DataError(f"column '{name}' has the type {column.type}, but herd reads only lists of numbers", where=where)
-    X = np.empty((len(column), nested_columns.list_length(column, name, where)), dtype=numpy_dtype(inner))
+    X = np.empty((len(column), nested_columns.common_list_length(column, name, where)), dtype=numpy_dtype(inner))
     row = 0
     for chunk in column.chunks:
         flat = chunk.flatten()

@@ -78,7 +78,7 @@ def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
     parts = _parse_split(spec) if spec is not None else DEFAULT_SPLIT
     rule.drawn = rule.drawn or _are_fractions(parts)
     by_class = rule.by_class or not _are_fractions(parts)
-    for unit, (label, members) in enumerate(_class_rows(rows, data if by_class else None)):
+    for unit, (label, members) in enumerate(_rows_by_class(rows, data if by_class else None)):
         sizes = _part_sizes(parts, len(members), label)
         generator(seed, Stream.SPLIT, unit=unit).shuffle(members)
         for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
@@ -101,7 +101,7 @@ def _assign_present_splits(data: Dataset, present: Array, spec: str | None, seed
     return split
 
 
-def _class_rows(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, Array]]:
+def _rows_by_class(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, Array]]:
     """Return each class's name and rows, in order of its label; indices have the smallest sufficient type.  data  None: one class."""
     dtype = np.uint32 if rows < 1 << 32 else np.int64
     if data is None or data.y is None:
@@ -183,25 +183,27 @@ def choose_threshold(
         return two_level_threshold(levels, declared), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
-    if declared is None and threshold is None and are_counts(data):
+    if declared is None and threshold is None and are_sparse_counts(data):
         return 1.0, None
     used = default if threshold is None else threshold
     if declared is None and _have_differing_scales(data, used):
         message = "/X has columns of different scales and no value_range, so no one threshold can be set"
         raise BadUsage(message, hint="herd convert --binarize median cuts every column in halves")
-    low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
+    low, high = require_value_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     return low + used * (high - low), used
 
 
-def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are not proportions") -> tuple[float, float]:
+def require_value_range(
+    data: Dataset, declared: Any, message_without_range: str = "no value_range, so its values are not proportions"
+) -> tuple[float, float]:
     """Return the declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
     if declared is None:
-        seen = ",".join(f"{end:g}" for end in _extremes(data))
-        raise BadUsage(f"/X has {lacking}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
+        seen = ",".join(f"{end:g}" for end in _value_extremes(data))
+        raise BadUsage(f"/X has {message_without_range}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
     low, high = (float(end) for end in declared)
     if not low < high:
         raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="the lowest and the highest value")
-    lowest, highest = _extremes(data)
+    lowest, highest = _value_extremes(data)
     if lowest < low or highest > high:
         message = f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}"
         raise DataError(message, hint=f"declare another one: --range {lowest:g},{highest:g}")
@@ -216,7 +218,7 @@ def dense_copy(data: Dataset, dtype: Any) -> Array:
     return X
 
 
-def imprecise_columns(X: Any) -> Array:
+def float32_imprecise_columns(X: Any) -> Array:
     """Return the columns (d,) of a dense matrix whose variation is so small, relative to their size, that float32 hardly resolves it."""
     if X.dtype.itemsize < 4 or X.dtype == np.float32:
         return np.zeros(X.shape[1], dtype=bool)
@@ -269,27 +271,28 @@ def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
     return high if on else math.nextafter(high, math.inf)
 
 
-def has_unit_values(data: Dataset, shown: tuple[float, float], least: float | None) -> bool:
+def are_unit_states(data: Dataset, unit_limits: tuple[float, float], on_threshold: float | None) -> bool:
     """Return whether rows have the values of units, from shown[0] to shown[1], as samples of a model do, not those of its training rows.
 
-    least  the least value in the model's own range at which a unit is on, or a count is above 0.  The declared range of the rows decides.
-    If they declare none, the rows have unit values if thresholding at `least` would make all their different entries equal.
+    on_threshold  the least value in the model's own range at which a unit is on, or a count is above 0.  The declared range of the rows
+    decides.
+    If they declare none, the rows have unit values if thresholding at `on_threshold` would make all their different entries equal.
     """
-    low, high = _extremes(data)
-    if not shown[0] <= low <= high <= shown[1]:
+    low, high = _value_extremes(data)
+    if not unit_limits[0] <= low <= high <= unit_limits[1]:
         return False
     if data.value_range is not None:
-        return tuple(map(float, data.value_range)) == shown
-    return least is not None and is_constant_after_threshold(data, least)
+        return tuple(map(float, data.value_range)) == unit_limits
+    return on_threshold is not None and is_constant_after_threshold(data, on_threshold)
 
 
-def is_constant_after_threshold(data: Dataset, least: float) -> bool:
+def is_constant_after_threshold(data: Dataset, threshold: float) -> bool:
     """Return whether different entries all lie on the same side of the threshold from which a unit is on."""
-    low, high = _extremes(data)
-    return low < high and (high < least or low >= least)
+    low, high = _value_extremes(data)
+    return low < high and (high < threshold or low >= threshold)
 
 
-def are_counts(data: Dataset) -> bool:
+def are_sparse_counts(data: Dataset) -> bool:
     """Return whether X is a CSR matrix of whole numbers from 0 upwards, without a declared range."""
     if not data.is_sparse or data.value_range is not None:
         return False
@@ -297,16 +300,16 @@ def are_counts(data: Dataset) -> bool:
     return bool((entries >= 0).all()) and (entries.dtype.kind in "iub" or bool((entries == np.rint(entries)).all()))
 
 
-def hold_counts(data: Dataset) -> bool:
+def has_only_counts(data: Dataset) -> bool:
     """Return whether rows have only whole numbers from 0 upwards, and no declared range that would make them grey levels."""
     if data.value_range is not None:
         return False
     return all(bool((block >= 0).all()) and bool((block == np.rint(block)).all()) for _, block in _row_blocks(data.X))
 
 
-def binary_coding(data: Dataset) -> tuple[float, float] | None:
+def ambiguous_binary_levels(data: Dataset) -> tuple[float, float] | None:
     """Return the lowest and the highest value if their signs do not separate on from off, as those of 0, 1 and of −1, 1 do; else None."""
-    low, high = _extremes(data)
+    low, high = _value_extremes(data)
     return (low, high) if low < high and not low <= 0 < high else None
 
 
@@ -318,10 +321,10 @@ def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
         yield rows, X[rows].toarray() if hasattr(X, "indptr") else X[rows]
 
 
-def _extremes(data: Dataset) -> tuple[float, float]:
+def _value_extremes(data: Dataset) -> tuple[float, float]:
     """Return the lowest and the highest value."""
     if data.is_sparse:
-        ends = _stored_values(data.X)
+        ends = _csr_values(data.X)
         return float(ends.min()), float(ends.max())
     known: dict[str, Any] = getattr(data.X, "known", {})  # cached results for rows that are read again each time
     if "extremes" not in known:
@@ -335,7 +338,7 @@ def _have_differing_scales(data: Dataset, threshold: float) -> bool:
     """Return whether a threshold between the lowest and highest of all values leaves at least half of the columns constant."""
     if data.is_sparse:
         return False
-    low, high = _extremes(data)
+    low, high = _value_extremes(data)
     on = [threshold_mask(block, low + threshold * (high - low)) for _, block in _row_blocks(data.X)]
     some, every = (np.array([kind(block, axis=0) for block in on]) for kind in (np.any, np.all))
     return bool(2 * (some.any(axis=0) & ~every.all(axis=0)).sum() <= data.X.shape[1])
@@ -343,16 +346,16 @@ def _have_differing_scales(data: Dataset, threshold: float) -> bool:
 
 def _binary_levels(data: Dataset) -> tuple[float, float] | None:
     """Return the lowest and the highest value if there are no others, else None."""
-    low, high = _extremes(data)
+    low, high = _value_extremes(data)
     if data.is_sparse:
-        entries = _stored_values(data.X)
+        entries = _csr_values(data.X)
         return (low, high) if ((entries == low) | (entries == high)).all() else None
     if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
         return low, high
     return None
 
 
-def _stored_values(X: Any) -> Array:
+def _csr_values(X: Any) -> Array:
     """Return the stored entries of a CSR matrix, with a 0 if it omits any."""
     left_out: Array = np.zeros(min(1, X.shape[0] * X.shape[1] - X.nnz), dtype=X.dtype)
     return np.concatenate([X.data, left_out])

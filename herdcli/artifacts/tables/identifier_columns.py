@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?:.*[^a-z0-9])?(?:id|ids|idx|index|uuid|guid|key|rowid|row
 _CAMEL = re.compile(r".*[a-z]I[Dd]")
 
 
-def find_identifiers(table: Any, numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+def find_identifier_columns(table: Any, numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
     """Return a dict from column to the reason why it seems to identify rows.
 
     The reasons are unique texts, the name and values of an identifier, or a count of the rows.

@@ -32,12 +32,12 @@ def find_row_array(names: Collection[str]) -> str | None:
     return next((name for name in ROWS if name in names), None)
 
 
-def label_names(rows: str | None) -> tuple[str, ...]:
+def label_array_names(rows: str | None) -> tuple[str, ...]:
     """Return the names that labels may have for such rows."""
     return (*LABELS, *(MORE_LABELS if rows in ("fea", "arr_0") else ()))
 
 
-def find_parts(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
+def find_split_arrays(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
     """Return a dict from split to the names of its rows and labels, as in x_train, y_train, x_test …; empty without training rows."""
     named: dict[int, list[str | None]] = {}
     for name in sorted(names):
@@ -49,7 +49,7 @@ def find_parts(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
     return whole if TRAIN in whole else {}
 
 
-def join_parts(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str | None]], where: str) -> dict[str, Array]:
+def join_split_arrays(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str | None]], where: str) -> dict[str, Array]:
     """Return `X`, `y` and `split` from separate arrays for each split."""
     rows = [np.asarray(arrays[name]) for name, _ in parts.values()]
     if len({part.shape[1:] for part in rows}) > 1 or min(part.ndim for part in rows) == 0:
@@ -81,19 +81,19 @@ def flatten_images(X: Array) -> tuple[Array, dict[str, Any]]:
 
 def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, options: LoadOptions, hint: str) -> Dataset:
     """Return the data set of named arrays.  hint: how to make a file with rows, for a file without any."""
-    parts = {} if "X" in arrays else find_parts(arrays)
+    parts = {} if "X" in arrays else find_split_arrays(arrays)
     if parts:
         used = {name for pair in parts.values() for name in pair if name}
-        arrays = {name: array for name, array in arrays.items() if name not in used} | join_parts(arrays, parts, where)
+        arrays = {name: array for name, array in arrays.items() if name not in used} | join_split_arrays(arrays, parts, where)
     name = find_row_array(arrays)
     if name is None:
         raise DataError(f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint=hint)
-    labels = choose_label(arrays, [known for known in label_names(name) if known not in options.keep], options.label, where)
+    labels = choose_label(arrays, [known for known in label_array_names(name) if known not in options.keep], options.label, where)
     X, declared = flatten_images(arrays[name])
     roles = {role: arrays[role] for role in ("split", "weight", "feature_names", "class_names") if role in arrays}
     if labels:
         roles["y"] = _decode_one_hot(arrays[labels])
-        _class_names(roles, arrays)
+        _add_class_names(roles, arrays)
     used = {name, "target_names", *roles, *([labels] if labels else [])}
     kept = select_kept_columns(options.keep, arrays, used)
     ignored = sorted(set(arrays) - used - {other for pair in kept.items() for other in pair if other} - {"images"})
@@ -104,7 +104,7 @@ def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, options: Loa
     return assemble_dataset(X, roles, declared, where=where, note=options.note, columns=columns, response=response)
 
 
-def _class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:
+def _add_class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:
     """Use scikit-learn's target_names as the names of classes."""
     names, y = arrays.get("target_names"), roles["y"]
     if names is not None and "class_names" not in roles and y.dtype.kind in "iu" and names.ndim == 1 and y.size and y.max() < len(names):

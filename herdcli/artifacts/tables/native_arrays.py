@@ -51,14 +51,14 @@ def native_array(values: Any, *, name: str, where: str) -> Array:
     return np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("=")).reshape(given.shape)
 
 
-def _as_float(given: Array, name: str, where: str) -> Array:
+def _as_float(values: Array, name: str, where: str) -> Array:
     """Return real numbers as float32 or float64."""
     wanted: Any = (
-        np.float32 if given.dtype.itemsize < 4 else np.float64 if given.dtype.itemsize > SUPPORTED else given.dtype.newbyteorder("=")
+        np.float32 if values.dtype.itemsize < 4 else np.float64 if values.dtype.itemsize > SUPPORTED else values.dtype.newbyteorder("=")
     )
     with np.errstate(over="ignore"):
-        made = np.ascontiguousarray(given, dtype=wanted).reshape(given.shape)
-    if given.dtype.itemsize > SUPPORTED and (lost := np.isfinite(given) & ~np.isfinite(made)).any():
+        made = np.ascontiguousarray(values, dtype=wanted).reshape(values.shape)
+    if values.dtype.itemsize > SUPPORTED and (lost := np.isfinite(values) & ~np.isfinite(made)).any():
         worst = np.argwhere(lost)[0].tolist()
         raise DataError(
             f"/{name} has a long double in row {worst[0] if worst else 0} that is too large for float64", where=where, hint="rescale it"
@@ -66,9 +66,9 @@ def _as_float(given: Array, name: str, where: str) -> Array:
     return made
 
 
-def _decode_text(given: Array, name: str, where: str) -> Array:
+def _decode_text(values: Array, name: str, where: str) -> Array:
     try:
-        return np.asarray(np.char.decode(given, "utf-8"))
+        return np.asarray(np.char.decode(values, "utf-8"))
     except UnicodeDecodeError as error:
         raise DataError(f"/{name} has text that is not UTF-8", where=where, hint="save it as str") from error
 

@@ -49,7 +49,7 @@ class CsvHeader:
 
 def parse_header(head: bytes) -> CsvHeader:
     """Return the structure of the first bytes of a text."""
-    above, records = _first_record(head.decode("utf-8", "replace").removeprefix("\ufeff"))
+    above, records = _first_content_line(head.decode("utf-8", "replace").removeprefix("\ufeff"))
     first = records[0]
     separator = detect_separator(first, records[1:])
     aligned = separator == " " and any(re.search(r"^ |  |\t", line) for line in records)
@@ -58,10 +58,10 @@ def parse_header(head: bytes) -> CsvHeader:
     titles = [text for text, _ in cells[0]]
     below = [[text for text, _ in line] for line in cells[1:]]
     height = 1 + len(re.findall("\r\n|\n|\r", first))
-    return CsvHeader(above, height, separator, titles, below, _quoted_names(cells) or are_column_titles(titles, below), aligned)
+    return CsvHeader(above, height, separator, titles, below, _are_names_quoted(cells) or are_column_titles(titles, below), aligned)
 
 
-def _quoted_names(cells: list[list[tuple[str, bool]]]) -> bool:
+def _are_names_quoted(cells: list[list[tuple[str, bool]]]) -> bool:
     """Return whether all numbers of the first line are quoted, and those below it are not."""
     numbers = [column for column, (text, _) in enumerate(cells[0]) if text and is_value(text)]
     if not numbers or not cells[1:] or not all(cells[0][column][1] for column in numbers):
@@ -69,7 +69,7 @@ def _quoted_names(cells: list[list[tuple[str, bool]]]) -> bool:
     return not any(line[column][1] for line in cells[1:] for column in numbers if len(line) > column)
 
 
-def _first_record(text: str) -> tuple[int, list[str]]:
+def _first_content_line(text: str) -> tuple[int, list[str]]:
     """Return the number of lines before the first one that is not a comment, and that line with up to a hundred below it.
 
     A line that ends inside quotes continues in the next.
@@ -98,7 +98,7 @@ def _ends_inside_quotes(line: str) -> bool:
     return line.count('"') > 0 and _OPEN.search(_CLOSED.sub(r"\1", line)) is not None
 
 
-def detect_separator(line: str, below: list[str]) -> str:
+def detect_separator(line: str, lines_below: list[str]) -> str:
     """Return the separator: the first of tab, semicolon, comma, bar and blank that a line has outside quotes."""
     bare = re.sub(r'"[^"]*"', "quoted", line)
     found = next((separator for separator in SEPARATORS if separator in bare.strip(" ")), None)
@@ -129,7 +129,7 @@ def is_value(cell: str) -> bool:
     return parse_plain_number(cell or "nan") is not None
 
 
-def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
+def are_column_titles(titles: list[str], rows_below: list[list[str]]) -> bool:
     """Return whether the cells of a first line are column names, and not a row, given the cells of the lines below.
 
     Texts are column names.  A line of texts and numbers is a row if one of the numbers has a fraction or occurs twice, or
@@ -138,24 +138,24 @@ def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
     """
     texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
     if not texts:
-        return _are_pandas_defaults(titles, below)
+        return _are_pandas_defaults(titles, rows_below)
     numbers = [cell for cell in titles if cell and is_value(cell)]
-    again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in below)
+    again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in rows_below)
     return not numbers or not (again or len(set(numbers)) < len(numbers) or any(DECIMAL_POINT.fullmatch(cell) for cell in numbers))
 
 
-def _are_pandas_defaults(titles: list[str], below: list[list[str]]) -> bool:
+def _are_pandas_defaults(titles: list[str], rows_below: list[list[str]]) -> bool:
     """Return whether numbers are those that pandas gives to columns without names."""
     indexed = titles[0] == ""
     counted = titles[1:] if indexed else titles
-    if not below or counted != [str(column) for column in range(len(counted))]:
+    if not rows_below or counted != [str(column) for column in range(len(counted))]:
         return False
     if indexed:
-        return len({cells[0] for cells in below}) == len(below)
-    return len(counted) > 3 or (len(counted) == 3 and any(DECIMAL_POINT.fullmatch(cell) for cell in below[0]))
+        return len({cells[0] for cells in rows_below}) == len(rows_below)
+    return len(counted) > 3 or (len(counted) == 3 and any(DECIMAL_POINT.fullmatch(cell) for cell in rows_below[0]))
 
 
-def have_row_names(rows: list[list[str]]) -> bool:
+def has_row_names(rows: list[list[str]]) -> bool:
     """Return whether the first cells are row names, as R's write.table and pandas write them: distinct texts, or 1, 2, 3, …"""
     first = [cells[0] for cells in rows]
     counted = any([str(number) for number in range(start, start + len(first))] == first for start in (0, 1))

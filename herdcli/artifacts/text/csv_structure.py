@@ -88,7 +88,7 @@ class StructureCheck:
         if self._opened is None and b'"' not in text:
             self._count(text)
         else:
-            self._follow_quotes(text, following)
+            self._check_quotes(text, following)
         self._last = text[-1]
 
     def _count(self, text: bytes) -> None:
@@ -97,7 +97,7 @@ class StructureCheck:
         self._line += ends
         self.empty += text.count(b"\n\n") + text.count(b"\n\r\n") + (self._last == NEWLINE and text[:1] in (b"\n", b"\r"))
 
-    def _follow_quotes(self, text: bytes, following: bytes) -> None:
+    def _check_quotes(self, text: bytes, following: bytes) -> None:
         """Check the quotes of a text."""
         values = np.frombuffer(text, dtype=np.uint8)
         at = np.flatnonzero(values == QUOTE).tolist()
@@ -135,7 +135,7 @@ class StructureCheck:
         if b"\n" not in inside and b"\r" not in inside:
             return
         middle = re.split(rb"\r\n|\n|\r", inside)[1:-1]
-        rows = sum(line.count(self.separator) == self.width - 1 and _holds_numbers(line, self.separator) for line in middle)
+        rows = sum(line.count(self.separator) == self.width - 1 and _has_number_cell(line, self.separator) for line in middle)
         if self.width > 1 and rows and 2 * rows >= len(middle):
             self._refuse(f"the quoted cell that begins in line {opened} holds whole rows: a quote is not closed", ROWS_HINT)
         self._line += inside.count(b"\n") or inside.count(b"\r")
@@ -158,7 +158,7 @@ class StructureCheck:
         return self._line - (self._last in (NEWLINE, RETURN))
 
 
-def _holds_numbers(line: bytes, separator: bytes) -> bool:
+def _has_number_cell(line: bytes, separator: bytes) -> bool:
     """Return whether a line has a number among its cells."""
     for cell in line.split(separator):
         try:

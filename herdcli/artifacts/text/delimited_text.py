@@ -56,7 +56,7 @@ def read(
 ) -> Dataset:
     """Read the data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     found = _open_csv(stream, head, where, options)
-    with _plain_parse_errors(where, found):
+    with _convert_parse_errors(where, found):
         table = wide_csv.read_table(found, where, options)
         if not table.num_rows:
             raise DataError("has a header but no rows", where=where, hint="check whether the command that wrote it was interrupted")
@@ -70,7 +70,7 @@ def read(
 
 
 @contextmanager
-def _plain_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
+def _convert_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
     """Convert Arrow's errors about a text to one-line errors."""
     import pyarrow as pa
 
@@ -95,11 +95,11 @@ def _drop_trailing_column(opened_csv: OpenedCsv, table: Any, where: str) -> Any:
         hint = "remove the separators at the ends of the other rows, or give every row as many values"
         raise DataError(f"row {there[0]} has a value after its last separator, but the first rows have none there", where=where, hint=hint)
     if there:
-        raise _too_many_cells(len(opened_csv.head.titles) + 1, len(opened_csv.head.titles), there[0], where)
+        raise _too_many_cells_error(len(opened_csv.head.titles) + 1, len(opened_csv.head.titles), there[0], where)
     return table.select(list(range(table.num_columns - 1)))
 
 
-def _too_many_cells(cells: int, names: int, row: int, where: str) -> DataError:
+def _too_many_cells_error(cells: int, names: int, row: int, where: str) -> DataError:
     hint = "name every column in the first line, or remove the separator that is one too many"
     return DataError(f"row {row} has {cells} values, but the first line names {names} columns", where=where, hint=hint)
 
@@ -119,7 +119,7 @@ def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions)
 def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, options: LoadOptions) -> Any:
     """Return a table whose labels are texts if one of them has leading zeros, else of the type that fits all of them."""
     column, place = table.column(name), table.column_names.index(name)
-    if (first := zero_padded_labels.first_padded(column)) is None:
+    if (first := zero_padded_labels.first_zero_padded(column)) is None:
         return table.set_column(place, name, zero_padded_labels.convert_labels(column, nulls))
     if options.stretch:
         raise DataError(
@@ -135,7 +135,7 @@ def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOpti
 
     found = _open_csv(stream, head, where, options)
     kind: Any = None
-    with _plain_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
+    with _convert_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
         for batch in reader:
             if found.labels is not None:
                 batch, kind = _convert_batch_labels(batch, found.labels, found.options[2].null_values, kind, where)
@@ -146,7 +146,7 @@ def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, wh
     """Return a batch with labels of the type in the first batch, and that type; `kind` is None for the first batch."""
     place = batch.schema.names.index(name)
     column = batch.column(place)
-    if (first := zero_padded_labels.first_padded(column)) is not None:
+    if (first := zero_padded_labels.first_zero_padded(column)) is not None:
         raise DataError(
             f"{zero_padded_labels.leading_zero_message(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT
         )
@@ -169,7 +169,7 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
         options.note(f"{where}: the first line, {shown}, is read as the names of the columns")
-    nameless, trailing = _row_name_columns(head, where)
+    nameless, trailing = _has_extra_columns(head, where)
     if trailing:
         beside = ", which the first line does not have" if head.named else ""
         options.note(f"{where}: left out the separator at the end of each row{beside}")
@@ -203,23 +203,23 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
 
 def _complete_header(first: bytes, stream: BinaryIO) -> tuple[bytes, BinaryIO]:
     """Return a head with the titles and a row, whatever their length, and the stream from its beginning."""
-    if first.count(b"\n") + first.count(b"\r") > csv_header.SEEN or not _is_incomplete(first):
+    if first.count(b"\n") + first.count(b"\r") > csv_header.SEEN or not _is_header_incomplete(first):
         return first, stream
     read = bytearray(stream.read(2 * len(first)))
-    while _is_incomplete(bytes(read)) and len(read) < MOST_HEAD and (more := stream.read(len(read))):
+    while _is_header_incomplete(bytes(read)) and len(read) < MOST_HEAD and (more := stream.read(len(read))):
         read += more
     whole = buffer_stream(ChainedStream(bytes(read), stream))
     return (bytes(read) if len(read) > len(first) else first), whole
 
 
-def _is_incomplete(first: bytes) -> bool:
+def _is_header_incomplete(first: bytes) -> bool:
     """Return whether a head is too short for the titles and a row below."""
     lines = re.split(rb"\r\n|\n|\r", first)
     rows = [line for line in lines[:-1] if line.strip() and not line.startswith(b"#")]
     return len(rows) < 2
 
 
-def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
+def _has_extra_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
     """Return whether the first cell of each row is an untitled row name, and whether rows end in a separator that the titles lack.
 
     Raises DataError if rows have one more value than the titles for another reason.
@@ -232,22 +232,22 @@ def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
     longer = [cells for cells in below if len(cells) == names + 1]
     if all(cells[-1] == "" for cells in longer):
         return False, True
-    if not csv_header.have_row_names(longer):
-        raise _too_many_cells(names + 1, names, 0, where)
+    if not csv_header.has_row_names(longer):
+        raise _too_many_cells_error(names + 1, names, 0, where)
     return True, False
 
 
 def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> bool:
     """Return whether numbers have decimal commas: as declared, else as detected from the head."""
-    if options.dialect.numeric and options.dialect.point is not None:
-        return options.dialect.point == ","
+    if options.dialect.declares_numbers and options.dialect.decimal_separator is not None:
+        return options.dialect.decimal_separator == ","
     rows = head.below
     points = [cell for cells in rows for cell in cells if DECIMAL_POINT.fullmatch(cell)] if head.separator == ";" else []
     if points and all(map(_POINTED.fullmatch, points)):
         options.note(
             f"{where}: numbers such as {points[0]} are read with a decimal point; --thousands . reads {points[0].replace('.', '')}"
         )
-    if head.separator == "," or not _any_line(rows, DECIMAL_COMMA) or _any_line(rows, DECIMAL_POINT):
+    if head.separator == "," or not _matches_any_line(rows, DECIMAL_COMMA) or _matches_any_line(rows, DECIMAL_POINT):
         return False
     found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
     if all(map(_GROUPED.fullmatch, found)):
@@ -257,21 +257,21 @@ def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> b
     return True
 
 
-def _integer_label_column(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> str | None:
+def _integer_label_column(titles: list[str], rows_below: list[list[str]], where: str, options: LoadOptions) -> str | None:
     """Return the column of labels if they are whole numbers in the lines of the head."""
     if not options.labels or len(set(titles)) < len(titles):
         return None
     y = assign_roles(titles, options, where).get("y")
-    cells = [] if y is None else [cells[titles.index(y)] for cells in below if len(cells) > titles.index(y)]
+    cells = [] if y is None else [cells[titles.index(y)] for cells in rows_below if len(cells) > titles.index(y)]
     return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
 
 
-def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> dict[str, Any]:
+def _zero_padded_types(titles: list[str], rows_below: list[list[str]], where: str, options: LoadOptions) -> dict[str, Any]:
     """Return types for columns whose numbers have leading zeros: labels 01 and 1 stay two texts; for other columns the loss is reported."""
     import pyarrow as pa
 
-    columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
-    found = {titles[i]: one for i, one in enumerate(columns) if _any_line([one], _PADDED) and all(map(is_value, one))}
+    columns = [[cells[index] for cells in rows_below if len(cells) > index] for index in range(len(titles))]
+    found = {titles[i]: one for i, one in enumerate(columns) if _matches_any_line([one], _PADDED) and all(map(is_value, one))}
     found = {name: one for name, one in found.items() if name not in options.as_text}
     if not found or len(set(titles)) < len(titles):
         return {}
@@ -297,7 +297,7 @@ def has_titles(head: bytes) -> bool:
     return csv_header.parse_header(head).named
 
 
-def _any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:
+def _matches_any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:
     return any(form.fullmatch(cell) for cells in lines for cell in cells)
 
 
@@ -357,7 +357,7 @@ def append_rows(
         block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
         block = block.astype(np.uint8) if block.dtype.kind == "b" else block
         columns = [values[rows] for values in first.values()] + [
-            _name_states(block[:, column], states.get(name)) for column, name in enumerate(names)
+            _replace_indices_by_states(block[:, column], states.get(name)) for column, name in enumerate(names)
         ]
         columns += [values[rows] for values in roles.values()]
         arrays = [
@@ -369,7 +369,7 @@ def append_rows(
         out.write(buffer.getvalue())
 
 
-def _name_states(values: Array, states: Sequence[str] | None) -> Array:
+def _replace_indices_by_states(values: Array, states: Sequence[str] | None) -> Array:
     """Return a column with state indices replaced by the names of states, if there are any; a missing value is an empty cell."""
     if states is None:
         return values

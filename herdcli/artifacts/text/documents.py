@@ -78,7 +78,7 @@ def _corpus_from_table(
     if labels is None and labelled:
         raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
     parts = next((each for each in SPLITS if each in table and each not in (column, own)), None)
-    split = None if parts is None else _parse_parts(table[parts])
+    split = None if parts is None else _parse_splits(table[parts])
     notes = []
     if empty := sum(not text.strip() for text in texts):
         notes.append(f"no text in {empty} of {len(texts)} documents")
@@ -96,7 +96,7 @@ def _cell_text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell)
 
 
-def _parse_parts(cells: list[Any]) -> Array | None:
+def _parse_splits(cells: list[Any]) -> Array | None:
     """Return 0 train, 1 valid, 2 test from numbers or names; None if a cell is neither."""
     found = [PARTS.get(str(cell).strip().lower(), cell) for cell in cells]
     return np.array(found, dtype=np.uint8) if all(part in (0, 1, 2) for part in found) else None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.byte_sources import HEAD, Source
+from herdcli.artifacts.byte_sources import HEAD, ByteSource
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.text import delimited_text
@@ -47,15 +47,15 @@ def build_index(path: str, head: bytes) -> LineIndex | None:
     if begin is None:
         return None
     own = _cache_path(path)
-    found = _load_cached(own)
+    found = _load_cached_index(own)
     if found is None:
-        found = _count_lines(path, begin)
+        found = _index_lines(path, begin)
         if found is not None and own is not None:
             _save_cached(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
     return found
 
 
-def file_digest(source: Source, path: str, *, fresh: bool) -> str:
+def file_digest(source: ByteSource, path: str, *, fresh: bool) -> str:
     """Return the digest of a file's bytes; unless `fresh`, a cached digest of a large file is used."""
     own = None if fresh else _cache_path(path)
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
@@ -81,7 +81,7 @@ def _header_length(head: bytes) -> int | None:
     return end + 1 if delimited_text.has_titles(head) else at
 
 
-def _count_lines(path: str, begin: int) -> LineIndex | None:
+def _index_lines(path: str, begin: int) -> LineIndex | None:
     digest, count, size, places, last = hashlib.sha256(), 0, 0, [begin], b"\n"
     with open(path, "rb") as file:
         while piece := file.read(CHUNK):
@@ -102,11 +102,17 @@ def _count_lines(path: str, begin: int) -> LineIndex | None:
     return LineIndex(count, begin, places, digest.hexdigest())
 
 
-def _has_empty_line(last: bytes, own: bytes) -> bool:
+def _has_empty_line(last: bytes, piece: bytes) -> bool:
     """Return whether some line of a piece is empty or a comment.  last  the byte before the piece."""
-    joined = last + own[:2]
+    joined = last + piece[:2]
     starts = any(joined.startswith(mark) for mark in (b"\n\n", b"\n\r", b"\n#"))
-    return starts or b"\n\n" in own or b"\n\r" in own or b"\n#" in own or (b"\r" in own and b"\r\n" not in own and not own.endswith(b"\r"))
+    return (
+        starts
+        or b"\n\n" in piece
+        or b"\n\r" in piece
+        or b"\n#" in piece
+        or (b"\r" in piece and b"\r\n" not in piece and not piece.endswith(b"\r"))
+    )
 
 
 def read_rows(path: str, index: LineIndex, start: int, stop: int, *, where: str, options: LoadOptions) -> Dataset:
@@ -136,21 +142,21 @@ def _cache_path(path: str) -> Path | None:
     return Path(home) / "herd" / f"lines-{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
-def _load_cached(place: Path | None) -> LineIndex | None:
+def _load_cached_index(cache_path: Path | None) -> LineIndex | None:
     """Return the index that an earlier run cached, if it can be read."""
-    if place is None:
+    if cache_path is None:
         return None
     with contextlib.suppress(OSError, ValueError, TypeError):
-        found = LineIndex(**json.loads(place.read_text()))
+        found = LineIndex(**json.loads(cache_path.read_text()))
         if len(found.places) == -(-found.count // EVERY) + 1:
             return found
     return None
 
 
-def _save_cached(place: Path, found: dict[str, Any]) -> None:
+def _save_cached(cache_path: Path, results: dict[str, Any]) -> None:
     """Cache the results of a pass; a folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = place.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(found))
-        os.replace(fresh, place)
+        cache_path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = cache_path.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(results))
+        os.replace(fresh, cache_path)

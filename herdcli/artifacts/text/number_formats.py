@@ -83,7 +83,7 @@ def _normalise_characters(text: str) -> str:
 
 def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
     """Return a text without group separators and with a decimal point; None if the separators are misplaced."""
-    mark, point = dialect.thousands, dialect.point or "."
+    mark, point = dialect.thousands, dialect.decimal_separator or "."
     text = text.replace("\u2019", "'") if mark == "'" else text
     if mark and mark in text:
         whole, _, rest = text.partition(point)
@@ -119,7 +119,7 @@ def dialect_options(dialect: TextDialect) -> str:
     typed = []
     if dialect.thousands:
         typed.append({"'": '--thousands "\'"', " ": "--thousands ' '"}.get(dialect.thousands, f"--thousands {dialect.thousands}"))
-    if dialect.decimal and not (dialect.thousands and TextDialect(thousands=dialect.thousands).point == dialect.decimal):
+    if dialect.decimal and not (dialect.thousands and TextDialect(thousands=dialect.thousands).decimal_separator == dialect.decimal):
         typed.append(f"--decimal {dialect.decimal}")
     typed += ["--percent"] * dialect.percent + ["--currency"] * dialect.currency
     return " ".join(typed)
@@ -132,7 +132,7 @@ def _candidate_dialects(dialect: TextDialect) -> list[TextDialect]:
         one = TextDialect(
             dialect.thousands or thousands, dialect.decimal or decimal, dialect.percent or percent, dialect.currency or currency
         )
-        if (not one.thousands or one.thousands != (one.point or ".")) and one not in found:
+        if (not one.thousands or one.thousands != (one.decimal_separator or ".")) and one not in found:
             found.append(one)
     return sorted(found, key=_plainness_key)
 
@@ -162,7 +162,7 @@ def looks_like_number(text: str) -> bool:
     return _UNDERSCORED.fullmatch(bare) is not None or any(parse_number(bare, one) is not None for one in _EVERY)
 
 
-def measured_unit(text: str) -> str | None:
+def find_unit(text: str) -> str | None:
     """Return the unit in a text such as 5 kg, 1.5k or <5, or the sign before its number; None for other texts."""
     found = _MEASURED.fullmatch(text.strip())
     return None if found is None or found[2] in _ORDINALS else found[2] or found[1]
@@ -170,7 +170,7 @@ def measured_unit(text: str) -> str | None:
 
 def common_unit(texts: Sequence[str]) -> str | None:
     """Return the common unit of all texts; bare numbers, thousands and millions may be among them."""
-    units = [measured_unit(text) for text in texts]
+    units = [find_unit(text) for text in texts]
     if any(unit is None for unit in units):
         return None
     found = sorted({unit for unit in units if unit} - {"<", ">", "~"}) or sorted({unit for unit in units if unit})
@@ -180,7 +180,7 @@ def common_unit(texts: Sequence[str]) -> str | None:
 def alternative_dialect(texts: Sequence[str], chosen: TextDialect) -> TextDialect | None:
     """Return another dialect that reads all texts with other values (1,234 is 1234 or 1.234); None if the reading is unique."""
     for one in _candidate_dialects(TextDialect(percent=chosen.percent, currency=chosen.currency)):
-        if one != chosen and one.numeric and bool(one.thousands) != bool(chosen.thousands):
+        if one != chosen and one.declares_numbers and bool(one.thousands) != bool(chosen.thousands):
             values = [(parse_number(text, one), parse_number(text, chosen)) for text in texts]
             if all(ours is not None for ours, _ in values) and any(ours != theirs for ours, theirs in values):
                 return one

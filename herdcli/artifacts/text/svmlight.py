@@ -132,7 +132,7 @@ def _label_texts(data: Dataset) -> list[str]:
     return [str(label) for label in data.y.tolist()]
 
 
-def write_warnings(value: Any) -> Iterator[str]:
+def export_warnings(value: Any) -> Iterator[str]:
     """Yield warnings about information that the text does not contain."""
     if isinstance(value, Dataset) and value.y is not None and value.class_names and not _are_whole_numbers(value.class_names):
         names = ", ".join(f"{place} for '{name}'" for place, name in enumerate(value.class_names[:LISTED]))

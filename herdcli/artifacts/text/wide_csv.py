@@ -34,7 +34,7 @@ def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:
         return csv.read_csv(opened_csv.stream, *opened_csv.options)
     raw = _rows_text(opened_csv)
     if b'"' in raw or opened_csv.options[2].decimal_point != ".":
-        if process_limits.available_bytes() < EACH * width + 2 * len(raw):
+        if process_limits.allocatable_bytes() < EACH * width + 2 * len(raw):
             raise MemoryError
         return csv.read_csv(io.BytesIO(raw), _headerless_options(opened_csv), *opened_csv.options[1:])
     return _WideReader(raw, opened_csv, where).table()
@@ -115,8 +115,8 @@ class _WideReader:
         except pa.ArrowInvalid:
             texts = pa.array([None if cell is None else cell.decode("utf-8", "replace") for cell in cells.to_pylist()])
         absent = to_numpy(texts.is_null())
-        is_whole = _truth_values(pc.match_substring_regex(texts, WHOLE))
-        is_real = _truth_values(pc.match_substring_regex(texts, REAL)) if not (is_whole | absent).all() else is_whole
+        is_whole = _boolean_values(pc.match_substring_regex(texts, WHOLE))
+        is_real = _boolean_values(pc.match_substring_regex(texts, REAL)) if not (is_whole | absent).all() else is_whole
         worded = ~(is_real | absent)
         texts = pc.utf8_trim_whitespace(pc.if_else(pa.array(worded), None, texts) if worded.any() else texts)
         numbers = to_numpy(texts.cast(pa.float64()))
@@ -138,11 +138,11 @@ class _WideReader:
         return {column: found.column(place) for place, column in enumerate(places)}
 
 
-def _truth_values(found: Any) -> Array:
+def _boolean_values(column: Any) -> Array:
     """Return a column of truth values as a vector, false for missing values."""
     import pyarrow.compute as pc
 
-    return to_numpy(pc.fill_null(found, False))
+    return to_numpy(pc.fill_null(column, False))
 
 
 def _typed_column(values: Array, absent: Array, whole: bool) -> Any:

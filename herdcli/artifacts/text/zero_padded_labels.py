@@ -17,7 +17,7 @@ def leading_zero_message(first: str) -> str:
     return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are two"
 
 
-def first_padded(column: Any) -> str | None:
+def first_zero_padded(column: Any) -> str | None:
     """Return the first value with leading zeros in a column of bytes."""
     import pyarrow.compute as pc
 

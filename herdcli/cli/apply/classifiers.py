@@ -13,7 +13,7 @@ from herdcli.cli.frame.rows.classifier_scores import score_file
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.numbers import predictive_deviations
 from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
-from herdcli.online.predictions.prediction_sets import set_members
+from herdcli.online.predictions.prediction_sets import prediction_set_mask
 from herdcli.online.tags import assigned_labels, label_confidences
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tu
     form, label = request.input_format, request.label
     score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
     if request.want == "sets":
-        p = set_members(score, variance, _coverage_of_model(session, fitted).threshold).astype(float)
+        p = prediction_set_mask(score, variance, _coverage_of_model(session, fitted).threshold).astype(float)
         what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
     else:
         p, what = class_probabilities(score, variance, model.scale, model.link), "class probabilities"
     y, names = decode_numeric_labels(predicted_classes(score), list(model.classes))
-    title = column_roles.prediction_name(column_roles.model_target(fitted) or "y")
+    title = column_roles.prediction_column_name(column_roles.model_target_column(fitted) or "y")
     made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names, label_name=title)
     return made, f"{len(p)} rows × {p.shape[1]} {what}"
 
@@ -49,7 +49,7 @@ def apply_predictor(session: Session, fitted: Artifact, request: Request) -> tup
     """Return the numbers predicted for lines of text, with their standard deviations or intervals, and a summary."""
     model: Predictor = fitted.value
     score, variance, *_ = score_file(session, model, request.source, labelled=False, input_format=request.input_format)
-    title = "predicted" if session.target is None else column_roles.prediction_name(session.target)
+    title = "predicted" if session.target is None else column_roles.prediction_column_name(session.target)
     if request.want == "sets":
         half = _coverage_of_model(session, fitted).threshold
         if not np.isfinite(half):
@@ -81,7 +81,7 @@ def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[
     return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels a row"
 
 
-def refuse_unavailable(fitted: Artifact, request: Request) -> None:
+def refuse_unavailable_results(fitted: Artifact, request: Request) -> None:
     """Raise BadUsage, before any row is read, for results that a model cannot give: sets, and for online models most others."""
     if fitted.kind not in ("classifier", "predictor", "tagger"):
         if request.want == "sets":

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.apply.values import EM, IN_TIME, OF_EM, OF_TIME
-from herdcli.cli.frame.options.common_options import cleaning_options, output_options, stage, threads_option
+from herdcli.cli.frame.options.common_options import cleaning_options, command_with_request, output_options, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, kinds_with
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("apply", cls=Command)
 @click.argument("model")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@stage(Request, cleaning_options, threads_option, output_options)
+@command_with_request(Request, cleaning_options, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Apply a model to new rows: predict classes, compute features, fill in missing values, decode states.
 
@@ -46,9 +46,9 @@ def command(session: Session, request: Request) -> None:
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     if request.explain is None:
-        outputs.check_artifact(session, "dataset")
+        outputs.check_artifact_output(session, "dataset")
     else:
-        outputs.check_text(session)
+        outputs.check_text_output(session)
     fitted = session.load(request.model, "model", kinds=[*kinds_with("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, but the first argument must be the model", where=fitted.name, hint="herd apply MODEL DATA")
@@ -61,9 +61,9 @@ def command(session: Session, request: Request) -> None:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
-    classifiers.refuse_unavailable(fitted, request)
+    classifiers.refuse_unavailable_results(fitted, request)
     if request.explain is not None:
-        explanations.explain(session, fitted, request)
+        explanations.write_score_explanation(session, fitted, request)
         return
     applied = import_named(str(KINDS[fitted.kind].apply))
     if large_files.apply_in_blocks(session, fitted, request, applied):

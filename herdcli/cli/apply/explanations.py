@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame.output import outputs
-from herdcli.cli.frame.rows.classifier_scores import example_at
+from herdcli.cli.frame.rows.classifier_scores import read_example
 from herdcli.errors import BadUsage, DataError, escape_text
 from herdcli.evaluation import table
 from herdcli.evaluation.metrics.feature_importance import column_namer
@@ -25,7 +25,7 @@ SHOWN = 20
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".txt": "aligned"}
 
 
-def explain(session: Session, fitted: Artifact, request: Request) -> None:
+def write_score_explanation(session: Session, fitted: Artifact, request: Request) -> None:
     """Write the table as text.  Raises DataError for a kernel model and for a row that does not exist."""
     model: Classifier = fitted.value
     assert request.explain is not None
@@ -35,30 +35,33 @@ def explain(session: Session, fitted: Artifact, request: Request) -> None:
     suffix = Path(session.output).suffix.lower()
     if suffix not in FORMATS and session.output != "-":
         raise BadUsage("--explain writes a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}")
-    block, names = example_at(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
+    block, names = read_example(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
     found = explain_score(model, block)
     if found.towards >= 0:
         session.console.note(f"example {request.explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
     form = FORMATS.get(suffix, "aligned")
-    outputs.write_text_result(session, escape_text(table.FORMATS[form](_term_rows(model, found, names)), keep="\n\t"))
+    outputs.write_text_result(session, escape_text(table.FORMATS[form](_score_term_rows(model, found, names)), keep="\n\t"))
 
 
-def _term_rows(model: Classifier, found: ScoreTerms, names: dict[int, str]) -> list[Row]:
+def _score_term_rows(model: Classifier, score_terms: ScoreTerms, names: dict[int, str]) -> list[Row]:
     """Return the largest terms, the sum of the others, the bias and the score."""
-    of, part = column_namer(model), found.contributions
-    terms = np.flatnonzero((found.index >= 0) & (found.value != 0))
+    of, part = column_namer(model), score_terms.contributions
+    terms = np.flatnonzero((score_terms.index >= 0) & (score_terms.value != 0))
     order = terms[np.argsort(-np.abs(part[terms]), kind="stable")]
-    bias = np.flatnonzero(found.index < 0)
-    rows = [_term_row(found, int(k), names.get(int(found.index[k]) + 1) or of(int(found.index[k]))) for k in order[:SHOWN]]
+    bias = np.flatnonzero(score_terms.index < 0)
+    rows = [
+        _score_term_row(score_terms, int(k), names.get(int(score_terms.index[k]) + 1) or of(int(score_terms.index[k])))
+        for k in order[:SHOWN]
+    ]
     rest = order[SHOWN:]
     if len(rest):
-        spread = float(np.sqrt(np.sum(found.deviation[rest] ** 2)))
+        spread = float(np.sqrt(np.sum(score_terms.deviation[rest] ** 2)))
         rows.append({"feature": f"({len(rest)} others)", "contribution": float(part[rest].sum()), "deviation": spread})
-    rows += [_term_row(found, int(k), "(bias)") for k in bias]
-    return [*rows, {"feature": "(score)", "contribution": found.score, "deviation": found.spread}]
+    rows += [_score_term_row(score_terms, int(k), "(bias)") for k in bias]
+    return [*rows, {"feature": "(score)", "contribution": score_terms.score, "deviation": score_terms.spread}]
 
 
-def _term_row(terms: ScoreTerms, k: int, name: str) -> Row:
+def _score_term_row(terms: ScoreTerms, k: int, name: str) -> Row:
     value, weight = float(terms.value[k]), float(terms.weight[k])
     return {
         "feature": name,

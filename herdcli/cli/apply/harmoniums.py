@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 def apply_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return the result for the rows of a data set from an `rbm` or the layers of a `dbn`, and a summary."""
-    found = row_map(session, fitted, request)
+    found = make_row_map(session, fitted, request)
     return found.make(slice(0, found.count)), found.said
 
 
-def row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
+def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
     """Return a map that computes the result of `apply_rbm` for any range of the rows, which may be in a file."""
     exact_mode.refuse_units(
         session, *(units for layer in model_layers(fitted.value) for units in (layer.visible_units, layer.hidden_units))
     )
     data = new_rows(session, request, missing=request.want == "completed")
     if model_layers(fitted.value)[0].labels is not None:
-        return _label_probabilities(session, fitted, data, request)
+        return _label_probability_map(session, fitted, data, request)
     if request.want == "completed":
-        return _impute_rows(session, fitted, data, request)
+        return _imputation_map(session, fitted, data, request)
     if request.want == "rows":
         raise BadUsage("--want rows is for ica models: it turns filter outputs back into rows", hint="--want features, energies or classes")
     layers = model_layers(fitted.value)
@@ -53,27 +53,27 @@ def row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model with one part for each class", hint="fit-rbm --per-class makes one")
     rows = rows_for_model(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
-    function, width, unit = _row_function(session, layers, want, request)
+    function, width, unit = _make_row_function(session, layers, want, request)
     kept, names = data.value, model.classes if want in ("energies", "classes") else None
-    limits = feature_transform.feature_range(layers[-1]) if want in ("features", "states") else None
+    limits = feature_transform.hidden_mean_range(layers[-1]) if want in ("features", "states") else None
 
     def make(part: slice) -> Dataset:
         X = function(rows.X if part == slice(0, rows.X.shape[0]) else rows.X[part], part.start)
-        y = X.argmax(axis=1) if want == "classes" else _take_part(kept.y, part)
+        y = X.argmax(axis=1) if want == "classes" else _slice_if_present(kept.y, part)
         class_names = model.classes if want == "classes" else kept.class_names
-        title = column_roles.prediction_name(column_roles.model_target(fitted) or "y") if want == "classes" else None
-        split = _take_part(kept.split, part)
+        title = column_roles.prediction_column_name(column_roles.model_target_column(fitted) or "y") if want == "classes" else None
+        split = _slice_if_present(kept.split, part)
         return Dataset(X, y=y, split=split, feature_names=names, class_names=class_names, value_range=limits, label_name=title)
 
     what = want if want != "classes" else "class probabilities"
     return RowMap(rows.X.shape[0], unit, make, f"{rows.X.shape[0]} rows × {width} {what}")
 
 
-def _take_part(values: Array | None, part: slice) -> Array | None:
+def _slice_if_present(values: Array | None, part: slice) -> Array | None:
     return None if values is None else values[part]
 
 
-def _row_function(session: Session, layers: Sequence[RBM], want: str, request: Request) -> tuple[Function, int, int]:
+def _make_row_function(session: Session, layers: Sequence[RBM], want: str, request: Request) -> tuple[Function, int, int]:
     """Return a function from rows (r, D) and the index of the first of them to values (r, K); also K and the function's rows per block."""
     model, K = layers[0], int(layers[-1].c.size)
     if want == "states" or len(layers) > 1:
@@ -84,26 +84,26 @@ def _row_function(session: Session, layers: Sequence[RBM], want: str, request: R
             raise BadUsage("--want states needs a single model; this one has several", hint="--want features")
         if want == "states":
             unit = math.lcm(*(rows_per_block(sum(h.W.shape)) for h in models))
-            return lambda rows, first: layerwise_learning.states_for_layer_above(models, rows, request.seed, first), K, unit
+            return lambda rows, first: layerwise_learning.sample_next_layer_rows(models, rows, request.seed, first), K, unit
         return (
-            lambda rows, first: layerwise_learning.top_features(models, rows, session.map),
+            lambda rows, first: layerwise_learning.top_hidden_means(models, rows, session.map),
             K,
             rows_per_block(sum(sum(h.W.shape) for h in models)),
         )
     unit = rows_per_block(sum(model.W.shape[1:]))
     if want == "features":
-        return lambda rows, first: feature_transform.hidden_features(model, rows, session.map), K, unit
+        return lambda rows, first: feature_transform.hidden_unit_means(model, rows, session.map), K, unit
     single = model.harmoniums()
     if want == "energies" or model.scores is None:
-        return lambda rows, first: feature_transform.free_energies(single, rows, session.map), len(single), unit
+        return lambda rows, first: feature_transform.free_energies_by_model(single, rows, session.map), len(single), unit
     from herdcli.evaluation.baselines.energy_classification import calibrate_energies
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
     probabilities = calibrate_energies(model.scores, EvaluationSettings(seed=request.seed)).probabilities
-    return lambda rows, first: probabilities(feature_transform.free_energies(single, rows, session.map)), len(single), unit
+    return lambda rows, first: probabilities(feature_transform.free_energies_by_model(single, rows, session.map)), len(single), unit
 
 
-def _label_probabilities(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
+def _label_probability_map(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
     """Return the map from rows to label probabilities, or to hidden means, for a model of rows with labels."""
     from herdcli.numerics import exact_arithmetic
     from herdcli.rbm import classification_rbm
@@ -115,14 +115,16 @@ def _label_probabilities(session: Session, fitted: Artifact, data: Artifact, req
     kept = data.value
 
     def features(part: slice) -> Dataset:
-        X = classification_rbm.label_weighted_features(h, rows.X[part], map=session.map) / h.hidden.scale
-        y, limits = _take_part(kept.y, part), feature_transform.feature_range(model)
-        return Dataset(X, y=y, split=_take_part(kept.split, part), class_names=kept.class_names, value_range=limits)
+        X = classification_rbm.label_marginalised_features(h, rows.X[part], map=session.map) / h.hidden.scale
+        y, limits = _slice_if_present(kept.y, part), feature_transform.hidden_mean_range(model)
+        return Dataset(X, y=y, split=_slice_if_present(kept.split, part), class_names=kept.class_names, value_range=limits)
 
     def classes(part: slice) -> Dataset:
-        X = exact_arithmetic.exp(classification_rbm.log_posterior(h, rows.X[part], map=session.map))
-        names, title = model.labels, column_roles.prediction_name(column_roles.model_target(fitted) or "y")
-        return Dataset(X, y=X.argmax(axis=1), split=_take_part(kept.split, part), feature_names=names, class_names=names, label_name=title)
+        X = exact_arithmetic.exp(classification_rbm.label_log_posterior(h, rows.X[part], map=session.map))
+        names, title = model.labels, column_roles.prediction_column_name(column_roles.model_target_column(fitted) or "y")
+        return Dataset(
+            X, y=X.argmax(axis=1), split=_slice_if_present(kept.split, part), feature_names=names, class_names=names, label_name=title
+        )
 
     count, unit = rows.X.shape[0], rows_per_block(h.W.shape[1] * classification_rbm.label_count(h))
     if want == "features":
@@ -130,13 +132,13 @@ def _label_probabilities(session: Session, fitted: Artifact, data: Artifact, req
     return RowMap(count, unit, classes, f"{count} rows × {len(model.labels)} class probabilities")
 
 
-def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
+def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
     """Return the map that replaces missing entries by their expectations given the others; its summary counts these entries."""
     import numpy as np
 
     from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
     from herdcli.cli.frame.rows.dataset_rows import file_rows_with_missing, rows_with_missing
-    from herdcli.numerics.row_selection import row_slices
+    from herdcli.numerics.row_selection import iterate_row_slices
     from herdcli.rbm.sampling.imputation import PART, impute_rows
     from herdcli.rbm.units import unit_family
 
@@ -152,16 +154,16 @@ def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Re
     y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # named labels are dropped if some are missing
 
     def make(part: slice) -> Dataset:
-        X = model.restored(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))
+        X = model.to_original(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))
         return Dataset(
             X,
-            y=_take_part(y, part),
-            split=_take_part(kept.split, part),
+            y=_slice_if_present(y, part),
+            split=_slice_if_present(kept.split, part),
             feature_names=model.feature_names,
             class_names=None if y is None else kept.class_names,
             value_range=limits,
             image_shape=model.image_shape,
         )
 
-    gaps = sum(int(np.count_nonzero(~known[block])) for block in row_slices(known))
+    gaps = sum(int(np.count_nonzero(~known[block])) for block in iterate_row_slices(known))
     return RowMap(len(known), PART, make, f"{len(known)} rows × {model.columns} columns, {gaps} entries filled in")

@@ -41,22 +41,22 @@ def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
         what = "filters" if want == "rows" else "columns"
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns} {what}", where=data.name)
     parts = [value.X[start : start + ROWS] for start in range(0, len(value.X), ROWS)]
-    X = np.concatenate(list(session.map(_row_function(model, want), parts)))
+    X = np.concatenate(list(session.map(_make_row_function(model, want), parts)))
     shape, names = (model.image_shape, model.feature_names) if want == "rows" else (None, None)
     kept = {"y": value.y, "split": value.split, "weight": value.weight, "class_names": value.class_names, "sample_rate": value.sample_rate}
     return Dataset(X, image_shape=shape, feature_names=names, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
 
 
-def _row_function(model: ICA, want: str) -> Callable[[Array], Array]:
+def _make_row_function(model: ICA, want: str) -> Callable[[Array], Array]:
     if want == "rows":
-        return model.restore
+        return model.reconstruct_rows
     if model.dictionary is not None:
         if model.posterior == "gaussian":
-            return _gaussian_posterior_function(model, want)
+            return _make_gaussian_posterior_function(model, want)
         coder = SparseCodingModel(model.dictionary, model.expert, float(model.gamma[0]), model.noise, str(model.posterior))
 
         def code(rows: Array) -> Array:
-            found = coder.infer(model.whitening.apply(rows))
+            found = coder.infer_sources(model.whitening.apply(rows))
             return found.mean if want == "features" else -found.objective[:, np.newaxis]
 
         return code
@@ -64,7 +64,7 @@ def _row_function(model: ICA, want: str) -> Callable[[Array], Array]:
     return model.features if want == "features" else lambda rows: energy.energy(model.whitening.apply(rows))[:, np.newaxis]
 
 
-def _gaussian_posterior_function(model: ICA, want: str) -> Callable[[Array], Array]:
+def _make_gaussian_posterior_function(model: ICA, want: str) -> Callable[[Array], Array]:
     """Return the function from rows to sources by Gaussian posteriors, or to the rows' free energies."""
     from herdcli.ica.variational_sparse_coding import ROWS as TOGETHER
     from herdcli.ica.variational_sparse_coding import SparseCoder
@@ -74,7 +74,7 @@ def _gaussian_posterior_function(model: ICA, want: str) -> Callable[[Array], Arr
 
     def code(rows: Array) -> Array:
         Z = model.whitening.apply(rows)
-        found = [coder.inferred(Z[start : start + TOGETHER]) for start in range(0, len(Z), TOGETHER)]
+        found = [coder.infer_posteriors(Z[start : start + TOGETHER]) for start in range(0, len(Z), TOGETHER)]
         mean, bound = (np.concatenate([item[index] for item in found]) for index in (0, 1))
         return mean if want == "features" else -bound[:, np.newaxis]
 

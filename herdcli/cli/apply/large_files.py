@@ -46,37 +46,37 @@ def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applie
             return False
         found.gaps, session.inputs["data"] = gaps, found.artifact
         parts = (
-            _mapped_blocks(session, fitted, request, found)
+            _harmonium_result_blocks(session, fitted, request, found)
             if KINDS[fitted.kind].harmonium
-            else _applied_blocks(session, fitted, request, applied, found)
+            else _model_result_blocks(session, fitted, request, applied, found)
         )
         first, said = next(parts, (None, ""))
         if first is None:
             return False
-        made = (streamed_rows.match_whole_types(part, found) for part in chain([first], (part for part, _ in parts)))
+        made = (streamed_rows.match_split_type(part, found) for part in chain([first], (part for part, _ in parts)))
         outputs.write_in_parts(session, made, found.count, said, history=fitted)
     return True
 
 
 def _required_columns(fitted: Artifact) -> list[str]:
     """Return the further columns that a model needs."""
-    offset = provenance.option_of(fitted.history, "regress", "offset") if fitted.kind in ("regression", "perceptron") else None
+    offset = provenance.recorded_text_option(fitted.history, "regress", "offset") if fitted.kind in ("regression", "perceptron") else None
     return [offset] if offset else []
 
 
-def _mapped_blocks(session: Session, fitted: Artifact, request: Request, rows: RowRanges) -> Iterator[tuple[Dataset, str]]:
+def _harmonium_result_blocks(session: Session, fitted: Artifact, request: Request, rows: RowRanges) -> Iterator[tuple[Dataset, str]]:
     """Yield the results of a harmonium for one range of rows after another, with a summary for all rows.
 
     Yields nothing if the rows have to be read whole.
     """
     from herdcli.cli.apply import harmoniums
 
-    value = lazy_matrix.dataset_in_file(rows, declared=True)
+    value = lazy_matrix.file_backed_dataset(rows, declared=True)
     if value is None:
         return
     session.stretch = replace(rows.artifact, value=value)
     try:
-        found = harmoniums.row_map(session, fitted, request)
+        found = harmoniums.make_row_map(session, fitted, request)
     finally:
         session.stretch = None
     size = _block_size(value.X.shape[1], found.unit)
@@ -89,7 +89,7 @@ def _block_size(columns: int, unit: int) -> int:
     return max(1, STRETCH // (8 * columns * unit)) * unit
 
 
-def _applied_blocks(
+def _model_result_blocks(
     session: Session, fitted: Artifact, request: Request, applied: Applied, rows: RowRanges
 ) -> Iterator[tuple[Dataset, str]]:
     """Yield the results of a model for one range of rows after another; notes are printed only for the first."""
@@ -124,7 +124,7 @@ def _can_stream(session: Session, fitted: Artifact, request: Request) -> bool:
 
 
 def _output_allows_streaming(session: Session) -> bool:
-    return not outputs.shows_tables(session) and output_format(session.output, None, "dataset") in incremental_dataset.FORMS
+    return not outputs.prints_tables(session) and output_format(session.output, None, "dataset") in incremental_dataset.FORMS
 
 
 def _is_plain_file(session: Session, fitted: Artifact, request: Request) -> bool:

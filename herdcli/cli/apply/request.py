@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from herdcli.cli.apply.values import WANT
-from herdcli.cli.frame.history.request import input_file, where_given
+from herdcli.cli.frame.history.request import field_recorded_if_given, input_file_field
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     OUTPUT,
     Excludes,
+    integer_kind,
     option,
-    text,
-    whole,
+    text_kind,
 )
 from herdcli.records import dataclass
 
@@ -19,8 +19,8 @@ from herdcli.records import dataclass
 class Request:
     """The options of `herd apply`; names and meanings are those of its --help."""
 
-    model: str = input_file()
-    source: str = input_file()
+    model: str = input_file_field()
+    source: str = input_file_field()
     want: str | None = option(
         WANT,
         group=OUTPUT,
@@ -34,30 +34,30 @@ class Request:
         "classes if there are classes, else features; em: clusters, scores, viterbi or smoothed; regress: means]",
     )
     sequence: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
-        record=where_given(),
+        record=field_recorded_if_given(),
         help="hmm, lds, rtrbm, forecasts: column that identifies the sequence of each row.  [default: sequence]",
     )
     particles: int | None = option(
-        whole(2),
+        integer_kind(2),
         metavar="N",
-        record=where_given(),
+        record=field_recorded_if_given(),
         help="hmm, lds: use a particle filter and smoother with N particles instead of exact recursions.",
     )
     explain: int | None = option(
-        whole(1),
+        integer_kind(1),
         "--explain-row",
         metavar="ROW",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=Excludes("want", hint="leave one of them out"),
         help="nherd-train: explain the prediction for one row (the first is 1) by its 20 largest terms weight × value, with standard "
         "deviations, the bias, and the score that all terms add up to.",
     )
-    input_format: str | None = shared_options.input_format()
-    label: str | None = shared_options.label()
-    value_range: tuple[float, float] | None = shared_options.value_range()
-    threshold: float | None = shared_options.threshold()
-    split: str | None = shared_options.split()
-    seed: int = shared_options.seed()
-    exact: bool = shared_options.exact()
+    input_format: str | None = shared_options.input_format_option()
+    label: str | None = shared_options.label_option()
+    value_range: tuple[float, float] | None = shared_options.value_range_option()
+    threshold: float | None = shared_options.threshold_option()
+    split: str | None = shared_options.split_option()
+    seed: int = shared_options.seed_option()
+    exact: bool = shared_options.exact_option()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.options.declaration import Kind
+from herdcli.cli.frame.options.declaration import ValueKind
 
 EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")
@@ -27,7 +27,7 @@ WANTS = [
 ]
 
 
-class _Want(click.Choice):  # type: ignore[type-arg,unused-ignore]
+class _WantChoice(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """A choice of WANTS, with a number in place of N."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
@@ -39,4 +39,4 @@ class _Want(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return super().convert(value, param, ctx)
 
 
-WANT = Kind[str](_Want(WANTS))
+WANT = ValueKind[str](_WantChoice(WANTS))

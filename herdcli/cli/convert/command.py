@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.options.common_options import cleaning_options, input_argument, output_options, stage, weights_option
+from herdcli.cli.frame.options.common_options import cleaning_options, command_with_request, input_argument, output_options, weights_option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run.shards import row_shard_option
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("convert", cls=Command)
 @input_argument
-@stage(Request, weights_option, cleaning_options, row_shard_option, output_options)
+@command_with_request(Request, weights_option, cleaning_options, row_shard_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Convert data sets and models between formats, and preprocess images, signals and splits.
 
@@ -42,7 +42,7 @@ def command(session: Session, request: Request) -> None:
     .vw, Vowpal Wabbit's readable weights.
     """
     from herdcli.artifacts.formats import format_detection
-    from herdcli.cli.convert.datasets import convert
+    from herdcli.cli.convert.datasets import convert_dataset
     from herdcli.cli.convert.model_weights import OF_WEIGHTS, export_model, import_model, warn_of_ignored_options
 
     form = request.format or format_detection.output_format_from_suffix(session.output)
@@ -52,4 +52,4 @@ def command(session: Session, request: Request) -> None:
         export_model(session, request, form)
     else:
         warn_of_ignored_options(session, OF_WEIGHTS, "without --to rbm or dbn")
-        convert(session, request)
+        convert_dataset(session, request)

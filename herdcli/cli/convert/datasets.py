@@ -28,10 +28,10 @@ STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at o
 SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"
 
 
-def convert(session: Session, request: Request) -> None:
+def convert_dataset(session: Session, request: Request) -> None:
     """Read a data set, normalise its images, cut its rows, split it and save it."""
-    outputs.check_artifact(session, "dataset", request.format)
-    if copies_rows(session, request):
+    outputs.check_artifact_output(session, "dataset", request.format)
+    if copies_rows_unchanged(session, request):
         if _convert_in_parts(session, request):
             return
     elif session.shard is not None:
@@ -56,7 +56,7 @@ def convert(session: Session, request: Request) -> None:
     outputs.write_artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)
 
 
-def copies_rows(session: Session, request: Request) -> bool:
+def copies_rows_unchanged(session: Session, request: Request) -> bool:
     """Whether the rows are copied unchanged into a file that can be written in parts."""
     changes = (
         request.subsample,
@@ -86,22 +86,22 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
     note, verified = session.console.note, session.shard is None
     roles = session.column_roles()
     with row_ranges.open_ranges(request.source, input_format=request.input_format, note=note, verified=verified, roles=roles) as found:
-        if found is None or found.artifact.recoding or (told := _metadata_adder(found)) is None:
+        if found is None or found.artifact.recoding or (told := _make_metadata_adder(found)) is None:
             return False
         found.as_stored, session.inputs["data"] = True, found.artifact
         read, columns = streamed_rows.row_reader(found), found.artifact.value.X.shape[1]
         if read is None:
             return False
-        session.account_for(found)
+        session.report_range_use(found)
         first, end = session.place.stretch(found.count)
         size = max(1, STRETCH // (8 * columns))
         parts = (read(start, min(start + size, end)) for start in range(first, end, size))
-        said = (streamed_rows.match_whole_types(told(part), found) for part in parts)
+        said = (streamed_rows.match_split_type(told(part), found) for part in parts)
         outputs.write_in_parts(session, said, end - first, f"{end - first} rows × {columns} columns", history=found.artifact)
     return True
 
 
-def _metadata_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
+def _make_metadata_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
     """Return a function that adds the properties of the whole file to a range of rows; None if the file has more than can be added."""
     reader, declared = ranges.parts[0][1], ranges.declared
     if isinstance(reader, row_ranges.Hdf5Reader):

@@ -33,14 +33,14 @@ def normalize_images(session: Session, artifact: Artifact, request: Request) -> 
     lowest = float(data.X.min() if data.value_range is None else data.value_range[0])
     if subsample:
         shape = _image_shape(data, artifact.name, "--subsample")
-        X = image_normalization.subsampled(data.X, shape, subsample)
+        X = image_normalization.downsample_images(data.X, shape, subsample)
         data = replace(data, X=X, image_shape=np.array(shape) // subsample, feature_names=None, units="real")
     inside = np.ones(data.X.shape[1], dtype=bool)
     if mask:
         inside = _pixel_mask(session, data, mask, artifact.name)
-        data = replace(data, X=image_normalization.masked(data.X, inside, lowest))
+        data = replace(data, X=image_normalization.mask_pixels(data.X, inside, lowest))
     if equalize:
-        data = replace(data, X=image_normalization.equalized(data.X, inside), units="real")
+        data = replace(data, X=image_normalization.equalize_histograms(data.X, inside), units="real")
     session.console.note(f"{int(inside.sum())} of {inside.size} pixels inside the mask" if mask else f"{inside.size} pixels")
     return data
 
@@ -56,7 +56,7 @@ def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array
     """Return the mask (D,) bool of the pixels to keep."""
     if is_ellipse(text):
         across, down = _ellipse_axes(text)
-        return image_normalization.ellipse(_image_shape(data, where, "--mask ellipse"), across, down)
+        return image_normalization.ellipse_mask(_image_shape(data, where, "--mask ellipse"), across, down)
     found = session.load(text, "mask", kinds={"dataset"})
     values = np.asarray(found.value.X.toarray() if found.value.is_sparse else found.value.X)
     if values.size != data.X.shape[1]:

@@ -36,18 +36,18 @@ def warn_of_ignored_options(session: Session, names: set[str], why: str) -> None
 
 def import_model(session: Session, request: Request) -> None:
     """Read weights as the kind of --to and save them as a model."""
-    from herdcli.rbm.normalizability import require_proper
+    from herdcli.rbm.normalizability import require_normalisable
     from herdcli.schema import check_arrays
 
     page = KINDS[request.to]
     warn_of_ignored_options(session, session.given - (USED if page.harmonium else USED - OF_WEIGHTS), f"with --to {request.to}")
-    outputs.check_artifact(session, request.to)
+    outputs.check_artifact_output(session, request.to)
     made, summary = import_named(str(page.imports))(session, request)
     read = session.inputs["weights"]
     try:
         check_arrays(made, where=read.name)
         for harmonium in made.harmoniums() if hasattr(made, "harmoniums") else ():
-            require_proper(harmonium)
+            require_normalisable(harmonium)
     except DataError as error:
         error.where = error.where or read.name
         raise
@@ -60,7 +60,7 @@ def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
     from herdcli.artifacts.formats import foreign_weights
 
     found = foreign_weights.read_weights(
-        request.source, limit=session.max_memory or memory_budget.default_limit(), note=session.console.note
+        request.source, limit=session.max_memory or memory_budget.default_memory_limit(), note=session.console.note
     )
     _record_input(session, found.sha256, found.name, found.size)
     units = _unit_names(session, request, [found.about.get(name) for name in ("visible_units", "hidden_units")])
@@ -74,7 +74,7 @@ def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
     from herdcli.rbm.layers import DBN
 
     layers = foreign_weights.read_layers(
-        request.source, limit=session.max_memory or memory_budget.default_limit(), note=session.console.note
+        request.source, limit=session.max_memory or memory_budget.default_memory_limit(), note=session.console.note
     )
     _record_input(session, layers[0].sha256, layers[0].name, layers[0].size)
     known = layers[0].about.get("units", "").split(",")
@@ -103,11 +103,11 @@ def _record_input(session: Session, sha256: str, name: str, size: int) -> None:
     session.inputs["weights"] = Artifact("weights", None, [], sha256, name, size, False)
 
 
-def _unit_names(session: Session, request: Request, told: list[str | None]) -> list[str]:
+def _unit_names(session: Session, request: Request, file_units: list[str | None]) -> list[str]:
     """Return visible and hidden units: as typed, else from the file, else those of --units."""
     typed = request.visible_units, request.hidden_units
     both = "units" in session.given
-    return [own or (None if both else known) or request.units for own, known in zip(typed, told, strict=True)]
+    return [own or (None if both else known) or request.units for own, known in zip(typed, file_units, strict=True)]
 
 
 def _rbm_from_weights(request: Request, weights: ForeignWeights, visible: str, hidden: str, *, lowest: bool = True) -> RBM:
@@ -127,6 +127,6 @@ def export_model(session: Session, request: Request, form: str) -> None:
 
     warn_of_ignored_options(session, session.given - EXPORTING, f"with a model that becomes {form}")
     able = kinds_exporting(form)
-    outputs.check_artifact(session, able[0], form)
+    outputs.check_artifact_output(session, able[0], form)
     model = session.load(request.source, "model", kinds=able)
     outputs.write_artifact(session, model.value, f"{model.kind} as {form}", history=model, format=form)

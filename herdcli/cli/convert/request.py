@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.history.request import as_recorded, input_file, unrecorded, where_given
+from herdcli.cli.frame.history.request import field_recorded_as, field_recorded_if_given, input_file_field, unrecorded_field
 from herdcli.cli.frame.options import shared_options, unit_options
-from herdcli.cli.frame.options.declaration import INPUT, OUTPUT, Excludes, choice, flag, number, option, parsed, repeated, text, whole
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    OUTPUT,
+    Excludes,
+    choice_kind,
+    flag,
+    integer_kind,
+    number_kind,
+    option,
+    parsed_kind,
+    repeated_option,
+    text_kind,
+)
 from herdcli.kinds import kinds_with
 from herdcli.records import dataclass
 
@@ -23,7 +35,7 @@ def _parse_hold_out(text: str) -> ConditionHoldout:
     return condition_holdout.parse_holdout(text)
 
 
-HOLD_OUT = parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
+HOLD_OUT = parsed_kind("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
 
 
 def _recorded_mask(text: str | None) -> str | None:
@@ -40,25 +52,25 @@ def is_ellipse(text: str) -> bool:
 class Request:
     """The options of `herd convert`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    input_format: str | None = shared_options.input_format()
+    source: str = input_file_field()
+    input_format: str | None = shared_options.input_format_option()
     format: str | None = option(
-        choice(*FORMATS), group=OUTPUT, record=unrecorded(), help="Write this format.  [default: by the suffix of -o, else hdf5]"
+        choice_kind(*FORMATS), group=OUTPUT, record=unrecorded_field(), help="Write this format.  [default: by the suffix of -o, else hdf5]"
     )
     label: str | None = option(
-        text(), metavar="COLUMN", group=INPUT, help="Column with the labels; none: no labels.  [default: y, label, class or target]"
+        text_kind(), metavar="COLUMN", group=INPUT, help="Column with the labels; none: no labels.  [default: y, label, class or target]"
     )
     to: str = option(
-        choice("dataset", *kinds_with("imports")),
+        choice_kind("dataset", *kinds_with("imports")),
         default="dataset",
         help="Kind of the result.  rbm and dbn import weights from NPZ, HDF5 or safetensors, named W, b, c (or as in scikit-learn, or "
         "weight_matrix, vbias, hbias; dbn: layers.0.W, …); classifier imports Vowpal Wabbit's readable model.",
     )
-    units: str = unit_options.units()
-    visible_units: str | None = unit_options.visible_units()
-    hidden_units: str | None = unit_options.hidden_units()
+    units: str = unit_options.units_option()
+    visible_units: str | None = unit_options.visible_units_option()
+    hidden_units: str | None = unit_options.hidden_units_option()
     threshold: float | None = option(
-        number(0, 1), group=INPUT, help="With --to rbm or dbn: fraction of the range at or above which pixels were on in training."
+        number_kind(0, 1), group=INPUT, help="With --to rbm or dbn: fraction of the range at or above which pixels were on in training."
     )
     value_range: tuple[float, float] | None = option(
         shared_options.INTERVAL,
@@ -67,42 +79,42 @@ class Request:
         group=INPUT,
         help="With --to rbm or dbn: lowest and highest value of the training data, such as 0,255.",
     )
-    subsample: int | None = option(whole(2), metavar="F", help="Images: shrink by averaging squares of F × F pixels.")
+    subsample: int | None = option(integer_kind(2), metavar="F", help="Images: shrink by averaging squares of F × F pixels.")
     mask: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE|ellipse[:ACROSS,DOWN]",
-        record=as_recorded(_recorded_mask),
+        record=field_recorded_as(_recorded_mask),
         help="Images: set pixels outside the mask to the lowest value; FILE has one row, with 0 outside.",
     )
     equalize: bool = flag(help="Images: give all images their common histogram of grey values, inside the mask.")
     transpose: bool = flag(help="Swap rows and columns before anything else.")
     patches: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="SIZE",
         only=Excludes("segments", refusal="--patches and --segments exclude each other", hint="ask for one at a time"),
         help="Images: cut out squares of SIZE × SIZE pixels at random positions.",
     )
     segments: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="LENGTH",
         help="Signals: cut out segments of LENGTH rows at random positions (rows are points in time, columns are signals).",
     )
-    count: int | None = option(whole(1), "-m", "--count", help="Number of patches or segments.  [default: 10000]")
+    count: int | None = option(integer_kind(1), "-m", "--count", help="Number of patches or segments.  [default: 10000]")
     binarize: str | None = option(
-        choice("median", "stochastic"),
-        record=where_given(),
+        choice_kind("median", "stochastic"),
+        record=field_recorded_if_given(),
         help="Make values 0 or 1.  median: split each column at the median of its training rows; stochastic: 1 with a probability "
         "equal to the value as a fraction of the value range, drawn by --seed.",
     )
     log: bool = flag(help="Replace each value x by log(1 + x), for intensities.")
-    keep: tuple[str, ...] = repeated(
-        text(),
+    keep: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--keep-column",
         metavar="COLUMN",
         group=INPUT,
         help="Keep this column too, from a file that herd did not write.  May be repeated.",
     )
-    hold_outs: tuple[ConditionHoldout, ...] = repeated(
+    hold_outs: tuple[ConditionHoldout, ...] = repeated_option(
         HOLD_OUT,
         "--hold-out",
         metavar="[NAME:]COLUMN[=VALUE,…]",
@@ -110,12 +122,12 @@ class Request:
         help="For some of the labels, make rows with these values test rows and the other rows training rows.  May be repeated.",
     )
     split: str | None = option(
-        text(),
+        text_kind(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         help="Draw a new split by --seed: counts or fractions of the rows of each class; the remaining rows are left out.",
     )
-    seed: int = shared_options.seed()
+    seed: int = shared_options.seed_option()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.artifacts import Dataset
-from herdcli.artifacts.tables.dataset_preparation import require_range
+from herdcli.artifacts.tables.dataset_preparation import require_value_range
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.ica.whitening import log_intensities
-from herdcli.rows.binarization import at_or_above, cuts, drawn
-from herdcli.rows.patches import patches, segments
+from herdcli.ica.whitening import log1p_nonnegative
+from herdcli.rows.binarization import balanced_thresholds, sample_binary_rows, threshold_rows
+from herdcli.rows.patches import cut_patches, cut_segments
 from herdcli.schema import Array
 from herdcli.splits import TRAIN
 
@@ -39,9 +39,9 @@ def transform_rows(session: Session, data: Dataset, where: str, request: Request
         session.require_memory(count * (size * size if size else length or 0) * data.X.dtype.itemsize, f"{count} pieces")
         data = _cut_patches(data, size, count, request.seed, where) if size else _cut_segments(data, length or 0, count, request.seed)
     if request.log:
-        limits = None if data.value_range is None or min(data.value_range) < 0 else log_intensities(np.array([data.value_range]))[0]
+        limits = None if data.value_range is None or min(data.value_range) < 0 else log1p_nonnegative(np.array([data.value_range]))[0]
         kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
-        data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
+        data = replace(data, X=log1p_nonnegative(data.X).astype(kind), units="real", value_range=limits)
     return _draw_bits(session, data, where, request.seed) if request.binarize == "stochastic" else data
 
 
@@ -52,7 +52,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
     rows = data.X[training]
     if not len(rows):
         raise DataError("has no training rows, but --binarize median computes the medians from them", where=where)
-    on = at_or_above(data.X, cuts(rows))
+    on = threshold_rows(data.X, balanced_thresholds(rows))
     if constant := int((on == on[0]).all(axis=0).sum()):
         session.console.note(f"{constant} of {on.shape[1]} columns have one value only")
     return _bit_dataset(data, on)
@@ -62,12 +62,12 @@ def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Datase
     """Return sampled rows of zeros and ones; the probability of a one is the value as a fraction of the value range."""
     _require_memory_for_bits(session, data, where)
     try:
-        limits = require_range(data, data.value_range)
+        limits = require_value_range(data, data.value_range)
     except HerdError as error:
         error.where = error.where or where
         error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
         raise
-    return _bit_dataset(data, drawn(data.X, limits, seed))
+    return _bit_dataset(data, sample_binary_rows(data.X, limits, seed))
 
 
 def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> None:
@@ -93,14 +93,14 @@ def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) ->
     if data.image_shape is None:
         raise DataError("has no image_shape, which --patches needs", where=where, hint=SHAPE_HINT)
     height, width = (int(side) for side in data.image_shape)
-    X, picture = patches(data.X, (height, width), size, count, seed=seed)
+    X, picture = cut_patches(data.X, (height, width), size, count, seed=seed)
     kept = {name: item[picture] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
     return _dataset_like(data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size]))
 
 
 def _cut_segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:
     """Return segments of the columns; the label is the column's number."""
-    X, signal = segments(data.X, length, count, seed=seed)
+    X, signal = cut_segments(data.X, length, count, seed=seed)
     return _dataset_like(data, X, y=signal, class_names=data.feature_names)
 
 

@@ -17,4 +17,8 @@ def assign_splits(data: Dataset, request: Request) -> Dataset:
     split, seed = request.split, request.seed
     if request.hold_outs:
         return condition_holdout.apply_holdouts(data, list(request.hold_outs), split, seed)
-    return condition_holdout.keep_used_rows(replace(data, split=dataset_preparation.assign_splits(data, split, seed))) if split else data
+    return (
+        condition_holdout.drop_rows_without_split(replace(data, split=dataset_preparation.assign_splits(data, split, seed)))
+        if split
+        else data
+    )

@@ -25,7 +25,7 @@ from herdcli.command_table import TABLE
 from herdcli.errors import BadUsage, HerdError, NegativeResult, escape_text
 from herdcli.evaluation import fold_summary, table
 from herdcli.evaluation.report import figure_relations as relations
-from herdcli.evaluation.report.column_descriptions import figure_title
+from herdcli.evaluation.report.column_descriptions import metric_title
 from herdcli.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _main_result(rows: list[Row], mean: Row, error: Row) -> str:
     name = next((each for each in figures if any(other in mean for other in relations.BASELINES.get(each, ()))), figures[0])
     baseline = next((other for other in relations.BASELINES.get(name, ()) if other in mean), None)
     beside = "" if baseline is None else f" ({relations.baseline_label(baseline, str(rows[0]['kind']))} {mean[baseline]:.4g})"
-    return f"{figure_title(name)} {table.value_with_error(mean[name], error[name])}{beside}"
+    return f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}{beside}"
 
 
 def _check_command_line(request: Request) -> bool:
@@ -138,6 +138,6 @@ def _table_text(session: Session, request: Request, rows: list[Row], mean: Row, 
     if form != "aligned":
         return table.FORMATS[form](table.drop_empty_columns([*rows, {"fold": "mean", **mean}, {"fold": "standard error", **error}]))
     figures = fold_summary.main_figures(rows, mean)
-    lines = [[str(row["fold"]), *(table.display_value(row[name], table.SHOWN_DIGITS) for name in figures)] for row in rows]
+    lines = [[str(row["fold"]), *(table.display_text(row[name], table.SHOWN_DIGITS) for name in figures)] for row in rows]
     lines.append(["mean", *(table.value_with_error(mean[name], error[name]) for name in figures)])
     return text_table(["fold", *figures], lines, width=terminal_width(), left=1)

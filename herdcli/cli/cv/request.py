@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.history.request import unrecorded
-from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, repeated, text, whole
+from herdcli.cli.frame.history.request import unrecorded_field
+from herdcli.cli.frame.options.declaration import OUTPUT, choice_kind, integer_kind, option, repeated_option, text_kind
 from herdcli.records import dataclass
 
 
@@ -11,19 +11,19 @@ from herdcli.records import dataclass
 class Request:
     """The arguments and options of `herd cv`."""
 
-    fitted: str = unrecorded()
-    words: tuple[str, ...] = unrecorded()
-    folds: int = option(whole(2), default=5, metavar="N", help="Number of folds.")
-    requirements: tuple[str, ...] = repeated(
-        text(),
+    fitted: str = unrecorded_field()
+    words: tuple[str, ...] = unrecorded_field()
+    folds: int = option(integer_kind(2), default=5, metavar="N", help="Number of folds.")
+    requirements: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--require",
         metavar="COLUMN<NUMBER",
         group=OUTPUT,
         help="Exit with 1 if the mean does not meet this condition, such as error<0.05.  May be repeated.",
     )
     format: str | None = option(
-        choice("tsv", "aligned", "json", "csv", "markdown", "latex"),
+        choice_kind("tsv", "aligned", "json", "csv", "markdown", "latex"),
         group=OUTPUT,
-        record=unrecorded(),
+        record=unrecorded_field(),
         help="Format of the table.  [default: aligned on a terminal, else tsv]",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.data.request import SHIPPED, Request
-from herdcli.cli.frame.options.common_options import output_options, stage
+from herdcli.cli.frame.options.common_options import command_with_request, output_options
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.datasets import registry
 from herdcli.errors import BadUsage
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command("data", cls=Command)
-@click.argument("name", metavar="[NAME]", type=click.Choice((*SHIPPED, *registry.names())), required=False)
-@stage(Request, output_options)
+@click.argument("name", metavar="[NAME]", type=click.Choice((*SHIPPED, *registry.dataset_names())), required=False)
+@command_with_request(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Write an example data set: the digits that come with herd, or one of the papers, downloaded once.
 
@@ -42,9 +42,9 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.data import fetching, listing
 
     if request.where:
-        listing.write_place(session, request.name)
+        listing.write_dataset_path(session, request.name)
     elif request.list_sets:
-        listing.write_list(session)
+        listing.write_dataset_list(session)
     elif request.all_sets:
         fetching.fetch_all(session, accept_licence=request.accept_licence)
     elif request.name is None:
@@ -52,4 +52,4 @@ def command(session: Session, request: Request) -> None:
     elif request.name in SHIPPED:
         fetching.write_shipped(session, request.name)
     else:
-        fetching.write_downloaded(session, registry.entry(request.name), accept_licence=request.accept_licence)
+        fetching.write_downloaded(session, registry.find_dataset(request.name), accept_licence=request.accept_licence)

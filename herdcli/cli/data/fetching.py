@@ -63,13 +63,13 @@ class ConsoleReporter:
 
 def write_shipped(session: Session, name: str) -> None:
     """Write the data set of the package unchanged, or in the format of the output's suffix."""
-    outputs.check_artifact(session, "dataset")
+    outputs.check_artifact_output(session, "dataset")
     with as_file(files("herdcli.data") / f"{name}.h5") as shipped:
         if output_format(session.output, None, "dataset") == "hdf5":
             outputs.write_side_file(session, session.output, partial(_copy_dataset, shipped))
             return
         found = session.load(str(shipped), "data", kinds={"dataset"})
-        _write(session, found, found.value)
+        _write_dataset(session, found, found.value)
 
 
 def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
@@ -77,28 +77,28 @@ def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: b
     if entry.is_folder and session.output != "-":
         raise BadUsage(f"{entry.name} is a folder of files", hint=f"herd data {entry.name} --where prints where they are")
     if not entry.is_folder:
-        outputs.check_artifact(session, "dataset")
+        outputs.check_artifact_output(session, "dataset")
     with ConsoleReporter(session.console) as reporter:
-        path = cache.default_cache().obtain(entry, reporter, accept_licence=accept_licence)
+        path = cache.default_cache().find_or_download(entry, reporter, accept_licence=accept_licence)
     if entry.is_folder:
         session.console.note(f"{entry.name}: {len(entry.sources)} files in {path}")
     else:
         found = session.load(str(path), "data", kinds={"dataset"})
         names = cache.read_feature_names(entry, path)
-        _write(session, found, replace(found.value, source=entry.origin, licence=entry.licence, feature_names=names))
+        _write_dataset(session, found, replace(found.value, source=entry.origin, licence=entry.licence, feature_names=names))
 
 
-def _write(session: Session, artifact: Artifact, value: Dataset) -> None:
+def _write_dataset(session: Session, artifact: Artifact, value: Dataset) -> None:
     outputs.write_artifact(session, value, f"{value.X.shape[0]} rows", history=outputs.RestoredHistory(artifact))
 
 
 def fetch_all(session: Session, *, accept_licence: bool) -> None:
     """Download every data set that the figures and tables need; failures are reported and the others continue."""
     found = cache.default_cache()
-    wanted = list(registry.needed_for_results())
-    missing = [entry for entry in wanted if not found.has(entry)]
+    wanted = list(registry.datasets_for_results())
+    missing = [entry for entry in wanted if not found.is_finished(entry)]
     unaccepted = [entry for entry in missing if entry.restricted and not accept_licence]
-    session.console.note(_plan(found, wanted, missing))
+    session.console.note(_download_plan_text(found, wanted, missing))
     failures = []
     with ConsoleReporter(session.console) as reporter:
         for entry in missing:
@@ -106,7 +106,7 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
                 session.console.note(f"{entry.name} left out; licence: {entry.licence}")
                 continue
             try:
-                found.obtain(entry, reporter, accept_licence=accept_licence)
+                found.find_or_download(entry, reporter, accept_licence=accept_licence)
             except HerdError as error:
                 session.console.fault(f"{entry.name}: {error}", error.hint)
                 failures.append(entry.name)
@@ -119,9 +119,9 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
         )
 
 
-def _plan(cache_folder: cache.Cache, wanted: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
+def _download_plan_text(cache_folder: cache.Cache, entries: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
     """Return one line on the downloads to do."""
-    there = f"{len(wanted) - len(missing)} of {len(wanted)} sets are in {cache_folder.folder}"
+    there = f"{len(entries) - len(missing)} of {len(entries)} sets are in {cache_folder.folder}"
     if not missing:
         return there
     size = cache.format_megabytes(sum(entry.download_size for entry in missing))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.history.request import unrecorded
+from herdcli.cli.frame.history.request import unrecorded_field
 from herdcli.cli.frame.options.declaration import Excludes, flag
 from herdcli.records import dataclass
 
@@ -14,20 +14,20 @@ ONE_TASK, HINT = "NAME, --list and --all exclude each other", "give one of them"
 class Request:
     """The arguments and options of `herd data`."""
 
-    name: str | None = unrecorded()
+    name: str | None = unrecorded_field()
     accept_licence: bool = flag(
-        record=unrecorded(), help="Also download data sets without a stated licence, or for research or non-commercial use only."
+        record=unrecorded_field(), help="Also download data sets without a stated licence, or for research or non-commercial use only."
     )
-    where: bool = flag(record=unrecorded(), help="Print the path of the data set, or of the folder of all sets, and stop.")
+    where: bool = flag(record=unrecorded_field(), help="Print the path of the data set, or of the folder of all sets, and stop.")
     all_sets: bool = flag(
         "--all",
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=Excludes("name", refusal=ONE_TASK, hint=HINT),
         help="Download all data sets that the figures and tables of the papers need.",
     )
     list_sets: bool = flag(
         "--list",
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=Excludes("name", "all_sets", refusal=ONE_TASK, hint=HINT),
         help="List the data sets: size, contents, use in the papers, licence, origin, and whether each is downloaded.",
     )

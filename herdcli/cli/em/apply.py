@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
-    from herdcli.em.fitting import Made
+    from herdcli.em.fitting import FittedArtifact
     from herdcli.schema import Array
 
 WANTS = {"mixture": ("clusters", "responsibilities", "completed"), "kmeans": ("clusters",), "factors": ("scores", "completed")}
@@ -36,7 +36,7 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
     X = np.asarray(value.X.toarray() if value.is_sparse else value.X, dtype=np.float64)
     if X.shape[1] != width:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
-    found, columns, y = _outputs(model, X, want)
+    found, columns, y = _model_outputs(model, X, want)
     if want == "clusters" and (gaps := int(np.isnan(X).sum())):
         many = "1 missing value is" if gaps == 1 else f"{gaps} missing values are"
         session.console.note(f"{data.name}: {many} filled in with what the model expects")
@@ -51,12 +51,12 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
     ), f"{len(X)} rows × {found.shape[1]} {want if want != 'clusters' else 'columns with their clusters'}"
 
 
-def _component_names(model: Made) -> list[str] | None:
+def _component_names(model: FittedArtifact) -> list[str] | None:
     """Return the class names if the mixture has components for each class, else None."""
     return model.known.class_names if model.known is not None and model.known.supervised else None
 
 
-def _outputs(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
+def _model_outputs(model: FittedArtifact, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
     """Return the values, the names of their columns if these are new, and the clusters if these were requested."""
     from herdcli.em.artifacts import Clusters, Mixture
 

@@ -12,9 +12,9 @@ from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     cluster_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("em", cls=Command)
 @input_argument
-@stage(Request, cleaning_options, threads_option, cluster_options, IN_ROUNDS, checkpoint_options, output_options)
+@command_with_request(Request, cleaning_options, threads_option, cluster_options, IN_ROUNDS, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Fit mixtures, k-means, factor models, hidden Markov models and linear dynamical systems by EM.
 
@@ -46,7 +46,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.em.model_table import TABLE
 
-    outputs.check_artifact(session, TABLE[request.model].kind)
+    outputs.check_artifact_output(session, TABLE[request.model].kind)
     if TABLE[request.model].sequences:
         {"hmm": hmm_fit.fit_hmm, "lds": lds_fit.fit_lds}[request.model](session, request)
     else:

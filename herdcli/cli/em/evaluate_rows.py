@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.run.session import Session
-    from herdcli.em.artifacts import Known
-    from herdcli.em.fitting import Made
-    from herdcli.em.hmm_artifacts import KnownChain
+    from herdcli.em.artifacts import FitFacts
+    from herdcli.em.fitting import FittedArtifact
+    from herdcli.em.hmm_artifacts import ChainFitFacts
     from herdcli.evaluation.figures.em import EvaluatedRows
     from herdcli.schema import Array
 
@@ -35,7 +35,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
     if request.data is None:
         return artifact
-    model: Made = artifact.value
+    model: FittedArtifact = artifact.value
     gaps = artifact.kind != "kmeans"
     left = None if request.plots or request.report else streamed_rows.leave_dataset_in_file(session, request.data, missing=gaps)
     data = left or session.load(request.data, "data", kinds={"dataset"}, missing=gaps)
@@ -55,7 +55,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     return replace(artifact, value=replace(model, holdout=dataset_preparation.dense_copy(value, np.float64)[test], known=known))
 
 
-def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, where: str) -> EvaluatedRows:
+def _evaluation_rows_in_file(model: FittedArtifact, data: Dataset, test: Array | None, where: str) -> EvaluatedRows:
     """Return the evaluation rows of a data set that stays in its file: those selected by `test` (n,) bool, or all if it is None."""
     from herdcli.evaluation.figures.em import EvaluatedRows
 
@@ -68,7 +68,7 @@ def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, whe
     return EvaluatedRows(model, streamed_rows.FileRows(X, y, lambda labels: number[np.searchsorted(each, labels)]), int(number.max()) + 1)
 
 
-def labels_in_model_order(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:
+def labels_in_model_order(data: Dataset, facts: FitFacts | ChainFitFacts, where: str) -> Array | None:
     """Return the labels (n,) of the rows; for a model of classes numbered as in the model; −1 means no label.
 
     Raises DataError for a class that the model does not have.
@@ -76,10 +76,10 @@ def labels_in_model_order(data: Dataset, known: Known | KnownChain, where: str) 
     y, names = dataset_labels(data)
     if y is None or names is None:
         return None
-    if known.supervised and known.class_names is not None:
-        unknown = [name for name in names if name not in known.class_names]
+    if facts.supervised and facts.class_names is not None:
+        unknown = [name for name in names if name not in facts.class_names]
         if unknown:
-            raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known.class_names)}", where=where)
-        index = np.array([known.class_names.index(name) for name in names])
+            raise DataError(f"has class '{unknown[0]}', the model has {', '.join(facts.class_names)}", where=where)
+        index = np.array([facts.class_names.index(name) for name in names])
         y = np.where(y >= 0, index[y], -1)
     return y

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.run.session import Session
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.schema import Array
@@ -40,15 +40,15 @@ class EvaluationSequences:
 
 def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """Return a hidden Markov model with the sequences of --data; without --data, the model unchanged."""
-    from herdcli.em.hmm_artifacts import Held
+    from herdcli.em.hmm_artifacts import HeldoutSequences
 
     if request.data is None:
         return artifact
-    model: MarkovChain = artifact.value
+    model: HiddenMarkovModel = artifact.value
     given = _load_sequences(session, artifact, request.data, None)
     y = None if model.known is None else labels_in_model_order(given.data, model.known, given.name)
     part = given.part
-    held = Held(
+    held = HeldoutSequences(
         X=part.whole().X, offsets=part.offsets.astype(np.int64), y=None if y is None else y[part.chosen], names=part.names, later=part.later
     )
     return replace(artifact, value=replace(model, held=held))
@@ -59,7 +59,7 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
 
     A piece of a sequence begins in the state in which the rows before it end.
     """
-    from herdcli.em.sequence.lds_fitting import first_states
+    from herdcli.em.sequence.lds_fitting import first_state_distributions
 
     if request.data is None:
         return artifact
@@ -68,7 +68,7 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
     given = _load_sequences(session, artifact, request.data, tuple(names) if names else None)
     part, known = given.part, model.known
     if known is not None:
-        begun = first_states(model, given.whole, part, given.controls) or (None, None)
+        begun = first_state_distributions(model, given.whole, part, given.controls) or (None, None)
         known = replace(
             known,
             holdout_controls=None if given.controls is None else given.controls[part.chosen],
@@ -81,10 +81,10 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
 
 def _load_sequences(session: Session, artifact: Artifact, source: str, controls: tuple[str, ...] | None) -> EvaluationSequences:
     """Read the sequences of a file, grouped by the same column as the sequences that the model was fitted to."""
-    from herdcli.em.sequence.sequences import group_rows, split_sequences
+    from herdcli.em.sequence.sequences import group_rows_into_sequences, split_sequences
 
-    model: MarkovChain | LinearDynamics = artifact.value
-    column = provenance.option_of(artifact.history, "em", "sequence")
+    model: HiddenMarkovModel | LinearDynamics = artifact.value
+    column = provenance.recorded_text_option(artifact.history, "em", "sequence")
     data, key = sequences.load_sequences(session, source, input_format=None, label=None, column=column, keep=controls or ())
     try:
         value, U = split_controls(data.value, controls)
@@ -94,7 +94,7 @@ def _load_sequences(session: Session, artifact: Artifact, source: str, controls:
         value = align_dataset(session, replace(data, value=value), names, model.columns).value
         if value.X.shape[1] != model.columns:
             raise DataError(f"/X has {value.X.shape[1]} columns, the model has {model.columns}")
-        whole = group_rows(value.X, key)
+        whole = group_rows_into_sequences(value.X, key)
         parts = {TEST: whole} if value.split is None else split_sequences(whole, value.split, None, 0)
         if TEST not in parts:
             raise DataError("has no test rows (split 2) to evaluate on")

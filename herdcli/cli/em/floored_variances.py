@@ -12,8 +12,10 @@ DEPEND = "columns depend on each other"  # the reason why variances of a single 
 LISTED = 3  # maximum number of names in a message
 
 
-def warn_of_constant_columns(console: Console, variance: Array, names: list[str] | None, least: float, *, bayes: bool = False) -> int:
-    """Print a message about constant columns and return how many there are.  least  the variance that is assumed for them."""
+def warn_of_constant_columns(
+    console: Console, variance: Array, names: list[str] | None, assumed_variance: float, *, bayes: bool = False
+) -> int:
+    """Print a message about constant columns and return how many there are.  assumed_variance  the variance that is assumed for them."""
     flat = [names[d] if names else str(d) for d, value in enumerate(variance.tolist()) if value == 0]
     if flat:
         listed = ", ".join(f"'{name}'" for name in flat[:LISTED]) + (", …" if len(flat) > LISTED else "")
@@ -22,7 +24,7 @@ def warn_of_constant_columns(console: Console, variance: Array, names: list[str]
         if bayes:
             console.warn(f"{few}, but --bayes still spends parameters on {it} in every component; leave {it} out")
         else:
-            console.note(f"{few}, without influence on the fit; {its} taken to be {least:.3g}")
+            console.note(f"{few}, without influence on the fit; {its} taken to be {assumed_variance:.3g}")
     return len(flat)
 
 
@@ -35,7 +37,7 @@ def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names
         console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
 
 
-def warn_of_variance_floors(console: Console, many: int, what: str, floor: float | None, why: str) -> None:
+def warn_of_variance_floors(console: Console, count: int, what: str, floor: float | None, why: str) -> None:
     """Warn about variances that were raised.  floor  the floor of all columns; None: each column has its own."""
     which = "their columns" if floor is None else f"{floor:.3g}"
-    console.warn(f"{many} {what}{' was' if many == 1 else 's were'} raised to the floor of {which}: {why}")
+    console.warn(f"{count} {what}{' was' if count == 1 else 's were'} raised to the floor of {which}: {why}")

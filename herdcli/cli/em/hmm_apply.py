@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.rows.sequence_rows import SequenceRows
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.small.sample import Request as Sampled
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
 
 WANTS = ("viterbi", "smoothed", "filtered", "predicted")
 
 
-def load_rows(session: Session, model: MarkovChain, request: Request) -> SequenceRows:
+def load_rows(session: Session, model: HiddenMarkovModel, request: Request) -> SequenceRows:
     """Read new rows and return them as sequences in the order of the model's columns."""
     return sequence_rows.arrange_sequences(
         session, *sequence_rows.load_sequences(session, request), _column_names(model), model.columns, request.sequence
     )
 
 
-def _column_names(model: MarkovChain) -> list[str] | None:
+def _column_names(model: HiddenMarkovModel) -> list[str] | None:
     return None if model.known is None else model.known.feature_names
 
 
 def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return the states of all rows, or their probabilities, in the order of the rows, and a short description for the summary."""
-    model: MarkovChain = fitted.value
+    model: HiddenMarkovModel = fitted.value
     want, count = sequence_rows.parse_wanted(request.want or WANTS[0], "hmm", WANTS, "paths", 100)
     given = load_rows(session, model, request)
     if request.particles is not None:
@@ -50,31 +50,31 @@ def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
 
 
 def _filter_with_particles(
-    session: Session, model: MarkovChain, sequences: SequenceRows, want: str, count: int, seed: int
+    session: Session, model: HiddenMarkovModel, sequences: SequenceRows, want: str, count: int, seed: int
 ) -> tuple[Dataset, str]:
     """Return the state probabilities that a particle filter estimates, with the effective sample size at every row."""
-    from herdcli.em.sequence.particle_filter import filter_hmm
+    from herdcli.em.sequence.particle_filter import particle_filter_hmm
 
     sequence_rows.check_particles(session, sequences, want, model.states, count)
-    told, effective = filter_hmm(
+    told, effective = particle_filter_hmm(
         model.states_of(sequences.found), model.ready().logs, sequences.found, count, seed, want == "smoothed", session.map
     )
     made = sequences.beside(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
     return made, f"{len(told)} rows × {model.states} {want} by {count} particles, effective sample size from {effective.min():.3g}"
 
 
-def _class_state_names(model: MarkovChain) -> list[str] | None:
+def _class_state_names(model: HiddenMarkovModel) -> list[str] | None:
     """Return the class names if the model has one state for each class, else None."""
     return model.known.class_names if model.known is not None and model.known.supervised else None
 
 
-def _state_names(model: MarkovChain) -> list[str]:
+def _state_names(model: HiddenMarkovModel) -> list[str]:
     return _class_state_names(model) or [f"state{k + 1}" for k in range(model.states)]
 
 
 def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
     """Return new sequences, with the states that emitted their rows as y, and a short description for the summary."""
-    model: MarkovChain = fitted.value
+    model: HiddenMarkovModel = fitted.value
     steps = sequence_rows.sequence_length(session, request, "hmm", model.columns)
     X, path = _restrict_to_levels(model, fitted.recoding).drawn(np.full(request.count, steps), request.seed)
     whole = model.emission in ("categorical", "poisson", "bernoulli")
@@ -82,7 +82,7 @@ def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Da
     return replace(made, y=path, class_names=_class_state_names(model)), what
 
 
-def _restrict_to_levels(model: MarkovChain, recoding: Recoding) -> MarkovChain:
+def _restrict_to_levels(model: HiddenMarkovModel, recoding: Recoding) -> HiddenMarkovModel:
     """Return the model with probability 0 for symbols that are not levels of a text column.
 
     Each column of the table has as many symbols as the column with the most levels.

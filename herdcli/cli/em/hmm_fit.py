@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.cli.em import floored_variances, sequence_models
 from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.rows.sequences import SequenceTable
     from herdcli.cli.frame.run.session import Session
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.mixture.component_search import SearchResult
     from herdcli.em.sequence.hmm_fitting import ChainOptions, ChainSequences, PreparedChainFit
     from herdcli.schema import Array
@@ -28,11 +28,11 @@ MEMORY = "states of a block of sequences"
 def fit_hmm(session: Session, request: Request) -> None:
     """Fit a hidden Markov model and save it as an artifact of kind `hmm`."""
     sequence_models.fit_sequences(
-        session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
+        session, request, partial(_prepare_fit, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
     )
 
 
-def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedChainFit:
+def _prepare_fit(session: Session, series: SequenceTable, *, request: Request) -> PreparedChainFit:
     from herdcli.em.driver import EMSettings
     from herdcli.em.sequence.hmm_fitting import prepare_chain_fit
 
@@ -42,7 +42,7 @@ def _fitting(session: Session, series: SequenceTable, *, request: Request) -> Pr
     return prepare_chain_fit(
         rows,
         _hmm_options(session, rows, request),
-        topic_settings(EMSettings, request),
+        settings_from_request(EMSettings, request),
         session.map,
         partial(block_placement.place_blocks, session),
     )
@@ -74,9 +74,9 @@ def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> Ch
     from herdcli.em.sequence.hmm_fitting import ChainOptions
 
     start = sequence_models.initial_model(session, request, rows.training.columns)
-    given: MarkovChain | None = None if start is None else start.value
+    given: HiddenMarkovModel | None = None if start is None else start.value
     mask = None if request.transitions.partition(":")[0] in STRUCTURES else _transition_mask(session, request.transitions)
-    first, last = request.components or _state_counts(rows, request, given, mask)
+    first, last = request.components or _state_count_range(rows, request, given, mask)
     return ChainOptions(
         sizes=tuple(range(first, last + 1)),
         emission=request.emission,
@@ -94,7 +94,7 @@ def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> Ch
     )
 
 
-def _state_counts(rows: ChainSequences, request: Request, start: MarkovChain | None, mask: Array | None) -> tuple[int, int]:
+def _state_count_range(rows: ChainSequences, request: Request, start: HiddenMarkovModel | None, mask: Array | None) -> tuple[int, int]:
     if start is not None:
         return start.states, start.states
     if request.per_class:
@@ -117,7 +117,9 @@ def _transition_mask(session: Session, path: str) -> Array:
     return matrix
 
 
-def _warn_of_result(session: Session, value: MarkovChain, prepared: PreparedChainFit, search: SearchResult, *, request: Request) -> None:
+def _warn_of_result(
+    session: Session, value: HiddenMarkovModel, prepared: PreparedChainFit, search: SearchResult, *, request: Request
+) -> None:
     """Warn about variances at their floors, an end before convergence, and parameters that the sequences do not determine."""
     floors = int(value.ledger.floors[-2:].max(initial=0))
     if value.family is not None and value.emissions.mean is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.network.request import Request
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.markov.model.network import Factor, Network
     from herdcli.schema import Array
@@ -24,21 +24,21 @@ LOWEST, HIGHEST = -600.0, 600.0  # range of a row's log-likelihood whose exponen
 
 def hmm_network_from_files(session: Session, request: Request) -> tuple[Network, Artifact]:
     """Return the network of a model's states given the rows of --evidence, and the artifact of the model."""
-    from herdcli.em.sequence.sequences import group_rows
+    from herdcli.em.sequence.sequences import group_rows_into_sequences
 
     if request.evidence is None:
         raise BadUsage("from-hmm needs an observed sequence", hint="name it: --evidence FILE")
     fitted = session.load(request.source, "model", kinds={"hmm"})
-    model: MarkovChain = fitted.value
+    model: HiddenMarkovModel = fitted.value
     data, key = sequences.load_sequences(session, request.evidence, input_format=None, label=None)
     data = align_dataset(session, data, model.known.feature_names if model.known is not None else None, model.columns)
     if data.value.X.shape[1] != model.columns:
         raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {model.columns}", where=data.name)
-    found = group_rows(data.value.X, key)
-    return hmm_network(session, model, found), fitted
+    found = group_rows_into_sequences(data.value.X, key)
+    return build_hmm_network(session, model, found), fitted
 
 
-def hmm_network(session: Session, model: MarkovChain, rows: Sequences) -> Network:
+def build_hmm_network(session: Session, model: HiddenMarkovModel, rows: Sequences) -> Network:
     """Return p(states, rows) as a network with factors for the first states, the transitions and the likelihood of each row."""
     from herdcli.markov.model.network import build_network
 

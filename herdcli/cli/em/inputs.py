@@ -12,11 +12,11 @@ from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.frame.rows.column_order import weighted_rows
+from herdcli.cli.frame.rows.column_order import nonzero_weight_rows
 from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
-from herdcli.numerics.block_statistics import require_weights
-from herdcli.numerics.row_selection import row_slices
+from herdcli.numerics.block_statistics import require_valid_weights
+from herdcli.numerics.row_selection import iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.splits import TEST
 
@@ -46,7 +46,7 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
     if request.on_disk:
         data, rows = on_disk.read_rows(session, request)
     else:
-        data = _loaded(session, request)
+        data = _load_dataset(session, request)
         try:
             rows = _split_rows(session, data, request)
         except HerdError as error:
@@ -56,12 +56,12 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
     return EMInputs(rows, _fit_options(request, data.value, rows, given), replace(data, value=None))
 
 
-def _loaded(session: Session, request: Request) -> Artifact:
+def _load_dataset(session: Session, request: Request) -> Artifact:
     """Read a data set as a dense matrix in memory, or with its rows on disk if they need more than --max-memory."""
     keep = (request.weights,) if request.weights and request.weights != "weight" else ()
     form, label = request.input_format, request.label
     found = streamed_rows.open_streamed(
-        session, request.source, label=label, input_format=form, asked=False, unit_bytes=COPIED, missing=True, keep=keep
+        session, request.source, label=label, input_format=form, is_requested=False, unit_bytes=COPIED, missing=True, keep=keep
     )
     data = found or session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
     value: Dataset = data.value
@@ -69,7 +69,7 @@ def _loaded(session: Session, request: Request) -> Artifact:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    kept = weighted_rows(session, _row_weights(value, request.weights))
+    kept = nonzero_weight_rows(session, _row_weights(value, request.weights))
     return replace(data, value=value if kept is None else take_rows(value, kept))
 
 
@@ -86,8 +86,8 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     """Split a data set: split 0 for training, 1 for the choice of the number of components, 2 for evaluation."""
     from herdcli.artifacts.tables.dataset_preparation import assign_splits
     from herdcli.em.fitting import FitRows
+    from herdcli.numerics.block_statistics import ArrayRows
     from herdcli.numerics.block_statistics import RowReader as Numbered
-    from herdcli.numerics.block_statistics import RowTable
 
     data: Dataset = artifact.value
     weight, y, names = _row_weights(data, request.weights), *requested_labels(data, request)
@@ -100,13 +100,13 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
         if not len(chosen) or not (w is None or w.any()):
             return None
         if isinstance(data.X, LazyMatrix):
-            require_weights(w)
+            require_valid_weights(w)
             return streamed_rows.FileRows(data.X.taken(chosen), own, weight=w)
-        return RowTable(data.X, own, w, chosen)
+        return ArrayRows(data.X, own, w, chosen)
 
     test = np.flatnonzero(split == TEST)
     if isinstance(data.X, LazyMatrix):
-        test = on_disk.held(session, test, data.X.shape[1])
+        test = on_disk.choose_heldout_rows(session, test, data.X.shape[1])
     holdout = _copy_rows(data.X, test) if len(test) else None  # read first; the others use the memory left
     training = table(0, known)
     if training is None:
@@ -124,7 +124,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
 def _copy_rows(X: Array, chosen: Array) -> Array:
     """Return some rows of a matrix (n, D) in float64, read in blocks."""
     found = np.empty((len(chosen), X.shape[1]))
-    for rows in row_slices(found):
+    for rows in iterate_row_slices(found):
         found[rows] = X[chosen[rows]]
     return found
 

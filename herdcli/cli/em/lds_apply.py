@@ -88,10 +88,10 @@ def _forecast_rows(model: LinearDynamics, rows: LDSRows, steps: int) -> tuple[Da
 
 def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRows, want: str, count: int, seed: int) -> tuple[Dataset, str]:
     """Return the states that a particle filter estimates, with standard deviations and the effective sample size at every row."""
-    from herdcli.em.sequence.particle_filter import filter_lds
+    from herdcli.em.sequence.particle_filter import particle_filter_lds
 
     sequence_rows.check_particles(session, rows.rows, want, model.states, count)
-    told = filter_lds(model.parameters, rows.Y, rows.rows.found.offsets, rows.U, count, seed, want == "smoothed", session.map)
+    told = particle_filter_lds(model.parameters, rows.Y, rows.rows.found.offsets, rows.U, count, seed, want == "smoothed", session.map)
     X = np.concatenate([told.mean, told.deviation, told.effective[:, None]], axis=1)
     made = rows.rows.beside(X, [*_state_names(model), sequence_rows.EFFECTIVE])
     least = f"effective sample size from {told.effective.min():.3g}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.cli.em import sequence_models
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.rows import sequences
 from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError
@@ -31,11 +31,11 @@ MEMORY = "the moments of the states"
 def fit_lds(session: Session, request: Request) -> None:
     """Fit a linear dynamical system and save it as an artifact of kind `lds`."""
     sequence_models.fit_sequences(
-        session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
+        session, request, partial(_prepare_fit, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
     )
 
 
-def _fitting(session: Session, series: SequenceTable, *, request: Request) -> PreparedDynamicsFit:
+def _prepare_fit(session: Session, series: SequenceTable, *, request: Request) -> PreparedDynamicsFit:
     from herdcli.em.driver import EMSettings
     from herdcli.em.sequence.lds_fitting import prepare_dynamics_fit
 
@@ -43,7 +43,7 @@ def _fitting(session: Session, series: SequenceTable, *, request: Request) -> Pr
     return prepare_dynamics_fit(
         rows,
         _lds_options(session, rows, request),
-        topic_settings(EMSettings, request),
+        settings_from_request(EMSettings, request),
         session.map,
         partial(block_placement.place_blocks, session),
     )
@@ -72,7 +72,7 @@ def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Datase
     """
     found = []
     for name in names or ():
-        column, data = sequences.pop_column(data, name)
+        column, data = sequences.split_off_column(data, name)
         if column is None:
             raise DataError(f"has no column '{name}', which --controls names")
         if column.dtype.kind not in "fiub":

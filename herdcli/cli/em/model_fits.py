@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.em import floored_variances
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.run import block_placement
 from herdcli.em.model_table import TABLE
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.em.artifacts import FactorModel, Mixture
-    from herdcli.em.fitting import Made
+    from herdcli.em.fitting import FittedArtifact
     from herdcli.em.mixture.component_search import SearchResult
 
 
@@ -27,7 +27,7 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     from herdcli.numerics.block_statistics import RowBlocks
 
     source = block_placement.place_blocks(session, RowBlocks(inputs.rows.training))
-    fit = prepare_fit(inputs.rows, inputs.asked, topic_settings(EMSettings, request), session.map, source)
+    fit = prepare_fit(inputs.rows, inputs.asked, settings_from_request(EMSettings, request), session.map, source)
     batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:
         found = session.run(fit.axes, label=request.model, memory="the principal axes")
@@ -40,7 +40,7 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     _warn_of_result(session, value, found, request)
 
 
-def _summarize(value: Made, search: SearchResult, request: Request) -> str:
+def _summarize(value: FittedArtifact, search: SearchResult, request: Request) -> str:
     from herdcli.em.artifacts import Clusters
 
     part = TABLE[request.model].part
@@ -60,11 +60,11 @@ def _summarize(value: Made, search: SearchResult, request: Request) -> str:
     return f"{size} {part}{'s' if size != 1 else ''}{each}{of}, {steps}, {figure}"
 
 
-def _warn_of_result(session: Session, value: Made, search: SearchResult, request: Request) -> None:
+def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResult, request: Request) -> None:
     """Warn about variances at their floors, an end before convergence, and a best size at the end of the range."""
     from herdcli.em.artifacts import Clusters, FactorModel, Mixture
     from herdcli.em.correlation_shrinkage import copied_columns
-    from herdcli.numerics.factor_model import identifiable_factors
+    from herdcli.numerics.factor_model import max_identifiable_factors
 
     if isinstance(value, Clusters) and len(value.centre) < search.size:
         few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
@@ -84,7 +84,7 @@ def _warn_of_result(session: Session, value: Made, search: SearchResult, request
         )
         if known.base_full is not None:
             floored_variances.warn_of_copied_columns(session.console, copied_columns(known.base_full), known.feature_names)
-        _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, search.size, request)
+        _warn_of_floored_variances(session, value, many - flat * value.floors_per_constant_column, search.size, request)
     if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
     if isinstance(value, Mixture) and value.shrinkage and request.shrinkage is None:
@@ -93,7 +93,7 @@ def _warn_of_result(session: Session, value: Made, search: SearchResult, request
         session.console.note(f"{few}, as by {value.shrinkage:.3g} rows (--shrinkage 0 turns it off)")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
-    if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := identifiable_factors(len(value.mean))):
+    if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := max_identifiable_factors(len(value.mean))):
         factors = f"{most} factor{'s' if most != 1 else ''}"
         session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {search.size} are not unique")
     if search.size == 1 and len(search.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
@@ -110,5 +110,5 @@ def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, m
     if size > 1:
         diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
         why = f"some directions hardly vary within a component; try fewer --components{diagonal}"
-    own = request.floor is None and value.floors_of_a_column > 0
+    own = request.floor is None and value.floors_per_constant_column > 0
     floored_variances.warn_of_variance_floors(session.console, many, "variance", None if own else value.floor, why)

@@ -72,20 +72,22 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     if TRAIN not in found:
         raise DataError("has no rows in split 0 to learn from", where=artifact.name)
     valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
-    room = min(streamed_rows.read_budget(), ROOM * session.threads)
+    room = min(streamed_rows.read_budget_bytes(), ROOM * session.threads)
     rows = FitRows(
         training=FileRows(found[TRAIN], room),
         valid=None if valid is None else FileRows(valid, room),
-        holdout=None if test is None else test.take(held(session, np.arange(test.count), test.columns)),
+        holdout=None if test is None else test.take(choose_heldout_rows(session, np.arange(test.count), test.columns)),
         feature_names=names,
     )
     return artifact, rows
 
 
-def held(session: Session, places: Array, columns: int) -> Array:
-    """Return the indices (h,) of the rows of split 2 that are stored in the model, chosen evenly from the indices `places` (n,)."""
+def choose_heldout_rows(session: Session, row_indices: Array, columns: int) -> Array:
+    """Return the indices (h,) of the rows of split 2 that are stored in the model, chosen evenly from the indices `row_indices` (n,)."""
     most = max(1, min(HELD, HELD_BYTES // (8 * columns)))
-    if len(places) <= most:
-        return places
-    session.console.note(f"{group_digits(most)} of {group_digits(len(places))} rows of split 2, evenly spread, are stored in the model")
-    return places[np.arange(most) * len(places) // most]
+    if len(row_indices) <= most:
+        return row_indices
+    session.console.note(
+        f"{group_digits(most)} of {group_digits(len(row_indices))} rows of split 2, evenly spread, are stored in the model"
+    )
+    return row_indices[np.arange(most) * len(row_indices) // most]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from herdcli.cli.frame.history.request import as_recorded, input_file, unrecorded, where_changed, where_given
+from herdcli.cli.frame.history.request import (
+    field_recorded_as,
+    field_recorded_if_changed,
+    field_recorded_if_given,
+    input_file_field,
+    unrecorded_field,
+)
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -14,15 +20,15 @@ from herdcli.cli.frame.options.declaration import (
     Excludes,
     OneOf,
     When,
-    choice,
+    choice_kind,
     flag,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    parsed,
-    text,
-    whole,
+    parsed_kind,
+    text_kind,
 )
-from herdcli.em.model_table import TABLE, named
+from herdcli.em.model_table import TABLE, models_with_value
 from herdcli.records import dataclass
 
 SIZES = (1, 10)  # default range of component counts;
@@ -51,12 +57,12 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-RANGE = parsed("n|n-m", _parse_range, _format_range)
-NAMES = parsed("columns", _parse_names, ",".join)
+RANGE = parsed_kind("n|n-m", _parse_range, _format_range)
+NAMES = parsed_kind("columns", _parse_names, ",".join)
 KMEANS, HMM, LDS = OneOf("model", "kmeans"), OneOf("model", "hmm"), OneOf("model", "lds")
-FACTORS = OneOf("model", *named("kind", "factors"))
-SEQUENCES = OneOf("model", *named("sequences", True))
-WITH_DENSITY = OneOf("model", *named("density", True))
+FACTORS = OneOf("model", *models_with_value("kind", "factors"))
+SEQUENCES = OneOf("model", *models_with_value("sequences", True))
+WITH_DENSITY = OneOf("model", *models_with_value("density", True))
 BAYES = Condition("bayes", why="without --bayes")
 CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="--components 8")
 FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {covariance}", hint="leave out --covariance")
@@ -69,7 +75,7 @@ BY_BOUND = OneOf(
 MAXIMUM = Excludes("bayes", refusal="--bayes has a prior of its own, so it takes no --shrinkage", hint="leave out --shrinkage")
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
-ROWS = OneOf("model", *named("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
+ROWS = OneOf("model", *models_with_value("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
 UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
 METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")
 ONE_SIZE = Condition(
@@ -89,10 +95,10 @@ ONE_START = OneOf("restarts", 1, refusal="--minibatch runs once, not with --star
 class Request:
     """The options of `herd em`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    input_format: str | None = shared_options.input_format()
+    source: str = input_file_field()
+    input_format: str | None = shared_options.input_format_option()
     model: str = option(
-        choice(*TABLE),
+        choice_kind(*TABLE),
         default="gmm",
         only=When(KMEANS, CLUSTERS),
         help="Gaussian mixture, k-means, factor analysis, principal components with noise (ppca) or without (pca), hidden Markov "
@@ -105,99 +111,99 @@ class Request:
         "[default: all for pca; required for kmeans; else 1-10, stopping after two worse numbers in a row]",
     )
     criterion: str = option(
-        choice("bic", "aic", "icl", "valid"),
+        choice_kind("bic", "aic", "icl", "valid"),
         default="bic",
         only=(WITH_DENSITY, When(BAYES, BY_BOUND)),
         help="Criterion that chooses the number of components from a range; valid: the likelihood of the rows in split 1.",
     )
     covariance: str = option(
-        choice("full", "tied", "diagonal", "spherical"),
+        choice_kind("full", "tied", "diagonal", "spherical"),
         default="full",
         only=(OneOf("model", "gmm", "hmm"), When(HMM, OneOf("emission", "gaussian", "gmm")), When(BAYES, FULL)),
         help="With gmm and hmm: form of the covariance matrices; tied: one full matrix for all components.",
     )
     emission: str = option(
-        choice("gaussian", "categorical", "poisson", "bernoulli", "gmm"),
+        choice_kind("gaussian", "categorical", "poisson", "bernoulli", "gmm"),
         default="gaussian",
-        record=where_changed("gaussian"),
+        record=field_recorded_if_changed("gaussian"),
         only=HMM,
         help="With hmm: distribution of a row given its state; gmm: a mixture of --mixtures Gaussians.",
     )
     mixtures: int = option(
-        whole(1),
+        integer_kind(1),
         default=2,
-        record=where_changed(2),
+        record=field_recorded_if_changed(2),
         only=(HMM, OneOf("emission", "gmm")),
         help="With --emission gmm: number of Gaussians per state.",
     )
     transitions: str = option(
-        text(),
+        text_kind(),
         metavar="NAME|FILE",
         default="full",
-        record=where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file"),
+        record=field_recorded_if_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file"),
         only=HMM,
         help="With hmm: allowed transitions.  full, left-to-right, left-to-right:W (at most W states ahead), banded:W (at most W in "
         "either direction), or a file with a matrix, in which 0 forbids a transition.",
     )
     sequence: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=SEQUENCES,
         help="With hmm and lds: column that identifies the sequence of each row.  [default: sequence]",
     )
     controls: tuple[str, ...] | None = option(
-        NAMES, metavar="A,B", record=where_given(), only=LDS, help="With lds: input columns that drive the states."
+        NAMES, metavar="A,B", record=field_recorded_if_given(), only=LDS, help="With lds: input columns that drive the states."
     )
-    diagonal: bool = flag(record=where_changed(False), only=LDS, help="With lds: independent observation noise in each column.")
+    diagonal: bool = flag(record=field_recorded_if_changed(False), only=LDS, help="With lds: independent observation noise in each column.")
     accelerate: bool | None = flag(
         default=None,
         negative="--no-accelerate",
-        record=where_changed(False),
+        record=field_recorded_if_changed(False),
         only=LDS,
         help="With lds: add quasi-Newton steps between EM steps for faster convergence; the likelihood never falls.  [default: yes]",
     )
     bayes: bool = flag(
-        record=where_changed(False),
+        record=field_recorded_if_changed(False),
         only=OneOf("model", "gmm"),
         help="With gmm: variational Bayes, in which components that are not needed become empty.  Its bound chooses from a range.",
     )
     concentration: float | None = option(
-        number(0, open_low=True),
-        record=where_given(),
+        number_kind(0, open_low=True),
+        record=field_recorded_if_given(),
         only=BAYES,
         help="With --bayes: concentration of the Dirichlet prior on the component weights; smaller values keep fewer components.  "
         "[default: 1 / --components]",
     )
-    iterations: int = option(whole(0), default=500, group=LEARNING, help="Maximum number of iterations (M steps) per start.")
-    restarts: int = option(whole(1), "--starts", default=1, group=LEARNING, help="Number of starts; the best fit is kept.")
+    iterations: int = option(integer_kind(0), default=500, group=LEARNING, help="Maximum number of iterations (M steps) per start.")
+    restarts: int = option(integer_kind(1), "--starts", default=1, group=LEARNING, help="Number of starts; the best fit is kept.")
     patience: int = option(
-        whole(1), default=3, group=LEARNING, help="Stop after this many iterations in a row that gain less than --tolerance."
+        integer_kind(1), default=3, group=LEARNING, help="Stop after this many iterations in a row that gain less than --tolerance."
     )
     tolerance: float = option(
-        number(0), default=1e-6, group=LEARNING, help="Smallest gain per iteration that counts as progress, in nats per row."
+        number_kind(0), default=1e-6, group=LEARNING, help="Smallest gain per iteration that counts as progress, in nats per row."
     )
     init: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE|METHOD",
         group=LEARNING,
-        record=as_recorded(lambda value: value if value in (None, *METHODS) else "file"),
+        record=field_recorded_as(lambda value: value if value in (None, *METHODS) else "file"),
         only=(METHOD, ONE_SIZE),
         help="Starting values: random, kmeans++ (centres), pca (principal axes), newton (Newton's method, for fa), or a FILE with a "
         "model to continue from or rows as centres.  [default: newton for fa; pca for pca, ppca and lds; else kmeans++]",
     )
     floor: float | None = option(
-        number(0),
+        number_kind(0),
         group=LEARNING,
         only=WITH_DENSITY,
         help="Smallest variance that a component may have in any direction (hmm of counts or symbols: smallest rate or probability).  "
         "[default: 1e-6 of the columns' mean variance, but 1e-6 to 1e-2 of the column's own]",
     )
     shrinkage: float | None = option(
-        number(0),
+        number_kind(0),
         metavar="ROWS",
         group=LEARNING,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=(OneOf("model", "gmm"), OneOf("covariance", "full"), MAXIMUM),
         help="With gmm and full covariances: pull each towards their common one, which counts for this many rows; 0: not at all.  "
         "[default: 0, but more below 5 rows per column and component]",
@@ -207,23 +213,25 @@ class Request:
         help="Classify: fit a component (hmm: a state) for each class, or with gmm --components N per class.  Rows without a label "
         "(empty or −1) are assigned by posterior probability.",
     )
-    weights: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Column with the row weights.  [default: weight, if present]")
+    weights: str | None = option(
+        text_kind(), metavar="COLUMN", group=INPUT, help="Column with the row weights.  [default: weight, if present]"
+    )
     rotation: str = option(
-        choice("none", "varimax", "promax"),
+        choice_kind("none", "varimax", "promax"),
         default="none",
         only=FACTORS,
         help="With fa, ppca and pca: rotate the factor loadings, which makes them easier to interpret.",
     )
     solver: str = option(
-        choice("auto", "lapack", "randomised"),
+        choice_kind("auto", "lapack", "randomised"),
         default="auto",
-        record=where_changed("auto"),
+        record=field_recorded_if_changed("auto"),
         only=(OneOf("model", "pca"), When(OneOf("solver", "randomised"), RANDOM_DIRECTIONS)),
         help="With pca: lapack (exact decomposition) or randomised (subspace iteration, faster for few axes of many columns); "
         "auto chooses by size.",
     )
     minibatch: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
         group=LEARNING,
         only=(KMEANS, When(KMEANS, ONE_START)),
@@ -231,13 +239,13 @@ class Request:
     )
     on_disk: bool = flag(
         group=INPUT,
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=(ROWS, UNLABELLED),
         help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory.  Without a split, all rows are training rows.",
     )
-    split: str | None = shared_options.split()
-    label: str | None = shared_options.label()
-    seed: int = shared_options.seed()
+    split: str | None = shared_options.split_option()
+    label: str | None = shared_options.label_option()
+    seed: int = shared_options.seed_option()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Enable quasi-Newton steps by default for models that support them; records from before the option existed have none."""

@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
     from herdcli.cli.frame.rows.sequences import SequenceTable
     from herdcli.cli.frame.run.session import Session
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.em.mixture.component_search import SearchResult
     from herdcli.em.sequence.hmm_fitting import PreparedChainFit
     from herdcli.em.sequence.lds_fitting import PreparedDynamicsFit
 
-    Model = MarkovChain | LinearDynamics
+    Model = HiddenMarkovModel | LinearDynamics
 
 F = TypeVar("F", "PreparedChainFit", "PreparedDynamicsFit")
 LISTED = 8  # maximum number of names in a message
 
 
 def fit_sequences(
-    session: Session, request: Request, begun: Callable[[SequenceTable], F], warn: Callable[[Any, F, SearchResult], None], memory: str
+    session: Session, request: Request, prepare: Callable[[SequenceTable], F], warn: Callable[[Any, F, SearchResult], None], memory: str
 ) -> None:
     """Fit a sequence model, save it and print warnings.
 
-    begun   prepares the fit from the sequences.  memory  the largest object that the fit holds, for messages about memory.
+    prepare   prepares the fit from the sequences.  memory  the largest object that the fit holds, for messages about memory.
     """
     series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
     try:
         if 0 not in series.parts:
             raise DataError("has no sequences in split 0 to learn from")
-        made = begun(_drop_constant_columns(session, series, request))
+        made = prepare(_drop_constant_columns(session, series, request))
     except HerdError as error:
         error.where = error.where or series.history.name
         raise

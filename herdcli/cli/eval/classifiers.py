@@ -41,7 +41,7 @@ def _tournament_entries(artifact: Artifact) -> list[Row]:
 def _tournament_entry(artifact: Artifact) -> Row:
     """Return the entry of a classifier in a tournament; its task is its input and the options that do not concern the algorithm."""
     settings = artifact.value.settings
-    made = provenance.last_of(artifact.history, "nherd-train")
+    made = provenance.last_record_of_command(artifact.history, "nherd-train")
     if made is None:
         raise DataError("was not made by nherd-train, so its task is not known", where=artifact.name)
     task = {"inputs": made["inputs"], "options": {name: item for name, item in made["parameters"].items() if name not in VARIANTS}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.eval.request import Request
-from herdcli.cli.frame.options.common_options import column_options, output_options, stage, threads_option
+from herdcli.cli.frame.options.common_options import column_options, command_with_request, output_options, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("eval", cls=Command)
 @click.argument("sources", metavar="[ARTIFACT]...", nargs=-1)
-@stage(
+@command_with_request(
     Request,
     column_options,
     threads_option,
@@ -49,10 +49,10 @@ def command(session: Session, request: Request) -> None:
     as a report artifact; --report FILE.html writes a page for sharing.
     """
     if request.explain is not None:
-        from herdcli.cli.eval.explain import explanation_text
+        from herdcli.cli.eval.explain import metric_explanation_text
         from herdcli.cli.frame.run.console import write_stdout
 
-        write_stdout(explanation_text(request.explain))
+        write_stdout(metric_explanation_text(request.explain))
         return
     from herdcli.cli.eval.run import evaluate
 

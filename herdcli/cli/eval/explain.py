@@ -7,26 +7,26 @@ import textwrap
 from herdcli.cli.frame.output.text_tables import WIDTH, shorten
 from herdcli.errors import BadUsage
 from herdcli.evaluation.report import figure_relations as relations
-from herdcli.evaluation.report.column_descriptions import column_meaning, explained_figures
-from herdcli.evaluation.report.figure_formulas import figure_formula
-from herdcli.evaluation.table import figure_name
+from herdcli.evaluation.report.column_descriptions import column_description, described_metrics
+from herdcli.evaluation.report.figure_formulas import metric_formula
+from herdcli.evaluation.table import metric_column_name
 from herdcli.kinds import KINDS
 
 
-def explanation_text(figure: str) -> str:
+def metric_explanation_text(metric: str) -> str:
     """Return a few lines about one metric, named as in a column or as on a terminal.
 
     Raises BadUsage for an unknown name, with the most similar names.
     """
-    name = figure_name(figure)
-    name = next((known for known in (name, name.lower()) if column_meaning(known)), name)
-    meaning, formula = column_meaning(name), figure_formula(name)
+    name = metric_column_name(metric)
+    name = next((known for known in (name, name.lower()) if column_description(known)), name)
+    meaning, formula = column_description(name), metric_formula(name)
     if not meaning or formula is None:
         from difflib import get_close_matches
 
-        close = get_close_matches(name.lower(), explained_figures(), n=3, cutoff=0.5)
+        close = get_close_matches(name.lower(), described_metrics(), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "figures are the columns of herd eval --format csv"
-        raise BadUsage(f"--explain: no figure is called '{shorten(figure, 60)}'", hint=hint)
+        raise BadUsage(f"--explain: no figure is called '{shorten(metric, 60)}'", hint=hint)
     lines = [("", meaning), ("formula", formula[0]), ("source", formula[1])]
     if baselines := relations.BASELINES.get(name):
         lines.append(("baselines", ", ".join(baselines)))

@@ -42,7 +42,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     reading = RowReading(default=0.5, seed=request.seed, threshold=model.threshold, value_range=limits)
     rows = rows_in_units(session, data, unit_family(model.settings.visible_units), reading)
     persons, names = rows.labelled(data.name, "--gallery")
-    split = _assign_parts(session, artifact, data, rows.split)
+    split = _choose_split(session, artifact, data, rows.split)
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[request.probes]))
     for part, indices in (("training", train), (request.probes, probes)):
         if not len(indices):
@@ -62,16 +62,16 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     return replace(artifact, value=value)
 
 
-def _assign_parts(session: Session, artifact: Artifact, data: Artifact, own: Array) -> Array:
+def _choose_split(session: Session, artifact: Artifact, data: Artifact, own_split: Array) -> Array:
     """Return the split that the model was fitted with if these are its data, else the split of the data set itself."""
-    learned = provenance.last_of(artifact.history, "fit-rbm")
+    learned = provenance.last_record_of_command(artifact.history, "fit-rbm")
     if learned and any(item.get("sha256") == data.sha256 for item in learned["inputs"]):
         parts: Array = artifact.value.split
         return parts
     session.console.note(
         f"{data.name} differs from the training data, so its own split decides which images are gallery and which are probes"
     )
-    return own
+    return own_split
 
 
 def _test_set_names(data: Artifact, column: str | None, part: str) -> Array:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.artifacts.tables import dataset_preparation
-from herdcli.cli.frame.rows.dataset_rows import model_classes, rows_for_model
+from herdcli.cli.frame.rows.dataset_rows import model_class_indices, rows_for_model
 from herdcli.errors import DataError
-from herdcli.evaluation.figures.rbm import lost_tracking_message, ranking_messages
+from herdcli.evaluation.figures.rbm import ranking_messages, unreliable_log_z_message
 from herdcli.evaluation.verdicts import split_findings
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 from herdcli.rbm.class_models import replace_evaluation_rows
-from herdcli.rbm.layers import model_layers, replace_lowest
+from herdcli.rbm.layers import model_layers, replace_lowest_layer
 from herdcli.rbm.likelihood.enumeration import is_enumerable
 from herdcli.splits import TEST
 
@@ -48,7 +48,7 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
                 f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
             )
-        if lost := lost_tracking_message(row):
+        if lost := unreliable_log_z_message(row):
             session.console.warn(f"{row['file']}: {lost}")
         worse = WORSE in split_findings(row.get("verdict")) and row.get("independent") is not None
         if worse and (compare := KINDS[row["kind"]].comparison):
@@ -81,11 +81,11 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     with dataset_preparation.use_split_rule(dataset_preparation.SplitRule(by_class=known is not None and known.by_class)):
         rows = rows_for_model(session, model, data, asked, sparse=len(layers) == 1)
     try:
-        found = replace_evaluation_rows(model, rows.X, rows.split, model_classes(model, rows, request.data), map=session.map)
+        found = replace_evaluation_rows(model, rows.X, rows.split, model_class_indices(model, rows, request.data), map=session.map)
     except DataError as error:
         error.where = error.where or data.name
         raise
-    return replace(artifact, value=replace_lowest(artifact.value, found))
+    return replace(artifact, value=replace_lowest_layer(artifact.value, found))
 
 
 def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
@@ -97,5 +97,5 @@ def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
         return session.load(path, "data", kinds={"dataset"})
     label, unit_bytes = model.elsewhere.label, 1 if unit_family(model.visible_units).two_state else 4
     asked = model.elsewhere.on_disk and path != "-"
-    found = streamed_rows.open_streamed(session, path, label=label, input_format=None, asked=asked, unit_bytes=unit_bytes)
+    found = streamed_rows.open_streamed(session, path, label=label, input_format=None, is_requested=asked, unit_bytes=unit_bytes)
     return found or session.load(path, "data", kinds={"dataset"}, label=label)

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.column_order import align_dataset
 from herdcli.errors import BadUsage, DataError
-from herdcli.rows.mixing_matrices import estimate, unit_variance
+from herdcli.rows.mixing_matrices import estimate_mixing_matrix, scale_to_unit_variance
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
             changes["holdout"] = value.whitening.apply(X[test])
             if request.true_sources:
                 S = _dense_rows(session.load(request.true_sources, "sources", kinds={"dataset"}))
-                changes["mixing"] = estimate(unit_variance(S), X)
+                changes["mixing"] = estimate_mixing_matrix(scale_to_unit_variance(S), X)
         except DataError as error:
             error.where = error.where or data.name
             raise
@@ -63,7 +63,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRows:
     """Return the rows of split 2, whitened as they are read."""
-    from herdcli.ica.whitening import Whitened
+    from herdcli.ica.whitening import WhitenedReader
 
     data = align_dataset(session, data, model.feature_names, model.whitening.mean.size)
     X, split = data.value.X, data.value.split
@@ -74,7 +74,7 @@ def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRo
         if not test.any():
             raise DataError("has no test rows (split 2) to evaluate on", where=data.name)
         X = X if test.all() else X.taken(test)
-    return Whitened(streamed_rows.FileRows(X), model.whitening)
+    return WhitenedReader(streamed_rows.FileRows(X), model.whitening)
 
 
 def _read_mixing(session: Session, path: str, columns: int) -> Array:

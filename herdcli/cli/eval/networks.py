@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.artifacts.tables.column_alignment import format_names
 from herdcli.cli.frame.rows.column_order import match_variables, warn_of_weights
-from herdcli.cli.frame.rows.network_files import load_matching, parse_source, state_encoding
+from herdcli.cli.frame.rows.network_files import load_matching_network, parse_source, state_encoding
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def compare_with_reference(session: Session, artifact: Artifact, reference: str 
     if artifact.kind == "network":
         return replace(
             artifact,
-            value=NetworkWithReference(artifact.value, load_matching(session, reference, artifact.value.names, artifact.value.count)),
+            value=NetworkWithReference(
+                artifact.value, load_matching_network(session, reference, artifact.value.names, artifact.value.count)
+            ),
         )
 
     marginals, log_z = _read_reference(session, reference, artifact.value)
@@ -86,7 +88,7 @@ def compare_with_reference(session: Session, artifact: Artifact, reference: str 
 def _read_reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list[Array], float | None]:
     from herdcli.markov.formats import results
 
-    with session.opened(path) as source:
+    with session.open_text_input(path) as source:
         if source.head.lstrip().startswith(b"MAR"):
             return parse_source(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:

@@ -31,12 +31,12 @@ def draw_plots(session: Session, artifact: Artifact, request: Request, settings:
     """Draw and write each plot of an artifact; `all` draws every plot that the artifact has data for, in files with the plots' names."""
     for name, path in request.plots:
         if name == pictures.ALL:
-            _draw_all(session, artifact, Path(path), settings)
+            _draw_all_plots(session, artifact, Path(path), settings)
         else:
             _write_figure(session, pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), path)
 
 
-def _draw_all(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
+def _draw_all_plots(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
     """Draw every possible plot: name.svg becomes name-PLOT.svg, and a plot without data is noted.  Raises BadUsage if there is none."""
     drawn = 0
     for name in pictures.plot_names(artifact.kind):

@@ -36,7 +36,7 @@ class ReportBuilder:
         if path:
             outputs.check_side_file(session, path, binary=False)
 
-    def loaded(self, paths: Sequence[str]) -> Iterator[Artifact]:
+    def load_artifacts(self, paths: Sequence[str]) -> Iterator[Artifact]:
         """Yield each artifact; with --keep-going, kinds without metrics are skipped with a warning."""
         evaluable = kinds_with("metrics")
         for number, path in enumerate(paths):

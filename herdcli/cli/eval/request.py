@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from herdcli.cli.eval.values import DIMENSIONS, PLOT
-from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, record_as_file, unrecorded, where_changed
+from herdcli.cli.frame.history.request import (
+    field_recorded_as,
+    field_recorded_as_file,
+    field_recorded_if_changed,
+    input_file_field,
+    output_file_field,
+    record_as_file,
+    unrecorded_field,
+)
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     OUTPUT,
     Condition,
     Excludes,
-    choice,
+    choice_kind,
     flag,
+    integer_kind,
     option,
-    path,
-    repeated,
-    text,
-    whole,
+    path_kind,
+    repeated_option,
+    text_kind,
 )
 from herdcli.cli.frame.rows.target_files import recorded_scores
 from herdcli.kinds import plots_by_kind
@@ -43,30 +51,30 @@ def _recorded_target(text: str | None) -> str | None:
 class Request:
     """The options of `herd eval`; names and meanings are those of its --help."""
 
-    sources: tuple[str, ...] = input_file()
+    sources: tuple[str, ...] = input_file_field()
     format: str | None = option(
-        choice("tsv", "aligned", "json", "csv", "markdown", "latex"),
+        choice_kind("tsv", "aligned", "json", "csv", "markdown", "latex"),
         group=OUTPUT,
-        record=unrecorded(),
+        record=unrecorded_field(),
         help="Format of the table.  [default: aligned on a terminal, else tsv]",
     )
     explain: str | None = option(
-        text(),
+        text_kind(),
         metavar="FIGURE",
         group=OUTPUT,
-        record=unrecorded(),
+        record=unrecorded_field(),
         help="Print what this figure is, with formula and source, and evaluate nothing.",
     )
-    requirements: tuple[str, ...] = repeated(
-        text(),
+    requirements: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--require",
         metavar="COLUMN<NUMBER",
         group=OUTPUT,
         help="Exit with 1 if a row does not meet this condition, such as error<0.05.  May be repeated.",
     )
-    unit: str = option(choice("nats", "bits"), default="nats", help="Unit of log-likelihoods and code lengths.")
+    unit: str = option(choice_kind("nats", "bits"), default="nats", help="Unit of log-likelihoods and code lengths.")
     calibrate: str = option(
-        choice("auto", "valid", "cross-fit"),
+        choice_kind("auto", "valid", "cross-fit"),
         default="auto",
         help="Rows that calibrate the class energies of models with --per-class; cross-fit needs fit-rbm --folds.",
     )
@@ -76,31 +84,31 @@ class Request:
         help="L2 penalty of the logistic regression that calibrates class energies; auto: by 5-fold cross-validation.",
     )
     likelihood: str = option(
-        choice("auto", "exact", "ais", "none"),
+        choice_kind("auto", "exact", "ais", "none"),
         default="auto",
         help="How log Z of an RBM is computed.  auto: exact up to 25 two-state units in the smaller layer (37 if the other is gaussian), "
         "else annealed importance sampling (AIS) until successive runs agree; ais: one such run; none: only classification errors.",
     )
-    chains: int = option(whole(2), default=100, help="Number of AIS chains; more chains give a smaller standard error.")
+    chains: int = option(integer_kind(2), default=100, help="Number of AIS chains; more chains give a smaller standard error.")
     temperatures: int | None = option(
-        whole(1), help="Number of AIS temperatures; with --likelihood auto, their maximum.  [default: 1000 for ais, 5000 for auto]"
+        integer_kind(1), help="Number of AIS temperatures; with --likelihood auto, their maximum.  [default: 1000 for ais, 5000 for auto]"
     )
     reverse: bool = flag(help="Also run AIS in reverse, from the model: a second estimate of log Z, which errs in the other direction.")
-    plots: tuple[tuple[str, str], ...] = repeated(
+    plots: tuple[tuple[str, str], ...] = repeated_option(
         PLOT,
         "--plot",
         metavar="NAME FILE",
         group=OUTPUT,
-        record=output_file(),
+        record=output_file_field(),
         only=(ONE_ARTIFACT, Condition("has_usual_rows", why="with --{table}")),
         help="Draw this plot of the artifact into FILE (.png, .pdf, .svg); all: every plot, name.svg becoming name-PLOT.svg.  "
         + plots_by_kind(),
     )
     report: str | None = option(
-        path(),
+        path_kind(),
         metavar="FILE.html",
         group=OUTPUT,
-        record=output_file(record_as_file),
+        record=output_file_field(record_as_file),
         help="Also write an HTML page with the numbers, the plots and the history of each artifact, for sharing.",
     )
     keep_going: bool = flag(help="Skip artifacts that cannot be evaluated, with a warning, instead of stopping.")
@@ -114,72 +122,78 @@ class Request:
     )
     tournament: bool = flag(help="Classifiers of several tasks, or a report of them: count how often each algorithm beats each other one.")
     reference: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="Correct answer to compare with: marginals (.MAR text or beliefs) for beliefs, a network for networks.",
     )
     data: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="Evaluate on these rows instead of the held-out rows that the artifact refers to.",
     )
     target: str | None = option(
-        text(),
+        text_kind(),
         "--distribution",
         metavar="NAME[:…]",
         group=INPUT,
-        record=as_recorded(_recorded_target),
+        record=field_recorded_as(_recorded_target),
         help="Samples: compare with this distribution (see herd kernel-herd).",
     )
     trace: bool = flag("--curve", help="Samples: one row for each of several numbers of atoms, evenly spaced on a log scale.")
     kernel: str | None = option(
-        text(), metavar="NAME", help="Samples: kernel that defines the error.  [default: the one they were chosen with]"
+        text_kind(), metavar="NAME", help="Samples: kernel that defines the error.  [default: the one they were chosen with]"
     )
     scores: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE|PREFIX",
-        record=where_changed(None, recorded_scores),
+        record=field_recorded_if_changed(None, recorded_scores),
         help="Samples: compare with the distribution that has these gradients of the log density, by a Stein kernel; a file, or columns "
         "with this prefix.",
     )
     mixing: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="ica: data set whose rows are those of the known mixing matrix A (x = A s).",
     )
     true_sources: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="ica: data set with the true sources of each row of --data."
+        text_kind(),
+        metavar="FILE",
+        group=INPUT,
+        record=field_recorded_as_file(),
+        help="ica: data set with the true sources of each row of --data.",
     )
     gallery: str | None = option(
-        text(),
+        text_kind(),
         metavar="DATA",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="rbm-pairs: match the test rows of DATA to its training rows, and report rank-n error rates.",
     )
-    probes: str = option(choice("test", "valid"), default="test", group=INPUT, help="With --gallery: rows to recognise.")
+    probes: str = option(choice_kind("test", "valid"), default="test", group=INPUT, help="With --gallery: rows to recognise.")
     probe_sets: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
         group=INPUT,
         help="With --gallery: report error rates for each value of this column.  [default: probe_set, if present]",
     )
-    gallery_images: int | None = option(whole(1), group=INPUT, help="With --gallery: number of training images per person.  [default: all]")
-    drop_first: int = option(whole(0), default=0, help="With --gallery: number of leading eigenfaces to leave out.")
+    gallery_images: int | None = option(
+        integer_kind(1), group=INPUT, help="With --gallery: number of training images per person.  [default: all]"
+    )
+    drop_first: int = option(integer_kind(0), default=0, help="With --gallery: number of leading eigenfaces to leave out.")
     dimensions: tuple[int, ...] = option(
         DIMENSIONS,
         default=(199, 200, 10, 30),
         metavar="E,F,W,B",
         help="With --gallery: dimensions of eigenfaces, fisherfaces, and δppca within and between persons; fewer if the data have fewer.",
     )
-    seed: int = shared_options.seed()
-    exact: bool = shared_options.exact(only=shared_options.inexact("plots", "report", *TABLES))
+    seed: int = shared_options.seed_option()
+    exact: bool = shared_options.exact_option(only=shared_options.excludes_exact("plots", "report", *TABLES))
 
     @property
     def paths(self) -> tuple[str, ...]:

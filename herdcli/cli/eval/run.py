@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.eval import plots, shared_test_rows, table
 from herdcli.cli.eval.report import ReportBuilder
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.frame.run.console import printable_name
 from herdcli.errors import NegativeResult
@@ -54,14 +54,14 @@ def _comparison_rows(session: Session, request: Request, reporter: ReportBuilder
 
 def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], Artifact | None]:
     """Return the rows of every artifact; for a table of one row also the artifact, whose history the table continues."""
-    asked = topic_settings(EvaluationSettings, request)
+    asked = settings_from_request(EvaluationSettings, request)
     rows: list[Row] = []
     told: set[str] = set()
     last, compared = None, []
-    for loaded in reporter.loaded(request.paths):
-        _refuse_under_exact(session, loaded)
+    for loaded in reporter.load_artifacts(request.paths):
+        _refuse_unsupported_exact(session, loaded)
         if loaded.kind not in told:
-            _warn_of_ignored(session, loaded.kind)
+            _warn_of_ignored_options(session, loaded.kind)
             told.add(loaded.kind)
         compared.append(replace(loaded, value=None))
         judge = KINDS[loaded.kind].judge
@@ -70,7 +70,7 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
         if announce := KINDS[last.kind].announce:
             import_named(announce)(session, last.value, request)
         with session.console.progress(f"evaluating {last.name}") as progress:
-            found = tables.artifact_rows(last.kind, last.value, asked, map=session.map, progress=progress.show)
+            found = tables.compute_metric_rows(last.kind, last.value, asked, map=session.map, progress=progress.show)
         found = [convert_unit(row, request.unit) for row in found]
         rows += [{"file": printable_name(last.name), "kind": last.kind, **row} for row in found]
         reporter.add(last, found, asked)
@@ -80,14 +80,14 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
     return rows, last if len(rows) == 1 else None
 
 
-def _refuse_under_exact(session: Session, loaded: Artifact) -> None:
+def _refuse_unsupported_exact(session: Session, loaded: Artifact) -> None:
     """Raise BadUsage for an artifact that --exact does not support."""
     exact_mode.refuse_kind(session, loaded.kind, loaded.name)
     if session.exact:
         exact_mode.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
 
 
-def _warn_of_ignored(session: Session, kind: str) -> None:
+def _warn_of_ignored_options(session: Session, kind: str) -> None:
     """Warn of options for evaluating artifacts of other kinds."""
     for option in dict.fromkeys(name for each in KINDS.values() for name in each.judged_by):
         if option not in KINDS[kind].judged_by:

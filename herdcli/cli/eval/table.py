@@ -29,9 +29,9 @@ def table_format(session: Session, format: str | None) -> str | None:
 def check_output(session: Session, format: str | None) -> None:
     """Raise an error before any work is done if the output cannot be written."""
     if format is None:
-        outputs.check_artifact(session, "report")
+        outputs.check_artifact_output(session, "report")
     else:
-        outputs.check_text(session)
+        outputs.check_text_output(session)
 
 
 def write_table(session: Session, rows: list[Row], format: str | None, history: Artifact | None) -> None:
@@ -54,4 +54,4 @@ def _table_text(rows: list[Row], format: str) -> str:
         return terminal_text(rows, terminal_width())
     if format in ("markdown", "latex"):
         return "\n".join(table.FORMATS[format](table.drop_empty_columns(group)) for group in table.split_by_kind(rows))
-    return table.FORMATS[format](rows if format == "json" else table.program_rows(rows))
+    return table.FORMATS[format](rows if format == "json" else table.machine_readable_rows(rows))

@@ -10,7 +10,7 @@ from herdcli.cli.frame.output.text_tables import pad, text_table
 from herdcli.errors import escape_text
 from herdcli.evaluation import table
 from herdcli.evaluation.report import figure_relations as relations
-from herdcli.evaluation.report.column_descriptions import figure_title
+from herdcli.evaluation.report.column_descriptions import metric_title
 from herdcli.evaluation.verdicts import finding_advice, split_findings
 
 if TYPE_CHECKING:
@@ -22,36 +22,42 @@ GAINS = {"gaussian": "gaussian_gain_se", "log_likelihood_linear": "linear_gain_s
 def terminal_text(rows: Sequence[Row], width: int) -> str:
     """Return the text for all kinds, one after another: a single artifact upright, several as a table folded to the width."""
     groups = [table.drop_empty_columns(group) for group in table.split_by_kind(rows)]
-    return "\n".join(_upright(group[0], width) if _is_single(group) else _table(group, width) for group in groups if group)
+    return "\n".join(
+        _single_artifact_text(group[0], width) if _is_single(group) else _folded_table(group, width) for group in groups if group
+    )
 
 
 def _is_single(group: Sequence[Row]) -> bool:
     return len(group) == 1 and group[0].get("kind") is not None
 
 
-def _table(rows: Sequence[Row], width: int) -> str:
+def _folded_table(rows: Sequence[Row], width: int) -> str:
     columns = (
-        relations.main_first(name for name in table.all_columns(rows) if name != "kind") if rows[0].get("kind") else table.all_columns(rows)
+        relations.sort_by_interest(name for name in table.all_columns(rows) if name != "kind")
+        if rows[0].get("kind")
+        else table.all_columns(rows)
     )
-    lines = [[table.display_value(row.get(name), table.DIGITS) for name in columns] for row in rows]
+    lines = [[table.display_text(row.get(name), table.DIGITS) for name in columns] for row in rows]
     title = f"{rows[0]['kind']}\n" if rows[0].get("kind") else ""
     return title + text_table(columns, lines, width=width, left=1)
 
 
-def _upright(row: Row, width: int) -> str:
+def _single_artifact_text(row: Row, width: int) -> str:
     """Return the text for one artifact: the verdict, then sections with a line for each metric with its error and baselines."""
     text = f"{escape_text(str(row['file']))}: {row['kind']}\n"
     if row.get("verdict") is not None:
         text += "\n" + _verdict_text(str(row["verdict"]), str(row["kind"]), width)
     sections: dict[str, list[tuple[str, str, str]]] = {}
-    for name in _leading_figures(row):
-        sections.setdefault(relations.section_of(name), []).append((figure_title(name), _with_error(row, name), _beside(row, name)))
+    for name in _leading_metrics(row):
+        sections.setdefault(relations.metric_section(name), []).append(
+            (metric_title(name), _metric_with_error_text(row, name), _interval_and_baseline_text(row, name))
+        )
     titles = [*relations.SECTIONS, relations.OTHER]
     lines = [line for part in sections.values() for line in part]
     label = max((len(line[0]) for line in lines), default=0)
     value = max((len(line[1]) for line in lines if line[2]), default=0)
     for title in sorted(sections, key=titles.index):
-        text += f"\n{title}\n" + "".join(_figure_line(line, label, value, width) for line in sections[title])
+        text += f"\n{title}\n" + "".join(_metric_line(line, label, value, width) for line in sections[title])
     return text
 
 
@@ -61,7 +67,7 @@ def _verdict_text(verdict: str, kind: str, width: int) -> str:
     return f"verdict  {verdict}\n" + "".join(f"         {line}\n" for line in wrapped)
 
 
-def _figure_line(line: tuple[str, str, str], label: int, value: int, width: int) -> str:
+def _metric_line(line: tuple[str, str, str], label: int, value: int, width: int) -> str:
     title, shown, beside = line
     start = f"  {pad(title, label)}  {shown}"
     if not beside:
@@ -71,29 +77,29 @@ def _figure_line(line: tuple[str, str, str], label: int, value: int, width: int)
     return "".join(f"{start if not number else ' ' * (len(start) + 1)}{part}\n" for number, part in enumerate(wrapped))
 
 
-def _leading_figures(row: Row) -> Iterator[str]:
+def _leading_metrics(row: Row) -> Iterator[str]:
     """Yield the metrics with their own line, in the order of their sections, without those shown next to another metric."""
     owned = {name for own, others in relations.BASELINES.items() if row.get(own) is not None for name in others}
     owned |= {error for own, error in relations.ERRORS.items() if row.get(own) is not None}
     owned |= {end for own, ends in relations.INTERVALS.items() if row.get(own) is not None for end in ends}
-    if relations.owner_gain(row):
+    if relations.metric_with_gain(row):
         owned |= {"gain", "gain_se", "gaussian_gain_se", "linear_gain_se", "error_gain_se", "error_independent_gain_se"}
-    for name in relations.main_first(row):
+    for name in relations.sort_by_interest(row):
         if name not in ("file", "kind", "verdict") and name not in owned and row.get(name) is not None:
             yield name
 
 
-def _with_error(row: Row, name: str) -> str:
+def _metric_with_error_text(row: Row, name: str) -> str:
     return table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
 
 
-def _beside(row: Row, name: str) -> str:
+def _interval_and_baseline_text(row: Row, name: str) -> str:
     """Return the interval of a metric and its baselines; the first baseline has the gain over it."""
     parts = []
     low, high = (row.get(end) for end in relations.INTERVALS.get(name, ("", "")))
     if low is not None and high is not None and low != high:
         how = "bounds" if name == "log_z" else "95 %"
-        parts.append(f"{how} {table.display_value(low, table.SHOWN_DIGITS)} to {table.display_value(high, table.SHOWN_DIGITS)}")
+        parts.append(f"{how} {table.display_text(low, table.SHOWN_DIGITS)} to {table.display_text(high, table.SHOWN_DIGITS)}")
     own = row.get(name)
     values = {each: row[each] for each in relations.BASELINES.get(name, ()) if isinstance(row.get(each), (int, float))}
     if not isinstance(own, (int, float)):
@@ -103,7 +109,7 @@ def _beside(row: Row, name: str) -> str:
     if best is not None:
         values = {named or "log_likelihood_baseline": best, **values}
     for number, (baseline, value) in enumerate(values.items()):
-        text = f"{relations.baseline_label(baseline, str(row.get('kind')))} {table.display_value(value, table.SHOWN_DIGITS)}"
+        text = f"{relations.baseline_label(baseline, str(row.get('kind')))} {table.display_text(value, table.SHOWN_DIGITS)}"
         if not number:
             text += _gain_text(row, name, float(own) - float(value or 0.0))
         elif row.get(error := GAINS.get(baseline, "")) is not None:
@@ -114,7 +120,7 @@ def _beside(row: Row, name: str) -> str:
 
 def _gain_text(row: Row, name: str, difference: float) -> str:
     """Return `, gain 3.0 ± 0.2` for the metric that a row's gain_se belongs to."""
-    if relations.owner_gain(row) != name or row.get("gain_se") is None:
+    if relations.metric_with_gain(row) != name or row.get("gain_se") is None:
         return ""
     gain = row["gain"] if row.get("gain") is not None else difference
     return f", gain {table.value_with_error(gain, row['gain_se'])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from herdcli.cli.frame.options.declaration import FILE_PATH, Kind, parsed
+from herdcli.cli.frame.options.declaration import FILE_PATH, ValueKind, parsed_kind
 
 
 def _parse_dimensions(text: str) -> tuple[int, ...]:
@@ -14,5 +14,5 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-DIMENSIONS = parsed("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
-PLOT = Kind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file
+DIMENSIONS = parsed_kind("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
+PLOT = ValueKind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file

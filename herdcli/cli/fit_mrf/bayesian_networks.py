@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_mrf import state_codes, structure_search
-from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_codes, read_states, require_state_indices, text_columns
+from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_state_codes, read_states, require_state_indices, text_columns
 from herdcli.cli.frame.rows.network_files import load_network, state_encoding, write_network
 from herdcli.errors import DataError, NotConverged
 from herdcli.records import dataclass
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.run.session import Session
-    from herdcli.markov.learning.bayesian_network_em import EMState as Tables
+    from herdcli.markov.learning.bayesian_network_em import BayesianNetworkEMState as Tables
     from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
     from herdcli.markov.learning.bayesian_networks import WeightedCases
-    from herdcli.markov.model.fit import Fit
+    from herdcli.markov.model.fit import FitRecord
     from herdcli.markov.model.graphs.dag import Parents
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
@@ -46,11 +46,11 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
     given = _read_rows(session, request)
     parents = _choose_parents(session, given, request)
     learned = _learn_tables(session, given.cases, parents, request)
-    tables = learned.method.tables_of(learned.state.tables)
+    tables = learned.method.split_into_tables(learned.state.tables)
     if len(given.holdout):
         rows, kept = len(given.cases.x), len(given.holdout)
         session.console.note(f"learned from {rows} rows; {kept} are held out for herd eval (--split 1,0,0 learns from all)")
-    made = bayesian_networks.bayesian_network(parents, tables, given.cases.cardinality, given.names, given.states)
+    made = bayesian_networks.make_bayesian_network(parents, tables, given.cases.cardinality, given.names, given.states)
     edges = sum(map(len, parents))
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())
     how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
@@ -76,8 +76,8 @@ def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, requ
         iterations=1 if cases.complete else request.iterations, orders=request.orders, seed=request.seed,
     )  # fmt: skip
     state = session.run(method, label="bayes", memory="the junction tree over the rows")
-    if cases.complete or method.met(state):
-        return LearnedTables(method, replace(state, log_likelihood=method.expected(method.tables_of(state.tables))[1]))
+    if cases.complete or method.meets_criterion(state):
+        return LearnedTables(method, replace(state, log_likelihood=method.expected(method.split_into_tables(state.tables))[1]))
     gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
     message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats a row"
     if request.on_nonconvergence == "error":
@@ -90,7 +90,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     """Read rows whose columns are variables; variables of --network that have no column are hidden."""
     from herdcli.markov.learning.bayesian_networks import WeightedCases
 
-    model = _given_network(session, request)
+    model = _load_given_network(session, request)
     data = session.load(
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
     )  # fmt: skip
@@ -125,7 +125,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     return BayesianNetworkRows(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
 
 
-def _given_network(session: Session, request: Request) -> Network | None:
+def _load_given_network(session: Session, request: Request) -> Network | None:
     """Return the network of --network; its state names become the encoding of the rows."""
     if not request.network:
         return None
@@ -169,7 +169,7 @@ def _encode_states(session: Session, data: Artifact, request: Request, *, by_pla
     if by_place:
         require_state_indices(dense, data.name)
     found = state_codes.encode_codes(dense, data.name, every if by_place else text_columns(data))
-    note_codes(session, data, found.levels)
+    note_state_codes(session, data, found.levels)
     split = dataset_preparation.assign_splits(value, request.split, request.seed)
     return EncodedStates(found.x, found.cardinality, split, value.weight, value.feature_names, value.image_shape, found.levels)
 
@@ -213,19 +213,24 @@ def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Reques
     if request.structure_kind == "independent":
         return tuple(() for _ in range(count))
     if request.structure_kind == "chow-liu":
-        return bayesian_networks.chow_liu_tree(rows.cases)
+        return bayesian_networks.fit_chow_liu_tree(rows.cases)
     return structure_search.search_parents(session, rows.cases, rows.names, request)
 
 
-def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
+def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> FitRecord:
     """Return the record of the fit; its log-likelihood uses only training rows without missing values, to be comparable with other rows."""
     from herdcli.markov.learning import bayesian_networks
 
     method, cases = learned.method, rows.cases
-    tables = method.tables_of(learned.state.tables)
-    return bayesian_networks.fit_record(
-        cases, method.scopes, method.expected(tables)[0], steps=learned.state.step,
-        converged=cases.complete or method.met(learned.state), trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
-        log_likelihood=bayesian_networks.complete_log_likelihood(cases, method.scopes, tables), smoothing=request.smoothing,
+    tables = method.split_into_tables(learned.state.tables)
+    return bayesian_networks.make_fit_record(
+        cases,
+        method.scopes,
+        method.expected(tables)[0],
+        steps=learned.state.step,
+        converged=cases.complete or method.meets_criterion(learned.state),
+        trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
+        log_likelihood=bayesian_networks.mean_complete_log_likelihood(cases, method.scopes, tables),
+        smoothing=request.smoothing,
         holdout=(rows.holdout, rows.holdout_split),
-    )  # fmt: skip
+    )

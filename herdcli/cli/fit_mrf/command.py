@@ -11,8 +11,8 @@ from herdcli.cli.frame.options.common_options import (
     NETWORK_FORMATS,
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     output_options,
-    stage,
     weights_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("fit-mrf", cls=Command)
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@stage(
+@command_with_request(
     Request,
     weights_option,
     cleaning_options,

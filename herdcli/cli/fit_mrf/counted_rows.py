@@ -16,7 +16,7 @@ from herdcli.errors import DataError
 if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.fit_mrf.row_readers import CountableRows
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.network import Network
     from herdcli.markov.model.row_counts import CountsShard, Scope
@@ -63,7 +63,7 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
     base = inputs.read_base_network(session, request, rows.names, nodes, rows.states)
     regions = inputs.read_regions(session, rows.names, nodes, request)
     units = shards.unit_numbers(session, rows.layout.units, "blocks of rows")
-    counting = Counting(rows.layout, units, rows.source, larger_clusters(scopes, base), session.map)
+    counting = Counting(rows.layout, units, rows.source, clusters_beyond_pairs(scopes, base), session.map)
     parts = (session.run if session.shard else session.run_preparation)(counting, label="counting") if units else []
     made = CountsShard(
         place=session.place,
@@ -80,54 +80,56 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
         base=base,
         cardinality=rows.cardinality,
     )
-    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def larger_clusters(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
+def clusters_beyond_pairs(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
     """Return the clusters of three or more variables, whose marginals do not follow from those of pairs."""
     found = [*(scopes or ()), *(scope for scope, _ in (base.factors() if base is not None else ()))]
     unique = {frozenset(scope): tuple(scope) for scope in found if len(set(scope)) == len(scope) > 2}
     return tuple(unique.values())
 
 
-def finish(session: Session, whole: CountsShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: CountsShard, history: HistorySource, request: Request) -> None:
     """Learn from the counts of all blocks, and save the network."""
     from herdcli.markov.model import constraints, row_counts
 
     named, asked = whole.named_scopes, whole.named_regions
-    scopes_counted = larger_clusters(named, whole.base)
+    scopes_counted = clusters_beyond_pairs(named, whole.base)
     if whole.states is None and np.isnan(whole.cut):
-        rows, total, kept = row_counts.join_coded_counts(whole.parts, scopes_counted)
+        rows, total, kept = row_counts.join_seen_code_counts(whole.parts, scopes_counted)
         states = None if kept is None else _state_code_names(session, kept, whole)
     else:
         least = 2 if whole.cardinality is None else whole.cardinality
-        rows, total = row_counts.join_counts(whole.parts, scopes_counted, least=least)
+        rows, total = row_counts.join_counts(whole.parts, scopes_counted, min_states=least)
         states = whole.states
     nodes = len(rows.cardinality)
-    row_readers.require_same_reading(_value_reading(whole), total.values, request)
-    pairs = constraints.pair_tables(rows, rows.cardinality, request.smoothing)
+    row_readers.require_same_reading(_shared_value_reading(whole), total.values, request)
+    pairs = constraints.compute_pair_tables(rows, rows.cardinality, request.smoothing)
     scopes = (
         named
         if named is not None
         else inputs.scopes_from_structure(inputs.structure_options(request, False), nodes, pairs, whole.shape, request)
     )
-    clusters = constraints.clusters_from_scopes(rows, rows.cardinality, scopes, request.smoothing, pairs)
-    problem = constraints.check_problem(constraints.LearningProblem(rows.cardinality, clusters, whole.base, whole.names, whole.shape, rows))
+    clusters = constraints.make_clusters(rows, rows.cardinality, scopes, request.smoothing, pairs)
+    problem = constraints.validate_problem(
+        constraints.LearningProblem(rows.cardinality, clusters, whole.base, whole.names, whole.shape, rows)
+    )
     x, split = (item if len(item) else None for item in (total.holdout, total.holdout_split))
     made = inputs.LearningInputs(problem, pairs, x, split, history, states, tuple(asked))
     learn.learn_network(session, made, request, output_format(session, getattr(request, "format", None), NETWORK_FORMATS))
 
 
-def _state_code_names(session: Session, kept: list[Array], whole: CountsShard) -> list[str]:
+def _state_code_names(session: Session, codes_by_column: list[Array], whole: CountsShard) -> list[str]:
     """Return the names of states that are codes, and print a note.  Raises DataError if --base has other states."""
-    levels = {k: found for k, own in enumerate(kept) if (found := state_codes.code_names(own))}
+    levels = {k: found for k, own in enumerate(codes_by_column) if (found := state_codes.code_names(own))}
     session.console.note(state_codes.codes_notice(levels, whole.names))
-    states = [str(int(code)) for own in kept for code in own.tolist()]
+    states = [str(int(code)) for own in codes_by_column for code in own.tolist()]
     if whole.base is not None and whole.base.states != states:
         raise DataError(inputs.OTHER_STATES, where=session.inputs["data"].name, hint="BIF names states")
     return states
 
 
-def _value_reading(whole: CountsShard) -> row_readers.ValueReading:
+def _shared_value_reading(whole: CountsShard) -> row_readers.ValueReading:
     limits = None if whole.limits is None else (float(whole.limits[0]), float(whole.limits[1]))
     return row_readers.ValueReading(None if np.isnan(whole.cut) else whole.cut, limits, (0, 1) if whole.given else None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.cli.fit_mrf import state_codes
 from herdcli.cli.frame.rows.column_order import drop_zero_weights
-from herdcli.cli.frame.rows.network_files import load_matching, load_parsed_text
+from herdcli.cli.frame.rows.network_files import load_matching_network, load_parsed_text
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import TRUTHS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.fit_mrf.request import Request
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.constraints import Cluster, LearningProblem, PairTables, StateRows
     from herdcli.markov.model.network import Network
@@ -39,7 +39,7 @@ class LearningInputs:
     pairs: PairTables | None
     holdout: Array | None
     holdout_split: Array | None
-    history: History
+    history: HistorySource
     states: list[str] | None = None
     regions: tuple[tuple[int, ...], ...] = ()
 
@@ -69,7 +69,7 @@ def read_problem(session: Session, request: Request) -> LearningInputs:
     data = load_dataset(session, request)
     states = read_states(session, data, request)
     rows, held = _split_rows(states, data.name)
-    pairs = constraints.pair_tables(rows, states.cardinality, request.smoothing)
+    pairs = constraints.compute_pair_tables(rows, states.cardinality, request.smoothing)
     clusters = _build_clusters(session, states, rows, pairs, request)
     named = all_state_names(data, states)
     base = read_base_network(session, request, states.names, len(states.cardinality), named)
@@ -78,7 +78,7 @@ def read_problem(session: Session, request: Request) -> LearningInputs:
     split = states.split[held].astype(np.uint8) if kept else None
     asked = read_regions(session, states.names, len(states.cardinality), request)
     return LearningInputs(
-        constraints.check_problem(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked
+        constraints.validate_problem(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked
     )
 
 
@@ -121,7 +121,7 @@ def _read_moments(session: Session, request: Request, path: str) -> LearningInpu
     problem = load_parsed_text(session, path, "moments", given_moments.read_moments)
     nodes = len(problem.cardinality)
     base, asked = read_base_network(session, request, problem.names, nodes), read_regions(session, problem.names, nodes, request)
-    return LearningInputs(constraints.check_problem(replace(problem, base=base)), None, None, None, None, None, asked)
+    return LearningInputs(constraints.validate_problem(replace(problem, base=base)), None, None, None, None, None, asked)
 
 
 def read_base_network(
@@ -133,7 +133,7 @@ def read_base_network(
     """
     if not request.base:
         return None
-    found = load_matching(session, request.base, names, nodes)
+    found = load_matching_network(session, request.base, names, nodes)
     if states is not None and found.states != states:
         data = session.inputs["data"].name
         raise DataError(OTHER_STATES, where=data, hint="BIF names states")
@@ -160,7 +160,7 @@ def read_states(session: Session, data: Artifact, request: Request, *, by_place:
             require_state_indices(dense, data.name)
         found = state_codes.encode_codes(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
         x, cardinality, levels = found.x.astype(np.uint8), found.cardinality, found.levels
-        note_codes(session, data, levels)
+        note_state_codes(session, data, levels)
         try:
             split = dataset_preparation.assign_splits(value, request.split, request.seed)
         except HerdError as error:
@@ -183,7 +183,7 @@ def text_columns(data: Artifact) -> list[int]:
     return [k for k, name in enumerate(data.value.feature_names or ()) if name in data.recoding.levels]
 
 
-def note_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
+def note_state_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
     """Print a note if numbers are names of states."""
     if levels:
         session.console.note(f"{data.name}: {state_codes.codes_notice(levels, data.value.feature_names)}")
@@ -243,7 +243,7 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
             scopes = list(l1_structure.select_pairs(session, (kind, probability, reach), (states.cardinality, names), rows, request))
         else:
             scopes = scopes_from_structure((kind, probability, reach), nodes, pairs, states.shape, request)
-    return [*constraints.clusters_from_scopes(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
+    return [*constraints.make_clusters(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
 
 
 def scopes_from_file(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
@@ -260,12 +260,12 @@ def scopes_from_file(session: Session, names: list[str] | None, nodes: int, requ
 
 
 def scopes_from_structure(
-    asked: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
+    structure: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
 ) -> list[tuple[int, ...]]:
     """Return the pairs of a structure that needs no individual rows, only pair marginals or nothing."""
     from herdcli.markov.model.graphs import structure_selection
 
-    kind, probability, reach = asked
+    kind, probability, reach = structure
     information = pairs.information() if kind.startswith("chow-liu") else None
     return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, request.seed)]
 

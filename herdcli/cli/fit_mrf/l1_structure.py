@@ -33,7 +33,7 @@ def select_pairs(
     kind, penalty, halves = structure
     x = rows.x.astype(np.float64)
     made = session.run_preparation(l1_selection.PenalisedRegressions(x, rows.weight, np.array([penalty]) if penalty else None), label="l1")
-    found, told = l1_selection.joined_pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
+    found, told = l1_selection.mutually_selected_pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
     share = None
     if kind == "stability":
         points = made.penalty[: made.best + 1]
@@ -42,11 +42,11 @@ def select_pairs(
         told = f"in {l1_selection.CHOSEN:.0%} of {halves} halves of the rows, penalties from {made.penalty[made.best]:.4g}"
     session.console.note(f"{kind}: {len(found)} pairs, {told}")
     if request.path is not None:
-        _write_path(session, request.path, made, share)
+        _write_penalty_path(session, request.path, made, share)
     return found
 
 
-def _write_path(session: Session, path: str, penalty_path: PenaltyPath, share: Array | None) -> None:
+def _write_penalty_path(session: Session, path: str, penalty_path: PenaltyPath, share: Array | None) -> None:
     """Write one line per penalty and pair with a nonzero weight: the weights of both regressions and the share of halves that have it."""
     from herdcli.cli.frame.output import outputs
 

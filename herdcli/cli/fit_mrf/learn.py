@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.rows.network_files import write_network
 from herdcli.cli.frame.run import block_placement
 from herdcli.errors import DataError, NotConverged
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.learners import LearnedFactors, Learner, LearningSettings
-    from herdcli.markov.model.fit import Fit
+    from herdcli.markov.model.fit import FitRecord
 
 
 def learn_network(session: Session, inputs: LearningInputs, request: Request, form: str) -> None:
     """Learn the factors of the problem, and save the network."""
     from herdcli.markov.learning import learners
 
-    asked = topic_settings(learners.LearningSettings, request, regions=inputs.regions)
+    asked = settings_from_request(learners.LearningSettings, request, regions=inputs.regions)
     if request.induce:
         inputs = _induce_pairs(session, inputs, asked, request)
-    _note_zeros(session, inputs)
+    _note_zero_probabilities(session, inputs)
     learner = _distribute_rows(session, learners.make_learner(inputs.problem, asked))
     _require_memory(session, learner)
     run = session.run if session.dealt is None else session.run_preparation  # a checkpoint of units is not a checkpoint of a learner
@@ -60,7 +60,7 @@ def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSe
     from herdcli.markov.learning import induction
 
     assert inputs.pairs is not None
-    limit = session.max_memory or memory_budget.default_limit()
+    limit = session.max_memory or memory_budget.default_memory_limit()
     asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, settings, request.smoothing, limit)
     problem, added = session.run_preparation(asked_pairs, label="inducing")
     if added:
@@ -72,7 +72,7 @@ def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSe
     return replace(inputs, problem=problem)
 
 
-def _note_zeros(session: Session, inputs: LearningInputs) -> None:
+def _note_zero_probabilities(session: Session, inputs: LearningInputs) -> None:
     given = [cluster.target for cluster in inputs.problem.clusters if cluster.features is None]
     zeros = sum(int((target == 0).sum()) for target in given)
     if zeros and inputs.problem.rows is not None:
@@ -82,7 +82,7 @@ def _note_zeros(session: Session, inputs: LearningInputs) -> None:
         )
 
 
-def _note_heldout_rows(session: Session, fit: Fit) -> None:
+def _note_heldout_rows(session: Session, fit: FitRecord) -> None:
     """Print the number of rows held out from learning, if there are any."""
     kept = 0 if fit.holdout is None else len(fit.holdout)
     if kept:
@@ -98,9 +98,9 @@ def _save_network(
     problem = inputs.problem
     made = replace(problem.network(learned.factors), states=inputs.states)
     likelihood = float("nan") if problem.rows is None else fit_summary.mean_log_likelihood(
-        made, problem.rows, session.max_memory or memory_budget.default_limit()
+        made, problem.rows, session.max_memory or memory_budget.default_memory_limit()
     )  # fmt: skip
-    fit = fit_summary.fit_record(
+    fit = fit_summary.make_fit_record(
         problem, learned, settings.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
         holdout=inputs.holdout, holdout_split=inputs.holdout_split,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from herdcli.cli.frame.history.request import as_file, input_file, output_file, where_changed
+from herdcli.cli.frame.history.request import field_recorded_as_file, field_recorded_if_changed, input_file_field, output_file_field
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -14,14 +14,14 @@ from herdcli.cli.frame.options.declaration import (
     Needs,
     OneOf,
     When,
-    choice,
+    choice_kind,
     flag,
     format_number,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    parsed,
-    text,
-    whole,
+    parsed_kind,
+    text_kind,
 )
 from herdcli.markov.learning.algorithm_table import ALGORITHMS, DIRECTED, SCORES
 from herdcli.records import dataclass
@@ -42,7 +42,7 @@ def _format_structure(structure: tuple[str, float, int]) -> str:
     return f"{name}:{number}" if name == "stability" else name
 
 
-STRUCTURE = parsed("structure", _parse_structure, _format_structure)
+STRUCTURE = parsed_kind("structure", _parse_structure, _format_structure)
 BY_GRADIENT = OneOf("algorithm", "gradient")
 SAMPLED = (BY_GRADIENT, OneOf("expectations", "gibbs", "cd"))
 OF_CLIQUES = OneOf("algorithm", "loopy-is", "cvm")
@@ -85,10 +85,10 @@ PATH = Condition("has_path", refusal="--path writes the path of --structure l1 o
 class Request:
     """The options of `herd fit-mrf`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    format: str | None = shared_options.output_format(*shared_options.NETWORK_FORMATS)
+    source: str = input_file_field()
+    format: str | None = shared_options.output_format_option(*shared_options.NETWORK_FORMATS)
     values: str = option(
-        choice("auto", "two", "states"),
+        choice_kind("auto", "two", "states"),
         default="auto",
         group=INPUT,
         only=ROWS,
@@ -104,21 +104,21 @@ class Request:
         "quarters of HALVES random halves of the rows); hill-climb (parents for --algorithm bayes, by --score).  [default: chow-liu]",
     )
     edges: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(Excludes("clusters"), NEW_CLUSTERS, UNDIRECTED),
         help="File with the pairs to join, two variables per line.",
     )
     clusters: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(NEW_CLUSTERS, UNDIRECTED),
         help="File with the clusters of variables to join, one cluster per line.",
     )
     induce: int = option(
-        whole(0),
+        integer_kind(0),
         default=0,
         shown=False,
         metavar="N",
@@ -126,124 +126,130 @@ class Request:
         help="Add N pairs to the structure, each time the one with the largest gain in likelihood.",
     )
     smoothing: float = option(
-        number(0),
+        number_kind(0),
         resolved=True,
         only=ROWS,
         help="Number of uniformly distributed rows to add to DATA, so that states without rows stay possible.  [default: 1]",
     )
     path: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=output_file(),
+        record=output_file_field(),
         only=PATH,
         help="Write the pairs chosen at each penalty of --structure l1 or stability to this CSV file.",
     )
     support: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=output_file(),
+        record=output_file_field(),
         only=(SUPPORT, SEARCH),
         help="Write the share of the --bootstrap samples that have each edge to this CSV file.",
     )
     bootstrap: int = option(
-        whole(0),
+        integer_kind(0),
         default=0,
         shown=False,
         metavar="N",
-        record=where_changed(0),
+        record=field_recorded_if_changed(0),
         only=SEARCH,
         help="Also run hill-climb on N bootstrap samples of the rows, to see how certain each edge is.",
     )
     forbidden_edges: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=where_changed(None, lambda value: "file"),
+        record=field_recorded_if_changed(None, lambda value: "file"),
         only=SEARCH,
         help="File with edges that hill-climb never adds, a parent and a child per line.",
     )
     required_edges: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=where_changed(None, lambda value: "file"),
+        record=field_recorded_if_changed(None, lambda value: "file"),
         only=SEARCH,
         help="File with edges that hill-climb always keeps, a parent and a child per line.",
     )
     tabu: int = option(
-        whole(0),
+        integer_kind(0),
         default=10,
-        record=where_changed(10),
+        record=field_recorded_if_changed(10),
         only=SEARCH,
         help="Number of steps for which hill-climb does not change an edge again, and that it makes without finding a better network.",
     )
     equivalent_rows: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=1.0,
-        record=where_changed(1.0),
+        record=field_recorded_if_changed(1.0),
         only=(SEARCH, OneOf("score", "bdeu")),
         help="Weight of the prior of --score bdeu, as a number of rows.",
     )
-    score: str = option(choice(*SCORES), default="bic", record=where_changed("bic"), only=SEARCH, help="Score that hill-climb maximises.")
+    score: str = option(
+        choice_kind(*SCORES), default="bic", record=field_recorded_if_changed("bic"), only=SEARCH, help="Score that hill-climb maximises."
+    )
     max_parents: int = option(
-        whole(1), default=3, record=where_changed(3), only=SEARCH, help="Maximum number of parents of a variable in hill-climb."
+        integer_kind(1),
+        default=3,
+        record=field_recorded_if_changed(3),
+        only=SEARCH,
+        help="Maximum number of parents of a variable in hill-climb.",
     )
     network: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=where_changed(None, lambda value: "file"),
+        record=field_recorded_if_changed(None, lambda value: "file"),
         only=(PARENTS, Excludes("structure")),
         help="Bayesian network whose structure --algorithm bayes takes; only its tables are learned from DATA.",
     )
     moments: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(UNDIRECTED, Needs(Condition("reads_stdin"), "--moments replaces DATA", hint="leave out {source}")),
         help="JSON file with the marginals and expectations to fit, instead of DATA.",
     )
     features: str | None = option(
-        text(),
+        text_kind(),
         "--feature-clusters",
         metavar="FILE",
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(UNDIRECTED, NEEDS_ROWS),
         help="JSON file with clusters and their features; only the averages of the features are fitted, not whole marginals.",
     )
     base: str | None = option(
-        text(),
+        text_kind(),
         metavar="NETWORK",
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=UNDIRECTED,
         help="Start from this network: find the distribution with the marginals of DATA that is nearest to it (least KL divergence).",
     )
     algorithm: str = option(
-        choice(*ALGORITHMS, *DIRECTED),
+        choice_kind(*ALGORITHMS, *DIRECTED),
         default="ups-jt",
         group=LEARNING,
         help="Exact: ups-jt; the older effective-ipf, ipf, gis, iis, gradient give the same model.  Approximate, for large junction trees: "
         "loopy-is, cvm, pseudo-likelihood, linear-response.  bayes: tables of a Bayesian network (by EM if values are missing).",
     )
     tolerance: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=1e-9,
         group=LEARNING,
         only=ITERATED,
         help="Largest error of a marginal at which the fit has converged.",
     )
     orders: int = option(
-        whole(1), default=8, only=WITH_ORDERS, help="Number of elimination orders to try; more can give a smaller junction tree."
+        integer_kind(1), default=8, only=WITH_ORDERS, help="Number of elimination orders to try; more can give a smaller junction tree."
     )
     max_clique: int | None = option(
-        whole(2),
+        integer_kind(2),
         metavar="K",
         only=(UNDIRECTED, OF_CLIQUES),
         help="Largest clique of loopy-is and cvm: grow their cliques to K variables, by mutual information, for a better approximation.",
     )
     regions: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(UNDIRECTED, Excludes("max_clique"), OF_CLIQUES),
         help="File with the cliques of loopy-is and cvm, one per line.",
     )
@@ -253,14 +259,14 @@ class Request:
         help="Fit loopy-is by a double loop, which always converges; use it if --damping does not help.",
     )
     damping: float = option(
-        number(0, 1, open_high=True),
+        number_kind(0, 1, open_high=True),
         default=0.0,
         group=LEARNING,
         only=OneOf("algorithm", "loopy-is"),
         help="Share of its old value that each message of loopy-is keeps (geometric mean); try 0.7 if it does not converge.",
     )
     penalty: float = option(
-        number(0),
+        number_kind(0),
         "--l2",
         default=0.0,
         group=LEARNING,
@@ -268,29 +274,29 @@ class Request:
         help="L2 penalty on the logarithms of the factors (gradient, pseudo-likelihood).",
     )
     expectations: str = option(
-        choice("exact", "gibbs", "cd"),
+        choice_kind("exact", "gibbs", "cd"),
         default="exact",
         only=BY_GRADIENT,
         help="Model expectations of --algorithm gradient: exact, or sampled by persistent Gibbs chains (gibbs) or short chains that start "
         "at rows (cd).",
     )
     learning_rate: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=0.5,
         group=LEARNING,
         only=SAMPLED,
         help="Initial step size of --expectations gibbs or cd; it falls to 0 over the iterations.",
     )
-    chains: int = option(whole(1), default=100, group=LEARNING, only=SAMPLED, help="Number of Gibbs chains of --algorithm gradient.")
-    sweeps: int = option(whole(1), default=1, group=LEARNING, only=SAMPLED, help="Gibbs sweeps per update of --algorithm gradient.")
-    iterations: int = shared_options.iterations(only=ITERATED)
-    on_nonconvergence: str = shared_options.on_nonconvergence(only=ITERATED)
-    input_format: str | None = shared_options.input_format()
-    label: str | None = shared_options.label(only=ROWS)
-    value_range: tuple[float, float] | None = shared_options.value_range(only=ROWS)
-    threshold: float | None = shared_options.threshold(only=ROWS)
-    split: str | None = shared_options.split(only=ROWS)
-    seed: int = shared_options.seed()
+    chains: int = option(integer_kind(1), default=100, group=LEARNING, only=SAMPLED, help="Number of Gibbs chains of --algorithm gradient.")
+    sweeps: int = option(integer_kind(1), default=1, group=LEARNING, only=SAMPLED, help="Gibbs sweeps per update of --algorithm gradient.")
+    iterations: int = shared_options.iterations_option(only=ITERATED)
+    on_nonconvergence: str = shared_options.nonconvergence_option(only=ITERATED)
+    input_format: str | None = shared_options.input_format_option()
+    label: str | None = shared_options.label_option(only=ROWS)
+    value_range: tuple[float, float] | None = shared_options.value_range_option(only=ROWS)
+    threshold: float | None = shared_options.threshold_option(only=ROWS)
+    split: str | None = shared_options.split_option(only=ROWS)
+    seed: int = shared_options.seed_option()
     levels_are_states = True  # the levels of a text column are states; there are no one-hot columns
     default_column_roles = frozenset[str]()  # every column is a variable
 

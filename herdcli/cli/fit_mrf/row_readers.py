@@ -52,31 +52,31 @@ class ValueReading:
     two: bool = False
     asked: bool = False
 
-    def states(self, given: Array, first: int, where: str) -> tuple[Array, Array]:
+    def states(self, values: Array, first: int, where: str) -> tuple[Array, Array]:
         """Return the values given (m, N) as states, and up to three of the values.  first  the number of the first row."""
         if self.cut is None:
-            self._require_states(given, first, where)
-            return given.astype(np.uint8), np.empty(0)
-        low, high = float(given.min()), float(given.max())
-        if self.kinds is not None and not np.isin(given, self.kinds).all():
+            self._require_states(values, first, where)
+            return values.astype(np.uint8), np.empty(0)
+        low, high = float(values.min()), float(values.max())
+        if self.kinds is not None and not np.isin(values, self.kinds).all():
             raise DataError(f"has values other than {self.kinds[0]:g} and {self.kinds[1]:g} from row {first} on", where=where)
         if self.limits is not None and not self.limits[0] <= low <= high <= self.limits[1]:
             message = f"/X has values from {low:g} to {high:g}, outside the value range {self.limits[0]:g} to {self.limits[1]:g}"
             raise DataError(message, where=where, hint=f"declare another one: --range {low:g},{high:g}")
-        inside = (given > low) & (given < high)
-        between = given.flat[[inside.argmax()]] if inside.any() else given.flat[:0]
-        return (given >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between])
+        inside = (values > low) & (values < high)
+        between = values.flat[[inside.argmax()]] if inside.any() else values.flat[:0]
+        return (values >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between])
 
-    def _require_states(self, given: Array, first: int, where: str) -> None:
+    def _require_states(self, values: Array, first: int, where: str) -> None:
         """Raise AmbiguousValues for values that are not states."""
         most = 2 if self.two else state_codes.MOST_STATES
-        if given.dtype.kind in "ub" and given.max() < most:
+        if values.dtype.kind in "ub" and values.max() < most:
             return
-        wrong = (given < 0) | (given % 1 != 0) | (given >= most)
+        wrong = (values < 0) | (values % 1 != 0) | (values >= most)
         if not wrong.any():
             return
         row, column = np.argwhere(wrong)[0]
-        message = f"column {column} has {given[row, column]:g} in row {first + row}, which is ambiguous if only a part of the rows is read"
+        message = f"column {column} has {values[row, column]:g} in row {first + row}, which is ambiguous if only a part of the rows is read"
         raise AmbiguousValues(message, where=where, hint=WHOLE if self.asked else STATES)
 
 
@@ -145,24 +145,24 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
     head = ranges.read(0, 1)
     if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # the numbers of text labels differ between ranges of rows
         return None
-    values = _choose_reading(request, head, ranges.declared)
+    values = _choose_value_reading(request, head, ranges.declared)
     if values is None:
         return None
     if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # rows_in_memory knows the names of these states
         return None
     session.inputs["data"] = artifact = ranges.artifact
-    session.account_for(ranges)
+    session.report_range_use(ranges)
     if artifact.kind != "dataset" or artifact.recoding:
         session.recoding = artifact.recoding
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     shape = ranges.declared.get("image_shape")
     names = ranges.names if ranges.declared.get("named", True) else None
-    source = FileStateBlocks(ranges, values, streamed_rows.assign_parts(ranges, request.split, request.seed))
+    source = FileStateBlocks(ranges, values, streamed_rows.assign_range_splits(ranges, request.split, request.seed))
     layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
     return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
 
 
-def _choose_reading(request: Request, head: Dataset, declared: Mapping[str, object]) -> ValueReading | None:
+def _choose_value_reading(request: Request, head: Dataset, declared: Mapping[str, object]) -> ValueReading | None:
     """Return how values are read, from the options and the file's metadata; None if this depends on all rows."""
     limits = request.value_range if request.value_range is not None else declared.get("value_range")
     units = str(declared.get("units", "real"))
@@ -181,16 +181,16 @@ def _choose_reading(request: Request, head: Dataset, declared: Mapping[str, obje
     return ValueReading(cut=low + share * (high - low), limits=(low, high))
 
 
-def require_same_reading(values: ValueReading, seen: Array, request: Request) -> None:
+def require_same_reading(values: ValueReading, distinct_values: Array, request: Request) -> None:
     """Raise AmbiguousValues if the values of all rows together would be read differently from the values of a part.
 
     This can happen when only two values occur.
     """
-    if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(seen) <= 2:
+    if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(distinct_values) <= 2:
         return
-    cut = dataset_preparation.two_level_threshold((float(seen[0]), float(seen[-1])), values.limits)
-    if any((value >= cut) != (value >= values.cut) for value in seen.tolist()):
-        told = " and ".join(f"{value:g}" for value in seen.tolist())
+    cut = dataset_preparation.two_level_threshold((float(distinct_values[0]), float(distinct_values[-1])), values.limits)
+    if any((value >= cut) != (value >= values.cut) for value in distinct_values.tolist()):
+        told = " and ".join(f"{value:g}" for value in distinct_values.tolist())
         raise AmbiguousValues(
             f"has no other values than {told}, which is ambiguous if only a part of the rows is read",
             hint="--threshold F",

@@ -46,11 +46,11 @@ def are_codes(X: Array) -> bool:
     return all(2 * (count := len(np.unique(column))) <= len(X) and count <= MOST_STATES for column in X.T)
 
 
-def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedColumns:
+def encode_codes(X: Array, where: str, indexed_columns: Collection[int] = ()) -> CodedColumns:
     """Return columns of whole numbers as states.
 
     X       (n, N), NaN for missing values.
-    places  columns that already hold indices of states.
+    indexed_columns  columns that already hold indices of states.
 
     Raises DataError for other numbers, and for columns of more than 64 different ones.
     """
@@ -66,7 +66,7 @@ def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedCol
         if not given.size:
             continue
         found = np.unique(given)
-        if column in places or (found[0] >= 0 and found[-1] <= 1):
+        if column in indexed_columns or (found[0] >= 0 and found[-1] <= 1):
             x[known, column], cardinality[column] = given.astype(np.int64), max(2, int(found[-1]) + 1)
             continue
         if len(found) > MOST_STATES:
@@ -78,9 +78,9 @@ def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedCol
     return CodedColumns(x, cardinality, levels)
 
 
-def code_names(found: Array) -> tuple[str, ...]:
+def code_names(codes: Array) -> tuple[str, ...]:
     """Return the names of sorted codes; none if each code is the index of its state."""
-    return () if np.array_equal(found, np.arange(len(found))) else tuple(str(int(code)) for code in found.tolist())
+    return () if np.array_equal(codes, np.arange(len(codes))) else tuple(str(int(code)) for code in codes.tolist())
 
 
 def codes_notice(levels: dict[int, tuple[str, ...]], names: list[str] | None) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def search_parents(session: Session, cases: WeightedCases, names: list[str] | None, request: Request) -> Parents:
     """Return the best structure found; with --bootstrap, the support of each edge is written to --support or reported in a note."""
-    from herdcli.markov.learning.hill_climbing import bootstrap_sample
+    from herdcli.markov.learning.hill_climbing import draw_bootstrap_weights
 
     required, forbidden = (_read_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
         (request.required_edges, "required_edges"), (request.forbidden_edges, "forbidden_edges")))  # fmt: skip
@@ -31,7 +31,7 @@ def search_parents(session: Session, cases: WeightedCases, names: list[str] | No
     if request.bootstrap:
         count = np.zeros((len(made), len(made)))
         for unit in range(request.bootstrap):
-            sample = bootstrap_sample(cases, request.seed, unit)
+            sample = draw_bootstrap_weights(cases, request.seed, unit)
             for j, of in enumerate(
                 session.run_preparation(_hill_climbing(sample, request, required, forbidden), label=f"bootstrap {unit + 1}")
             ):

@@ -10,9 +10,9 @@ from herdcli.cli.fit_rbm.request import Request, SequencesRequest
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("fit-rbm", cls=Command)
 @input_argument
-@stage(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
+@command_with_request(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Fit restricted Boltzmann machines (RBMs) to binary, count or real data.
 

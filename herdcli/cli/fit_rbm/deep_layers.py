@@ -29,7 +29,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     from herdcli.rbm.layers import DBN
     from herdcli.rbm.learning import layerwise_learning
 
-    outputs.check_artifact(session, "dbn")
+    outputs.check_artifact_output(session, "dbn")
     below = _load_lower_layers(session, request.below)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     warn_of_weights(session, data.value)
@@ -44,7 +44,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     request = request.resolve_for_columns(rows.X.shape[1], settings.visible_units)
     settings = replace(settings, algorithm=request.algorithm)
     settings = request.fitted(settings, int(training.sum()), partial(largest_moment, rows, settings))
-    session.request = replace(request, **settings.data_dependent())
+    session.request = replace(request, **settings.data_dependent_settings())
     sizes = request.layers or (settings.hidden,)
     problem = layerwise_learning.StackingProblem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = layerwise_learning.LayerwiseLearning(problem, session.map)
@@ -74,11 +74,11 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
     return [replace(part, holdout=None, scores=None) for part in layers]
 
 
-def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, below: list[RBM], settings: Settings) -> PreparedRows:
+def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, lower_layers: list[RBM], settings: Settings) -> PreparedRows:
     """Return the rows in the units of the lowest layer, which is the first layer of --below or the first to be learned."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
     from herdcli.rbm.units import unit_family
 
-    if not below:
+    if not lower_layers:
         return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
-    return rows_for_model(session, below[0], data, request)
+    return rows_for_model(session, lower_layers[0], data, request)

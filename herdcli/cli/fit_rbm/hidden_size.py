@@ -8,7 +8,7 @@ from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
-    from herdcli.rbm.learning.hidden_size_search import ChosenSize
+    from herdcli.rbm.learning.hidden_size_search import BestHiddenSizeFit
     from herdcli.rbm.learning.learning_problem import LearningProblem
 
 
@@ -20,16 +20,16 @@ def refuse_shards(session: Session) -> None:
             raise BadUsage(f"--hidden auto and --{name} exclude each other: sizes are learned one after the other", hint=hint)
 
 
-def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
+def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> BestHiddenSizeFit:
     """Return the models of the best size and print the scores of all sizes.
 
     models  how many of the problem's models are evaluated on held-out rows, the first ones.
     """
-    from herdcli.rbm.learning.hidden_size_search import SizeSearch, search_messages
+    from herdcli.rbm.learning.hidden_size_search import HiddenSizeSearch, size_search_messages
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
-    found = session.run(SizeSearch(problem, models, session.map), label=label)
-    said, more = search_messages(found.sizes)
+    found = session.run(HiddenSizeSearch(problem, models, session.map), label=label)
+    said, more = size_search_messages(found.sizes)
     for line in said:
         session.console.note(line)
     for line in more:

@@ -23,12 +23,12 @@ def fit_pairs(session: Session, request: Request) -> None:
     from herdcli.rbm.units import unit_family
 
     settings = request.pair_settings()
-    outputs.check_artifact(session, "rbm-pairs")
+    outputs.check_artifact_output(session, "rbm-pairs")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     warn_of_weights(session, data.value)
     rows = rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
     persons, names = rows.labelled(data.name, "--pairs")
-    found = pairs.ordered_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
+    found = pairs.same_person_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
     if not len(found):
         raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
     if not request.epochs:
@@ -36,7 +36,7 @@ def fit_pairs(session: Session, request: Request) -> None:
     session.request = request.with_chosen_settings(settings)
     size = f"{len(found)} pairs of {rows.X.shape[1]} pixels"
     session.require_memory(len(found) * rows.X.shape[1] * 2 * rows.X.dtype.itemsize, size)
-    problem, varies = pairs.pair_problem(rows.X, found, settings)
+    problem, varies = pairs.make_pair_problem(rows.X, found, settings)
     algorithm = pairs.PairLearning(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {problem.rows[0].shape[1]} × {settings.hidden} weights")
     warn_of_pairs(session, settings, varies, len(found))

@@ -16,7 +16,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
     import numpy as np
 
     from herdcli.errors import BadUsage, DataError
-    from herdcli.rbm.classification_rbm import append_labels
+    from herdcli.rbm.classification_rbm import append_one_hot_labels
     from herdcli.rbm.units import unit_family
     from herdcli.splits import TRAIN
 
@@ -33,18 +33,18 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
     if len(unseen) and (rows.split == TRAIN).any():
         hint = "--split sets how many rows of each class train"
         raise DataError(f"class '{names[unseen[0]]}' has no training rows", where=where, hint=hint)
-    joined = replace(rows, X=append_labels(rows.X, y, len(names)))
+    joined = replace(rows, X=append_one_hot_labels(rows.X, y, len(names)))
     units = f"{settings.visible_units}+softmax:{len(names)}"
     share = settings.generative_share if request.generative_share is None else request.generative_share
     return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
 
 
-def column_facts_with_labels(seen: dict[str, object], labels: list[str] | None) -> dict[str, object]:
+def column_facts_with_labels(facts: dict[str, object], labels: list[str] | None) -> dict[str, object]:
     """Return the column means and scales extended by the columns of the label, which were not standardised: 0 and 1."""
     import numpy as np
 
     if labels is None:
-        return seen
+        return facts
     beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
-    longer = {name: np.concatenate([own, part]) for name, part in beside.items() if isinstance(own := seen[name], np.ndarray)}
-    return {**seen, **longer, "label_names": labels}
+    longer = {name: np.concatenate([own, part]) for name, part in beside.items() if isinstance(own := facts[name], np.ndarray)}
+    return {**facts, **longer, "label_names": labels}

@@ -78,9 +78,9 @@ def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
 
 def warn_of_nearly_improper(session: Session, model: RBM) -> None:
     """Warn if weights between Gaussian layers were limited because the model is close to having no normalising constant."""
-    from herdcli.rbm.normalizability import is_at_boundary
+    from herdcli.rbm.normalizability import is_barely_normalisable
 
-    if any(is_at_boundary(h) for h in model.harmoniums()):
+    if any(is_barely_normalisable(h) for h in model.harmoniums()):
         session.console.warn(
             "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate"
         )

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def refuse_unsupported(session: Session, request: Request) -> None:
+def refuse_for_missing_values(session: Session, request: Request) -> None:
     """Raise BadUsage for options that need complete rows."""
     if session.missing is not None:
         raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
     if session.cluster is not None:
         raise BadUsage("--draw-missing and --cluster exclude each other", hint="leave out --cluster")
-    request.settings().require_torn()
+    request.settings().require_missing_values_support()
 
 
 def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | None]:
@@ -38,7 +38,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
     import numpy as np
 
     from herdcli.artifacts.tables import dataset_preparation
-    from herdcli.rbm.learning.missing_values import fill_missing
+    from herdcli.rbm.learning.missing_values import fill_missing_at_random
 
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     if data.value.is_sparse:
@@ -51,37 +51,37 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
         session.console.warn("--draw-missing has no effect: no value is missing")
         return data, None
     try:
-        return replace(data, value=replace(data.value, X=fill_missing(X, request.seed))), known
+        return replace(data, value=replace(data.value, X=fill_missing_at_random(X, request.seed))), known
     except DataError as error:
         error.where = error.where or data.name
         raise
 
 
-def drop_incomplete_heldout_rows(session: Session, rows: PreparedRows, known: Array) -> tuple[PreparedRows, Array]:
+def drop_incomplete_heldout_rows(session: Session, rows: PreparedRows, known_mask: Array) -> tuple[PreparedRows, Array]:
     """Return the rows without held-out rows that have missing values, which evaluation cannot use, and the mask of known entries."""
     import numpy as np
 
-    torn = np.asarray((~known).any(axis=1))
+    torn = np.asarray((~known_mask).any(axis=1))
     session.console.note(f"{int(torn[rows.split == TRAIN].sum())} of {int((rows.split == TRAIN).sum())} training rows have missing values")
     lost = torn & (rows.split != TRAIN)
     if not lost.any():
-        return rows, known
+        return rows, known_mask
     session.console.note(f"{int(lost.sum())} held-out rows with missing values are left out")
     y = None if rows.y is None else rows.y[~lost]
-    return replace(rows, X=rows.X[~lost], split=rows.split[~lost], y=y), known[~lost]
+    return replace(rows, X=rows.X[~lost], split=rows.split[~lost], y=y), known_mask[~lost]
 
 
-def known_with_labels(known: Array | None, labels: int) -> Array | None:
+def known_mask_with_labels(known_mask: Array | None, labels: int) -> Array | None:
     """Extend the mask (n, D) of known entries to rows with their labels (n, D + C), which are always known."""
     import numpy as np
 
-    return None if known is None else np.concatenate([known, np.ones((len(known), labels), dtype=bool)], axis=1)
+    return None if known_mask is None else np.concatenate([known_mask, np.ones((len(known_mask), labels), dtype=bool)], axis=1)
 
 
-def known_per_model(groups: ClassGroups, known: Array | None) -> list[SelectedRows] | None:
+def known_masks_per_model(groups: ClassGroups, known_mask: Array | None) -> list[SelectedRows] | None:
     """Return the mask of known entries of each model's training rows; None if all are known."""
     from herdcli.numerics.row_selection import SelectedRows
 
-    if known is None:
+    if known_mask is None:
         return None
-    return [SelectedRows(known, rows.index) for rows in groups.training_rows() if isinstance(rows, SelectedRows)]
+    return [SelectedRows(known_mask, rows.index) for rows in groups.training_rows() if isinstance(rows, SelectedRows)]

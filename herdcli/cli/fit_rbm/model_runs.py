@@ -24,12 +24,12 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.fit_rbm.request import Request
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.rows.dataset_rows import PreparedRows
     from herdcli.cli.frame.run.session import Session
     from herdcli.numerics.row_selection import SelectedRows
     from herdcli.numerics.streamed_rows import StreamedRows
-    from herdcli.rbm.class_models import LearnedModel, RBMShard
+    from herdcli.rbm.class_models import LearnedClassModel, RBMShard
     from herdcli.rbm.learning.class_rows import ClassGroups
     from herdcli.rbm.learning.learning_state import LearningState
     from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
@@ -59,28 +59,28 @@ class FitInputs:
 def fit_models(session: Session, request: Request) -> None:
     """Learn models and save an artifact of kind `rbm` or a shard of one."""
     from herdcli.rbm import class_models
-    from herdcli.rbm.learning.class_rows import assign_groups
+    from herdcli.rbm.learning.class_rows import assign_class_folds
     from herdcli.rbm.learning.parallel_fits import LearningProblem, RBMLearning
     from herdcli.rbm.learning.validation import MOST
     from herdcli.rbm.model import RBM
 
-    outputs.check_artifact(session, kind_of(RBM).name)
+    outputs.check_artifact_output(session, kind_of(RBM).name)
     if request.draw_missing:
-        missing_values.refuse_unsupported(session, request)
+        missing_values.refuse_for_missing_values(session, request)
     if request.hidden == "auto":
         hidden_size.refuse_shards(session)
     given = _inputs_to_continue(session, request) if request.model else _inputs_from_scratch(session, request)
     rows, settings = given.rows, given.settings
     exact_mode.refuse_units(session, settings.visible_units, settings.hidden_units)
-    groups = assign_groups(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
+    groups = assign_class_folds(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
     problem = LearningProblem(
         groups.training_rows(),
         settings,
         groups.X[groups.held] if settings.average_scores else None,
         valid=_validation_rows(groups, settings, needed=request.hidden == "auto"),
-        told=groups.rows_for_errors(MOST) if settings.every and given.scored else None,
-        begun=None if given.earlier is None else class_models.resume_point(given.earlier),
-        known=missing_values.known_per_model(groups, given.known),
+        told=groups.evenly_spaced_validation_rows(MOST) if settings.every and given.scored else None,
+        begun=None if given.earlier is None else class_models.find_resume_point(given.earlier),
+        known=missing_values.known_masks_per_model(groups, given.known),
     )
     count = len(problem.rows)
     away = distributed_minibatches.remote_minibatches(session, problem) if count == 1 and not request.per_class else None
@@ -90,7 +90,7 @@ def fit_models(session: Session, request: Request) -> None:
         session.require_memory(RBMLearning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
     learned: dict[str, object] = rows.reading_record()
     warn_of_rows(session, problem, getattr(rows, "feature_names", None))
-    parts: list[LearnedModel] = []
+    parts: list[LearnedClassModel] = []
     if own is not None:
         parts, more = _learn_models(session, request, groups, own, units, given, away)
         learned |= more
@@ -99,13 +99,13 @@ def fit_models(session: Session, request: Request) -> None:
         place=session.place,
         units=count,
         parts=parts,
-        rest=class_models.fit_frame(
+        rest=class_models.collect_shared_parts(
             groups, settings, scored=given.scored, parts=request.split, label=request.label, by_class=current_split_rule().by_class, **seen
         )
         if session.place.first
         else None,
     )
-    shards.finish_units(session, made, "models", finish, given.history, request)
+    shards.finish_units(session, made, "models", save_all_units, given.history, request)
 
 
 def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -> Sequence[SelectedRows | StreamedRows] | None:
@@ -145,10 +145,12 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     if request.labels:
         rows, labels, settings = append_labels(request, rows, data.name, settings)
         settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
-        session.request = replace(request, **settings.data_dependent())
-        return FitInputs(rows, y, names, settings, False, data, labels=labels, known=missing_values.known_with_labels(known, len(labels)))
+        session.request = replace(request, **settings.data_dependent_settings())
+        return FitInputs(
+            rows, y, names, settings, False, data, labels=labels, known=missing_values.known_mask_with_labels(known, len(labels))
+        )
     settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
-    session.request = replace(_request_as_read(request, rows), **settings.data_dependent())
+    session.request = replace(_request_as_read(request, rows), **settings.data_dependent_settings())
     return FitInputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
@@ -173,15 +175,17 @@ def largest_moment(rows: PreparedRows, settings: Settings) -> float:
 
     from herdcli.numerics.row_selection import SelectedRows, is_sparse
     from herdcli.numerics.streamed_rows import StreamedRows
-    from herdcli.rbm.learning.curvature_bound import count_shift, largest_moment, mean_squared_total
+    from herdcli.rbm.learning.curvature_bound import estimate_hidden_input_shift, largest_covariance_eigenvalue, mean_squared_row_sum
     from herdcli.rbm.units import unit_family
     from herdcli.splits import TRAIN
 
     if unit_family(settings.visible_units).multinomial:
-        return (count_shift if settings.tempers_lengths else mean_squared_total)(rows.X[np.flatnonzero(rows.split == TRAIN)])
+        return (estimate_hidden_input_shift if settings.tempers_lengths else mean_squared_row_sum)(
+            rows.X[np.flatnonzero(rows.split == TRAIN)]
+        )
     if isinstance(rows.X, np.ndarray) or is_sparse(rows.X):
-        return largest_moment(SelectedRows(rows.X, np.flatnonzero(rows.split == TRAIN)))
-    return largest_moment(StreamedRows(rows.X, rows.split, TRAIN))
+        return largest_covariance_eigenvalue(SelectedRows(rows.X, np.flatnonzero(rows.split == TRAIN)))
+    return largest_covariance_eigenvalue(StreamedRows(rows.X, rows.split, TRAIN))
 
 
 def _load_data(session: Session, request: Request, settings: Settings) -> Artifact:
@@ -196,7 +200,7 @@ def _load_data(session: Session, request: Request, settings: Settings) -> Artifa
             request.source,
             label=request.label,
             input_format=request.input_format,
-            asked=bool(request.on_disk),
+            is_requested=bool(request.on_disk),
             unit_bytes=unit_bytes,
         )
         if found is not None:
@@ -213,7 +217,7 @@ def _request_as_read(request: Request, rows: PreparedRows) -> Request:
 
 def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     """Return the inputs of models whose learning is continued; their rows are read as in the first run."""
-    from herdcli.cli.frame.rows.dataset_rows import model_classes, rows_for_model
+    from herdcli.cli.frame.rows.dataset_rows import model_class_indices, rows_for_model
     from herdcli.rbm.model import RBM
 
     earlier: RBM = session.load(str(request.model), "model", kinds={kind_of(RBM).name}).value
@@ -223,7 +227,7 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     warn_of_weights(session, data.value)
     rows = rows_for_model(session, earlier, data, request, sparse=True, in_place=True)
     data = replace(data, value=None)
-    y = model_classes(earlier, rows, data.name)
+    y = model_class_indices(earlier, rows, data.name)
     if earlier.kept is None:
         session.console.note(
             f"{request.model} has no saved state: momentum, chains and rates start again (fit-rbm --keep-state stores them)"
@@ -240,8 +244,8 @@ def _learn_models(
     problem: LearningProblem,
     units: Sequence[int],
     inputs: FitInputs,
-    away: RemoteGroups | None,
-) -> tuple[list[LearnedModel], dict[str, object]]:
+    remote_groups: RemoteGroups | None,
+) -> tuple[list[LearnedClassModel], dict[str, object]]:
     """Learn the models with these unit numbers and return them with other results.
 
     The other results are the numbers of hidden units that were tried and the scales removed from the columns.
@@ -257,9 +261,11 @@ def _learn_models(
         going_on = partial(_shorter_request, session, request, inputs), partial(_resume_with_more_epochs, session, problem)
         longer = None if problem.settings.average_scores else going_on
         label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
-        state = session.run(RBMLearning(problem, session.map, away), label=label, longer=longer)
+        state = session.run(RBMLearning(problem, session.map, remote_groups), label=label, longer=longer)
     if state.log_scale is not None:
-        state, freed = class_models.rescale_rows(groups, state, inputs.rows.column_mean, inputs.rows.column_scale, len(inputs.labels or ()))
+        state, freed = class_models.divide_by_learned_deviations(
+            groups, state, inputs.rows.column_mean, inputs.rows.column_scale, len(inputs.labels or ())
+        )
         more |= freed
     made = class_models.collect_models(
         groups, state, problem.settings, units, scored=inputs.scored, keep=bool(request.keep_state), map=session.map
@@ -288,15 +294,15 @@ def _shorter_request(session: Session, request: Request, inputs: FitInputs, stat
 
 def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: LearningState) -> LearningState:
     """Return the state extended to the larger number of epochs, and print a note."""
-    from herdcli.rbm.learning.epoch_extension import extend_state
+    from herdcli.rbm.learning.epoch_extension import extend_state_traces
 
     settings = problem.settings
     falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"
     session.console.note(f"the checkpoint is from a run of {len(state.trace)} epochs and continues to epoch {settings.epochs}{falls}")
-    return extend_state(state, settings)
+    return extend_state_traces(state, settings)
 
 
-def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: RBMShard, history: HistorySource, request: Request) -> None:
     """Save the models of all units as one artifact."""
     from herdcli.rbm import class_models
 

@@ -28,11 +28,11 @@ UNUSED = 3  # a row in none of the three parts
 
 def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     """Learn a recurrent model and save it as an artifact of kind `rtrbm`."""
-    from herdcli.rbm.recurrent.artifacts import recurrent_artifact
+    from herdcli.rbm.recurrent.artifacts import assemble_recurrent_rbm
     from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 
     settings = request.asked()
-    outputs.check_artifact(session, "rtrbm")
+    outputs.check_artifact_output(session, "rtrbm")
     series = sequences.read_sequences(session, request, weights=None, missing=False)
     warn_of_weights(session, series.data)
     if TRAIN not in series.parts:
@@ -50,7 +50,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     algorithm = RecurrentLearning(problem, session.map)
     _warn_of_sequences(session, problem)
     state = session.run(algorithm, label="learning", memory=f"learning from {len(problem.rows)} rows in pieces of {settings.window}")
-    value = recurrent_artifact(problem, state, held[TEST], **rows.reading_record())
+    value = assemble_recurrent_rbm(problem, state, held[TEST], **rows.reading_record())
     outputs.write_artifact(session, value, _summarize(value, problem), history=series.history)
 
 

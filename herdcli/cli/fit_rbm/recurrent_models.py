@@ -79,7 +79,7 @@ def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> Evalu
 
 def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tuple[Dataset, str]:
     """Return the hidden means of each row, its expectation given the rows before it, or forecasts, and a description for the summary."""
-    from herdcli.rbm.recurrent.likelihood import expected_rows, uses_enumeration
+    from herdcli.rbm.recurrent.likelihood import expected_next_rows, uses_exact_expectations
 
     model: RecurrentRBM = fitted.value
     want, steps = sequence_rows.parse_wanted(request.want or WANTS[0], "rtrbm", WANTS, "forecast", 12)
@@ -92,8 +92,8 @@ def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tup
     if want == "features":
         names = [f"hidden{k + 1}" for k in range(model.hidden)]
         return given.rows.beside(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"
-    X = model.restored(expected_rows(model.model, held, driven, np.arange(len(held.v)), request.seed, map=session.map))
-    how = "summed over all states" if uses_enumeration(model.model, len(X)) else "means of Gibbs chains"
+    X = model.to_original(expected_next_rows(model.model, held, driven, np.arange(len(held.v)), request.seed, map=session.map))
+    how = "summed over all states" if uses_exact_expectations(model.model, len(X)) else "means of Gibbs chains"
     made = given.rows.beside(X, _output_names(model, given))
     return made, f"{len(X)} rows × {model.columns} columns expected by the rows before them, {how}"
 
@@ -105,11 +105,11 @@ def _output_names(model: RecurrentRBM, rows: RecurrentRows) -> list[str] | None:
 def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, steps: int, seed: int) -> tuple[Dataset, str]:
     """Return forecasts of each sequence: means and standard deviations over sequences sampled from its end on."""
     from herdcli.algorithm import run_algorithm
-    from herdcli.rbm.recurrent.artifacts import states_after
+    from herdcli.rbm.recurrent.artifacts import final_recurrent_states
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
 
     found, key = rows.rows.found, rows.rows.key
-    state, last = states_after(model.model, rows.v, found.offsets)
+    state, last = final_recurrent_states(model.model, rows.v, found.offsets)
     drawing = SequenceSampling(
         model.model,
         FUTURES * found.count,
@@ -120,7 +120,7 @@ def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, s
         row_before=np.repeat(last, FUTURES, axis=0),
     )
     session.require_memory(drawing.memory(), f"{FUTURES} futures of {found.count} sequences")
-    futures = model.restored(run_algorithm(drawing).reshape(-1, model.columns)).reshape(found.count, FUTURES, steps, model.columns)
+    futures = model.to_original(run_algorithm(drawing).reshape(-1, model.columns)).reshape(found.count, FUTURES, steps, model.columns)
     X = np.concatenate([futures.mean(axis=1), futures.std(axis=1)], axis=2).reshape(found.count * steps, -1)
     names = _output_names(model, rows) or [f"x{d + 1}" for d in range(model.columns)]
     columns = None if key is None else {rows.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
@@ -138,7 +138,7 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
     steps = sequence_rows.sequence_length(session, request, "rtrbm", model.columns, ("burn_in", "means"))
     drawing = SequenceSampling(model.model, request.count, steps, request.burn_in, request.seed, request.means)
     found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
-    made, what = sequence_rows.sampled_dataset(model.restored(found.reshape(-1, model.columns)), model.feature_names, request, steps)
+    made, what = sequence_rows.sampled_dataset(model.to_original(found.reshape(-1, model.columns)), model.feature_names, request, steps)
     units = unit_family(model.visible_units)
     if units.two_state and not request.means:
         made = replace(made, X=made.X.astype(np.int8), units=units.name)
@@ -149,12 +149,12 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
 def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:
     """Return the model with the sequences of --data, only those of split 2 if there is a split; without --data, the model unchanged."""
     from herdcli.em.sequence.sequences import split_sequences
-    from herdcli.rbm.recurrent.artifacts import heldout_sequences
+    from herdcli.rbm.recurrent.artifacts import make_stored_sequences
 
     if request.data is None:
         return artifact
     model: RecurrentRBM = artifact.value
-    column = provenance.option_of(artifact.history, "fit-rbm", "sequence")
+    column = provenance.recorded_text_option(artifact.history, "fit-rbm", "sequence")
     data, key = sequences.load_sequences(session, request.data, input_format=None, label=None, column=column, missing=False)
     try:
         given = sequence_rows.arrange_sequences(session, data, key, model.feature_names, model.columns, column)
@@ -168,5 +168,7 @@ def with_evaluation_sequences(session: Session, artifact: Artifact, request: Jud
         raise
     return replace(
         artifact,
-        value=replace(model, holdout=heldout_sequences(model.model, sequences_with_history(whole, parts[TEST], np.asarray(prepared.X)))),
+        value=replace(
+            model, holdout=make_stored_sequences(model.model, sequences_with_history(whole, parts[TEST], np.asarray(prepared.X)))
+        ),
     )

@@ -7,7 +7,15 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.fit_rbm.values import BATCH_SIZE, HIDDEN
-from herdcli.cli.frame.history.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.history.request import (
+    derived_field,
+    field_recorded_as_file,
+    field_recorded_if_changed,
+    field_recorded_if_given,
+    input_file_field,
+    settings_from_request,
+    unrecorded_field,
+)
 from herdcli.cli.frame.options import shared_options, unit_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -16,14 +24,14 @@ from herdcli.cli.frame.options.declaration import (
     Excludes,
     OneOf,
     When,
-    choice,
+    choice_kind,
     declarations,
     flag,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    refuse_typed,
-    text,
-    whole,
+    refuse_contradicting_typed_options,
+    text_kind,
 )
 from herdcli.errors import BadUsage
 from herdcli.records import dataclass
@@ -99,7 +107,7 @@ LIKELY = OneOf(
 )
 
 
-def _option_text(name: str) -> str:
+def _option_as_typed(name: str) -> str:
     """Return an option in the form in which it is typed."""
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
@@ -123,8 +131,8 @@ class Request:
     """The options of `herd fit-rbm`; names and meanings are those of its --help.  The record holds the rate, the centring and the
     weight decay as chosen."""
 
-    source: str = input_file()
-    input_format: str | None = shared_options.input_format()
+    source: str = input_file_field()
+    input_format: str | None = shared_options.input_format_option()
     hidden: int | Literal["auto"] = option(
         HIDDEN,
         default=100,
@@ -132,7 +140,7 @@ class Request:
         help="Hidden units; auto: best of 4 to 500.",
     )
     algorithm: str = option(
-        choice(*ALGORITHMS),
+        choice_kind(*ALGORITHMS),
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
@@ -141,38 +149,43 @@ class Request:
         "units, pt for words, exact for --learn-variances with up to 12 hidden units, else cd.",
     )
     steps: int = option(
-        whole(1), "--gibbs-steps", default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."
+        integer_kind(1),
+        "--gibbs-steps",
+        default=1,
+        group=LEARNING,
+        only=CHAINS,
+        help="Gibbs sweeps per update (the k of CD-k); tap: iterations.",
     )
     chains: int | None = option(
-        whole(1),
+        integer_kind(1),
         group=LEARNING,
         only=PERSISTENT,
         help="Number of persistent Gibbs chains.  [default: --batch-size; rpcd: at least 100; words: --replicas more]",
     )
-    epochs: int = option(whole(1), default=100, group=LEARNING, help="Passes over training rows.")
+    epochs: int = option(integer_kind(1), default=100, group=LEARNING, help="Passes over training rows.")
     batch_size: int = option(BATCH_SIZE, default=20, group=LEARNING, help="Rows per update.")
     learning_rate: float | None = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         group=LEARNING,
         help="Initial learning rate.  [default: computed from units, batch size and update count]",
     )
     rate_decay: str = option(
-        choice("linear", "cosine", "inverse", "none"),
+        choice_kind("linear", "cosine", "inverse", "none"),
         default="linear",
         group=LEARNING,
         help="Learning rate schedule: linear and cosine fall to 0 at the end, inverse falls to a tenth, none is constant.",
     )
     momentum: float = option(
-        number(0, 1, open_high=True), default=0.9, group=LEARNING, help="Fraction of the last update that is added to the next one."
+        number_kind(0, 1, open_high=True), default=0.9, group=LEARNING, help="Fraction of the last update that is added to the next one."
     )
     weight_decay: float | None = option(
-        number(0),
+        number_kind(0),
         group=LEARNING,
         help="L2 penalty on the weights.  [default: two-state units: 2 / training rows, from .0001 to .0005; others: .0001]",
     )
     per_class: bool = flag(only=(NEW, ONE_MODEL), help="Fit one model per label, to classify rows.")
     folds: int | None = option(
-        whole(2),
+        integer_kind(2),
         group=LEARNING,
         only=(
             PER_CLASS,
@@ -186,7 +199,7 @@ class Request:
         help="With --per-class: score training rows too, by N-fold cross-validation.",
     )
     average_scores: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
         group=LEARNING,
         only=PER_CLASS,
@@ -199,10 +212,10 @@ class Request:
         help="Fit a deep belief network with these numbers of hidden units, lowest layer first.",
     )
     below: str | None = option(
-        text(),
+        text_kind(),
         metavar="MODEL",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=(WORDLESS, Excludes(*WATCHED)),
         help="Train the next layer of a deep belief network on the hidden states of this model.",
     )
@@ -213,43 +226,43 @@ class Request:
         "--mean-field visible.",
     )
     recurrent: bool = flag(
-        record=where_changed(False),
+        record=field_recorded_if_changed(False),
         only=WORDLESS,
         help="Fit a recurrent temporal RBM to sequences of rows, and keep the epoch that does best on split 1.  Other defaults: 20 "
         "hidden units, 5 Gibbs sweeps, 5 sequences per batch, initial weights of scale .1, learning rate .2 for two-state units.",
     )
     sequence: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=RECURRENT,
         help="With --recurrent: column that identifies the sequence of each row.  [default: sequence]",
     )
     links: str = option(
-        choice("both", "hidden", "none"),
+        choice_kind("both", "hidden", "none"),
         default="both",
-        record=where_changed("both"),
+        record=field_recorded_if_changed("both"),
         only=RECURRENT,
         help="With --recurrent: layers whose biases depend on the previous row; none: an ordinary RBM, for comparison.",
     )
     window: int | None = option(
-        whole(2),
+        integer_kind(2),
         metavar="N",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=RECURRENT,
         help="With --recurrent: cut longer sequences into pieces of at most N rows for training.  [default: 100]",
     )
-    units: str | None = unit_options.units(only=(NEW, LOWEST))
-    visible_units: str | None = unit_options.visible_units(only=(NEW, LOWEST))
-    hidden_units: str | None = unit_options.hidden_units(only=NEW)
+    units: str | None = unit_options.units_option(only=(NEW, LOWEST))
+    visible_units: str | None = unit_options.visible_units_option(only=(NEW, LOWEST))
+    hidden_units: str | None = unit_options.hidden_units_option(only=NEW)
     standardize: bool = flag(only=NEW, help="Scale gaussian columns to mean 0 and variance 1.")
     bias_rate: float | None = option(
-        number(0, open_low=True), group=LEARNING, help="Initial learning rate of the biases.  [default: --learning-rate]"
+        number_kind(0, open_low=True), group=LEARNING, help="Initial learning rate of the biases.  [default: --learning-rate]"
     )
-    l1_decay: float = option(number(0), default=0.0, group=LEARNING, help="L1 penalty on the weights.")
-    initial_scale: float = option(number(0), default=0.01, group=LEARNING, help="Standard deviation of the random initial weights.")
+    l1_decay: float = option(number_kind(0), default=0.0, group=LEARNING, help="L1 penalty on the weights.")
+    initial_scale: float = option(number_kind(0), default=0.01, group=LEARNING, help="Standard deviation of the random initial weights.")
     mean_field: str = option(
-        choice("none", "visible", "both"),
+        choice_kind("none", "visible", "both"),
         default="none",
         group=LEARNING,
         only=OneOf("algorithm", "cd"),
@@ -263,98 +276,102 @@ class Request:
     )
     non_negative: bool = flag(group=LEARNING, help="Set negative weights to 0 after each update.")
     sparsity_target: float | None = option(
-        number(0, 1, open_low=True, open_high=True),
+        number_kind(0, 1, open_low=True, open_high=True),
         group=LEARNING,
         help="Desired mean of each hidden unit, as a fraction of its range.  [default: none]",
     )
     sparsity_cost: float = option(
-        number(0), default=0.1, group=LEARNING, only=SPARSE, help="Strength with which --sparsity-target is enforced."
+        number_kind(0), default=0.1, group=LEARNING, only=SPARSE, help="Strength with which --sparsity-target is enforced."
     )
     fast_rate: float | None = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         group=LEARNING,
         only=OneOf("algorithm", "fpcd"),
         help="With fpcd: learning rate of the fast weights, which speed up the chains' mixing.  [default: --learning-rate]",
     )
     fast_decay: float = option(
-        number(0, 1, open_high=True),
+        number_kind(0, 1, open_high=True),
         default=0.95,
         group=LEARNING,
         only=OneOf("algorithm", "fpcd"),
         help="With fpcd: factor that the fast weights are multiplied by at each update.",
     )
     replicas: int | None = option(
-        whole(2),
-        record=where_given(),
+        integer_kind(2),
+        record=field_recorded_if_given(),
         only=OneOf("algorithm", "pt"),
         help="With pt: number of temperatures per chain; for words, number of extra chains with fewer words than any row.  [default: 10]",
     )
     learn_variances: bool | None = flag(
         default=None,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=SINGLE,
         help="Learn the standard deviation of each gaussian column; implies --standardize.  [default: fixed]",
     )
     generative_share: float | None = option(
-        number(0),
-        record=where_given(),
+        number_kind(0),
+        record=field_recorded_if_given(),
         only=HYBRID,
         help="With --labels hybrid: weight of the joint log-likelihood log p(v, y) next to log p(y | v).  [default: 0.01]",
     )
     labels: str | None = option(
-        choice("generative", "discriminative", "hybrid"),
-        record=where_given(),
+        choice_kind("generative", "discriminative", "hybrid"),
+        record=field_recorded_if_given(),
         only=(NEW, SINGLE),
         help="Fit one classifier: the label y of a row v is a visible unit.  generative maximises log p(v, y), discriminative "
         "log p(y | v), hybrid log p(y | v) plus --generative-share times log p(v, y).",
     )
     final_steps: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=CHAINS,
         help="Change the Gibbs sweeps per update evenly from --gibbs-steps at the start to N at the end.  [default: --gibbs-steps]",
     )
     optimizer: str | None = option(
-        choice("momentum", "adam", "natural"),
-        record=where_given(),
+        choice_kind("momentum", "adam", "natural"),
+        record=field_recorded_if_given(),
         only=When(PAIRS, OPTIMIZER_OF_PAIRS),
         help="Update rule: gradient steps with momentum, Adam, or natural (centred gradient divided by the diagonal of the Fisher "
         "matrix).  [default: momentum]",
     )
     validate_every: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
-        record=where_given(),
+        record=field_recorded_if_given(),
         help="Compute the likelihood and free energy of the validation rows every N epochs.  [default: 1 with --patience, else never]",
     )
     patience: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
         group=LEARNING,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=Excludes("average", hint="choose one: the best model, or the mean of the last ones"),
         help="Stop after N validations without improvement, and keep the best model.",
     )
     average: int | None = option(
-        whole(1), metavar="N", group=LEARNING, record=where_given(), help="Average the parameters over the last N updates."
+        integer_kind(1),
+        metavar="N",
+        group=LEARNING,
+        record=field_recorded_if_given(),
+        help="Average the parameters over the last N updates.",
     )
     model: str | None = option(
-        text(),
+        text_kind(),
         "--continue",
         metavar="MODEL",
-        record=input_file(),
+        record=input_file_field(),
         help="Train this RBM for --epochs more, with its own units and, unless you give others, its own settings.",
     )
     keep_state: bool | None = flag(
         default=None,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=Excludes("patience", "average", hint="leave out {other}: momentum and chains belong to the last update"),
         help="Store momentum and chains in the output, so that --continue resumes training exactly.",
     )
     draw_missing: bool | None = flag(
         default=None,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=(
             Excludes("folds", "average_scores", "learn_variances", "model", "on_disk", hint="--missing drop or mean"),
             LIKELY,
@@ -363,27 +380,27 @@ class Request:
     )
     track_likelihood: bool | None = flag(
         default=None,
-        record=where_given(),
+        record=field_recorded_if_given(),
         help="Estimate the log-likelihood during training (log Z by trajectory annealing), which takes about twice the time.  "
         "herd eval --plot tracked shows it.",
     )
     on_disk: bool | None = flag(
         default=None,
         group=INPUT,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=Excludes(*IN_MEMORY, hint="use {option} with a single rbm"),
         help="Read rows from disk in shuffled blocks.  [default: if they would take more than --max-memory]",
     )
-    split: str | None = shared_options.split()
-    threshold: float | None = shared_options.threshold()
-    value_range: tuple[float, float] | None = shared_options.value_range()
-    label: str | None = shared_options.label()
-    seed: int = shared_options.seed()
-    exact: bool = shared_options.exact(only=shared_options.inexact("recurrent", "pairs", "layers", "below"))
-    typed: tuple[str, ...] | None = where_given(
+    split: str | None = shared_options.split_option()
+    threshold: float | None = shared_options.threshold_option()
+    value_range: tuple[float, float] | None = shared_options.value_range_option()
+    label: str | None = shared_options.label_option()
+    seed: int = shared_options.seed_option()
+    exact: bool = shared_options.exact_option(only=shared_options.excludes_exact("recurrent", "pairs", "layers", "below"))
+    typed: tuple[str, ...] | None = field_recorded_if_given(
         lambda value: _are_options(value)
     )  # with --continue: the options in place of the model's own settings
-    suited: bool = derived(False)  # whether the algorithm is auto's choice
+    suited: bool = derived_field(False)  # whether the algorithm is auto's choice
 
     @property
     def default_column_roles(self) -> frozenset[str]:
@@ -394,9 +411,9 @@ class Request:
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Return the request as it is run: layers and sequences become their own requests; epochs 0 of pairs are chosen from the data."""
-        refuse_typed(self, typed_options)
+        refuse_contradicting_typed_options(self, typed_options)
         if self.algorithm == "auto":
-            return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(typed_options)
+            return replace(self, algorithm=self._default_algorithm(), suited=True).resolved(typed_options)
         if self.recurrent:
             return SequencesRequest(**vars(self)).settled(typed_options)
         if self.pairs:
@@ -420,7 +437,7 @@ class Request:
         settled = parameters.get("pairs") is True or parameters.get("recurrent") is True or isinstance(typed, list)
         return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
-    def _suitable_algorithm(self) -> str:
+    def _default_algorithm(self) -> str:
         """Return the default algorithm: rpcd, pt for words or exact for variances, where experiments found it best, else cd."""
         from herdcli.rbm.units import unit_family
 
@@ -492,7 +509,7 @@ class Request:
         layers: dict[str, object] = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
         if self.hidden == "auto":
             layers["hidden"] = LADDER[-1]  # the largest size that the search may try
-        return topic_settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
+        return settings_from_request(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
     def continued(self, model: RBM) -> Settings:
         """Return the settings of a continued model, with the given options in place of its own; --epochs are added to its epochs."""
@@ -514,7 +531,7 @@ class Request:
         from herdcli.rbm.settings import fill_defaults
 
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
-        return fill_defaults(chosen, rows, **lacking, moment=moment)
+        return fill_defaults(chosen, rows, **lacking, largest_eigenvalue=moment)
 
     def resolve_pairs(self, typed_options: Collection[str]) -> Settings:
         """Return the given options, and for the others the default settings for pairs."""
@@ -543,47 +560,47 @@ class Request:
 class LayersRequest(Request):
     """A request for layers, whose record has the model of --below among its inputs and not among its options."""
 
-    below: str | None = input_file()
+    below: str | None = input_file_field()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencesRequest(Request):
     """A request for a model of sequences; options for independent rows are refused and not recorded."""
 
-    per_class: bool = unrecorded()
-    folds: int | None = unrecorded()
-    average_scores: int | None = unrecorded()
-    layers: tuple[int, ...] | None = unrecorded()
-    below: str | None = input_file()
-    pairs: bool = unrecorded()
-    chains: int | None = unrecorded()
-    bias_rate: float | None = unrecorded()
-    l1_decay: float = unrecorded()
-    mean_field: str = unrecorded()
-    centering: bool | None = unrecorded()
-    non_negative: bool = unrecorded()
-    sparsity_target: float | None = unrecorded()
-    sparsity_cost: float = unrecorded()
-    fast_rate: float | None = unrecorded()
-    fast_decay: float = unrecorded()
-    final_steps: int | None = unrecorded()
-    replicas: int | None = unrecorded()
-    optimizer: str | None = unrecorded()
-    labels: str | None = unrecorded()
-    generative_share: float | None = unrecorded()
-    learn_variances: bool | None = unrecorded()
-    average: int | None = unrecorded()
-    keep_state: bool | None = unrecorded()
-    draw_missing: bool | None = unrecorded()
-    track_likelihood: bool | None = unrecorded()
-    model: str | None = input_file()
+    per_class: bool = unrecorded_field()
+    folds: int | None = unrecorded_field()
+    average_scores: int | None = unrecorded_field()
+    layers: tuple[int, ...] | None = unrecorded_field()
+    below: str | None = input_file_field()
+    pairs: bool = unrecorded_field()
+    chains: int | None = unrecorded_field()
+    bias_rate: float | None = unrecorded_field()
+    l1_decay: float = unrecorded_field()
+    mean_field: str = unrecorded_field()
+    centering: bool | None = unrecorded_field()
+    non_negative: bool = unrecorded_field()
+    sparsity_target: float | None = unrecorded_field()
+    sparsity_cost: float = unrecorded_field()
+    fast_rate: float | None = unrecorded_field()
+    fast_decay: float = unrecorded_field()
+    final_steps: int | None = unrecorded_field()
+    replicas: int | None = unrecorded_field()
+    optimizer: str | None = unrecorded_field()
+    labels: str | None = unrecorded_field()
+    generative_share: float | None = unrecorded_field()
+    learn_variances: bool | None = unrecorded_field()
+    average: int | None = unrecorded_field()
+    keep_state: bool | None = unrecorded_field()
+    draw_missing: bool | None = unrecorded_field()
+    track_likelihood: bool | None = unrecorded_field()
+    model: str | None = input_file_field()
 
     def settled(self, typed_options: Collection[str]) -> SequencesRequest:
         """Return the request with the default settings for sequences.  Raises BadUsage for options of other models."""
         from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
         for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
-            raise BadUsage(f"--recurrent and {_option_text(name)} exclude each other", hint="--recurrent learns one model of sequences")
+            raise BadUsage(f"--recurrent and {_option_as_typed(name)} exclude each other", hint="--recurrent learns one model of sequences")
         if self.algorithm not in ALGORITHMS:
             raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
         if self.algorithm == "exact" and "steps" in typed_options:
@@ -597,4 +614,4 @@ class SequencesRequest(Request):
         """Return the settings of the learning."""
         from herdcli.rbm.recurrent.settings import RecurrentSettings
 
-        return topic_settings(RecurrentSettings, self)
+        return settings_from_request(RecurrentSettings, self)

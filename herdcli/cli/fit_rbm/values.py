@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from herdcli.cli.frame.options.declaration import Kind, parsed
+from herdcli.cli.frame.options.declaration import ValueKind, parsed_kind
 
 
 def _parse_batch_size(text: str) -> int:
@@ -33,5 +33,5 @@ class _HiddenUnits(click.ParamType):  # type: ignore[type-arg]
         return click.IntRange(1).convert(number, param, ctx)
 
 
-HIDDEN: Kind[int | Literal["auto"]] = Kind(_HiddenUnits())
-BATCH_SIZE = parsed("n|all", _parse_batch_size, lambda rows: str(rows or "all"))
+HIDDEN: ValueKind[int | Literal["auto"]] = ValueKind(_HiddenUnits())
+BATCH_SIZE = parsed_kind("n|all", _parse_batch_size, lambda rows: str(rows or "all"))

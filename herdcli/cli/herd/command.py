@@ -9,9 +9,9 @@ import click
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("herd", cls=Command)
 @input_argument
-@stage(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
+@command_with_request(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Herding: deterministic weights and pseudo-samples that match the data's moments.
 
@@ -40,8 +40,8 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.herd import inputs, runs
 
-    outputs.check_artifact(session, "herding")
+    outputs.check_artifact_output(session, "herding")
     read = inputs.read_inputs(session, request)
     if read.problem.count == 1 and not request.per_class:
         shards.refuse_shards(session, "--per-class herds one run per label")
-    runs.herd(session, read, request)
+    runs.run_and_save_herding(session, read, request)

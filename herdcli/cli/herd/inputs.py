@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.errors import DataError
 from herdcli.records import dataclass
@@ -38,15 +38,15 @@ class HerdingInputs:
 def read_inputs(session: Session, request: Request) -> HerdingInputs:
     """Return the inputs that the options ask for."""
     if request.rates:
-        return _earlier_rates(session, request.rates, request)
+        return _inputs_from_earlier_rates(session, request.rates, request)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = drop_zero_weights(session, data)
     warn_of_weights(session, data.value)
     if request.moments:
-        return _feature_means(data, request)
+        return _inputs_from_feature_means(data, request)
     if request.features == "rows":
-        return _feature_vectors(data, request)
-    return _binary_rows(session, data, request)
+        return _inputs_from_feature_vectors(data, request)
+    return _inputs_from_binary_rows(session, data, request)
 
 
 def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHerdingSettings:
@@ -55,12 +55,12 @@ def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHe
 
     features = request.features or "x"
     exact = {"x": "exact", "rows": "rows"}.get(features, "enumerate" if units <= ENUMERABLE else "coordinates")
-    return topic_settings(
+    return settings_from_request(
         VisibleHerdingSettings, request, burn_in=request.first_kept_iteration, features=features, maximiser=request.maximiser or exact
     )
 
 
-def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
+def _inputs_from_binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
     """Return the inputs for binary rows: one run, or one per class."""
     from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
@@ -69,18 +69,20 @@ def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingI
     data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     scored = request.per_class
-    groups = class_runs.group_rows(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
+    groups = class_runs.prepare_class_groups(
+        rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training
+    )
     labels, nearest = groups.labels, None
     if scored:
-        nearest = class_runs.nearest_classes(groups, session.place.of(len(names)), session.map)
+        nearest = class_runs.nearest_training_classes(groups, session.place.of(len(names)), session.map)
     hidden = not request.visible
     problem: Problem
     if hidden:
-        problem = class_runs.hidden_problem(
-            groups, topic_settings(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration)
+        problem = class_runs.make_hidden_problem(
+            groups, settings_from_request(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration)
         )
     else:
-        problem = class_runs.visible_problem(groups, _visible_settings(request, len(labels.units)))
+        problem = class_runs.make_visible_problem(groups, _visible_settings(request, len(labels.units)))
     _warn_of_pruned(session, len(labels.units), labels.all_units)
     seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
@@ -88,56 +90,58 @@ def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingI
     def finish(own: Any, state: Any) -> Herding:
         value = (class_runs.assemble_hidden if hidden else class_runs.assemble_visible)(own, state)
         known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
-        return replace(value, **seen, **known, scores=class_runs.class_scores(labels, nearest, state) if nearest is not None else None)
+        return replace(
+            value, **seen, **known, scores=class_runs.assemble_class_scores(labels, nearest, state) if nearest is not None else None
+        )
 
     return HerdingInputs(problem, dynamics.HiddenHerding if hidden else visible_herding.VisibleHerding, finish, data)
 
 
-def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
-    if kept < count:
-        session.console.warn(f"{count - kept} of {count} units are the same in all training rows and were pruned")
+def _warn_of_pruned(session: Session, kept_units: int, count: int) -> None:
+    if kept_units < count:
+        session.console.warn(f"{count - kept_units} of {count} units are the same in all training rows and were pruned")
 
 
-def _feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
+def _inputs_from_feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
     """Return the inputs for rows that are real feature vectors."""
     from herdcli.herding import class_runs, visible_herding
 
-    source = visible_herding.from_vectors(_dense_rows(data))
+    source = visible_herding.source_from_vectors(_dense_rows(data))
     problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, source.units))
     names = data.value.feature_names
     algorithm = visible_herding.VisibleHerding
     return HerdingInputs(problem, algorithm, lambda own, state: replace(class_runs.assemble_visible(own, state), feature_names=names), data)
 
 
-def _feature_means(data: Artifact, request: Request) -> HerdingInputs:
+def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInputs:
     """Return the inputs for --from-moments: one row of feature means."""
     from herdcli.herding import class_runs, visible_herding
-    from herdcli.herding.binary_features import unit_count
+    from herdcli.herding.binary_features import units_from_feature_count
 
     X = _dense_rows(data)
     if len(X) != 1:
         raise DataError(f"/X has {len(X)} rows; --from-moments takes one row of means", where=data.name)
     features = request.features or "x"
-    units = unit_count(X.shape[1], features)
-    source = visible_herding.from_moments(X[0], units, features, request.representation)
+    units = units_from_feature_count(X.shape[1], features)
+    source = visible_herding.source_from_moments(X[0], units, features, request.representation)
     problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, units))
     return HerdingInputs(problem, visible_herding.VisibleHerding, class_runs.assemble_visible, data)
 
 
-def _earlier_rates(session: Session, path: str, request: Request) -> HerdingInputs:
+def _inputs_from_earlier_rates(session: Session, path: str, request: Request) -> HerdingInputs:
     """Return the inputs for the driving rates of an earlier run, which continues from its last weights."""
     from herdcli.herding import class_runs, dynamics
-    from herdcli.herding.driving_rates import decouple
+    from herdcli.herding.driving_rates import make_driving_terms
 
     earlier = session.load(path, "rates", kinds={"herding"})
     learned: Herding = earlier.value
-    drives = tuple(decouple(learned, run) for run in range(learned.count))
+    drives = tuple(make_driving_terms(learned, run) for run in range(learned.count))
     inherited = {"representation": learned.representation, "hidden_bias": learned.hidden_bias, "hidden": drives[0].M.shape[1]}
     for name in inherited:
         if name in session.given and getattr(request, name) != inherited[name]:
             raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {getattr(request, name)}", where=earlier.name)
     problem = dynamics.HiddenHerdingProblem(
-        drives, topic_settings(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
+        drives, settings_from_request(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
     )
     kept = {
         name: getattr(learned, name)

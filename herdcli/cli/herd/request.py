@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.history.request import as_file, input_file
+from herdcli.cli.frame.history.request import field_recorded_as_file, input_file_field
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.declaration import INPUT, LEARNING, Condition, Needs, choice, flag, option, parsed, text, whole
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Needs,
+    choice_kind,
+    flag,
+    integer_kind,
+    option,
+    parsed_kind,
+    text_kind,
+)
 from herdcli.herding import MODELS
 from herdcli.records import dataclass
 
@@ -16,7 +27,7 @@ def _parse_step_sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-STEP_SIZES = parsed("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, sizes)))
+STEP_SIZES = parsed_kind("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, sizes)))
 WITH_HIDDEN_UNITS = Condition("has_hidden_units", why="with --model mrf")
 FULLY_VISIBLE = Condition("visible", why="with --model rbm")
 PER_CLASS = Condition("per_class", why="without --per-class")
@@ -32,22 +43,24 @@ LABELLED = Needs(
 class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    model: str = option(choice(*MODELS), default=MODELS[0], only=ONE_MODEL, help="Model: rbm with hidden units, or mrf, fully visible.")
+    source: str = input_file_field()
+    model: str = option(
+        choice_kind(*MODELS), default=MODELS[0], only=ONE_MODEL, help="Model: rbm with hidden units, or mrf, fully visible."
+    )
     features: str | None = option(
-        choice("x", "x,xx", "rows"),
+        choice_kind("x", "x,xx", "rows"),
         only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
         help="Features of --model mrf: the units (x), also their products (x,xx), or INPUT's rows as feature vectors (rows).  [default: x]",
     )
     maximiser: str | None = option(
-        choice("exact", "enumerate", "rows", "coordinates"),
+        choice_kind("exact", "enumerate", "rows", "coordinates"),
         only=FULLY_VISIBLE,
         help="How --model mrf finds its next state: by sign (exact, for --features x), among all states (enumerate) or all rows, or by "
         "single flips (coordinates).  [default: an exact way, if there is one at this size]",
     )
-    hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Number of hidden units.")
+    hidden: int = option(integer_kind(1), default=100, only=WITH_HIDDEN_UNITS, help="Number of hidden units.")
     variant: str = option(
-        choice("local", "safe"),
+        choice_kind("local", "safe"),
         default="local",
         only=WITH_HIDDEN_UNITS,
         help="Start of each ascent: local, the last state, classifies better; safe, the training row of lowest energy, bounds the weights.",
@@ -59,14 +72,14 @@ class Request:
         help="Flip all spins where an ascent ends, if that raises the score.",
     )
     hidden_bias: str = option(
-        choice("growthless", "none", "full"),
+        choice_kind("growthless", "none", "full"),
         default="none",
         only=WITH_HIDDEN_UNITS,
         help="Update of the hidden biases: none, without its growing part (growthless), or full.  Change it only to compare with "
         "the paper.",
     )
     sweeps: int = option(
-        whole(0), default=0, group=LEARNING, only=WITH_HIDDEN_UNITS, help="Sweeps of each ascent; 0: until nothing changes."
+        integer_kind(0), default=0, group=LEARNING, only=WITH_HIDDEN_UNITS, help="Sweeps of each ascent; 0: until nothing changes."
     )
     step_sizes: tuple[int, ...] = option(
         STEP_SIZES,
@@ -75,23 +88,32 @@ class Request:
         only=WITH_HIDDEN_UNITS,
         help="Whole-number step sizes of the weights (w), visible biases (b) and hidden biases (c).",
     )
-    iterations: int = option(whole(1), default=2000, group=LEARNING, help="Number of herding iterations.")
+    iterations: int = option(integer_kind(1), default=2000, group=LEARNING, help="Number of herding iterations.")
     burn_in: int | None = option(
-        whole(0), group=LEARNING, help="Iterations before energies are averaged and states are kept.  [default: half of --iterations]"
+        integer_kind(0),
+        group=LEARNING,
+        help="Iterations before energies are averaged and states are kept.  [default: half of --iterations]",
     )
     energy_every: int = option(
-        whole(1), default=1, only=PER_CLASS, help="With --per-class: use every N-th iteration for the average energies; larger is faster."
+        integer_kind(1),
+        default=1,
+        only=PER_CLASS,
+        help="With --per-class: use every N-th iteration for the average energies; larger is faster.",
     )
-    keep: int | None = option(whole(0), "--keep-last", group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
+    keep: int | None = option(
+        integer_kind(0), "--keep-last", group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]"
+    )
     per_class: bool = flag(only=LABELLED, help="Run once for each label, and score rows by class, so that herd eval can report the error.")
     score_training: bool = flag(only=PER_CLASS, help="With --per-class: score the training rows too, not only validation and test rows.")
-    representation: str = option(choice("spin", "binary"), default="spin", help="States of a unit: −1 and +1 (spin), or 0 and 1 (binary).")
+    representation: str = option(
+        choice_kind("spin", "binary"), default="spin", help="States of a unit: −1 and +1 (spin), or 0 and 1 (binary)."
+    )
     moments: bool = flag("--from-moments", group=INPUT, help="With --model mrf: INPUT is one row, with the average of each feature.")
     rates: str | None = option(
-        text(),
+        text_kind(),
         metavar="ARTIFACT",
         group=LEARNING,
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=Condition(
             "has_hidden_units",
             refusal="--rates needs hidden units, but --model mrf has none",
@@ -99,13 +121,15 @@ class Request:
         ),
         help="Herd without data: drive the weights by the average rates of change that this earlier result stores.",
     )
-    on_nonconvergence: str = option(choice("warn", "error"), default="warn", group=LEARNING, help="What to do if the weights keep growing.")
-    input_format: str | None = shared_options.input_format()
-    label: str | None = shared_options.label()
-    value_range: tuple[float, float] | None = shared_options.value_range()
-    threshold: float | None = shared_options.threshold()
-    split: str | None = shared_options.split()
-    seed: int = shared_options.seed()
+    on_nonconvergence: str = option(
+        choice_kind("warn", "error"), default="warn", group=LEARNING, help="What to do if the weights keep growing."
+    )
+    input_format: str | None = shared_options.input_format_option()
+    label: str | None = shared_options.label_option()
+    value_range: tuple[float, float] | None = shared_options.value_range_option()
+    threshold: float | None = shared_options.threshold_option()
+    split: str | None = shared_options.split_option()
+    seed: int = shared_options.seed_option()
 
     @property
     def default_column_roles(self) -> frozenset[str]:

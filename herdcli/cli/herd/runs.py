@@ -10,7 +10,7 @@ from herdcli.cli.frame.run import shards
 from herdcli.errors import NotConverged
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.herd.inputs import HerdingInputs
     from herdcli.cli.herd.request import Request
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from herdcli.herding.model import Herding
 
 
-def herd(session: Session, inputs: HerdingInputs, request: Request) -> None:
+def run_and_save_herding(session: Session, inputs: HerdingInputs, request: Request) -> None:
     """Run herding and save an artifact of kind `herding` or a shard of one."""
     from herdcli.herding.class_runs import HerdingShard
 
     count = inputs.problem.count
     units = shards.unit_numbers(session, count, "runs")
     made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units) if units else [])
-    shards.finish_units(session, made, "runs", finish, inputs.history, request)
+    shards.finish_units(session, made, "runs", save_all_units, inputs.history, request)
 
 
 def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int]) -> list[Herding]:
     """Run herding for the units with these numbers and return one result per unit."""
-    from herdcli.herding.class_runs import split_runs
+    from herdcli.herding.class_runs import split_into_artifacts
 
     problem = inputs.problem.part(units)
     state = session.run(inputs.algorithm(problem, session.map), label="herding", memory="herding")
-    return split_runs(problem, state, inputs.finish)
+    return split_into_artifacts(problem, state, inputs.finish)
 
 
-def finish(session: Session, whole: HerdingShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: HerdingShard, history: HistorySource, request: Request) -> None:
     """Save all runs as one artifact."""
-    from herdcli.herding.class_runs import combine_runs
+    from herdcli.herding.class_runs import combine_run_artifacts
 
-    value = combine_runs(whole.parts)
+    value = combine_run_artifacts(whole.parts)
     runs = f"{value.count} runs × " if value.count > 1 else ""
     outputs.write_artifact(
         session, value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history

@@ -9,9 +9,9 @@ import click
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("ica", cls=Command)
 @input_argument
-@stage(
+@command_with_request(
     Request,
     cleaning_options,
     threads_option.where(threads=THREADED),
@@ -54,7 +54,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.ica import inputs, one_pass, runs
 
-    outputs.check_artifact(session, "ica")
+    outputs.check_artifact_output(session, "ica")
     if request.one_pass:
         one_pass.sum_and_learn(session, request)
         return

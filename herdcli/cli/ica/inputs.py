@@ -15,9 +15,9 @@ from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weigh
 from herdcli.cli.ica import on_disk
 from herdcli.errors import DataError
 from herdcli.ica import block_moments, whitening
-from herdcli.ica.whitening import Method, Whitened, Whitening
+from herdcli.ica.whitening import Method, WhitenedReader, Whitening
 from herdcli.numerics.block_statistics import RowMoments
-from herdcli.numerics.block_units import thin_rows
+from herdcli.numerics.block_units import select_evenly_spaced
 from herdcli.records import dataclass
 from herdcli.rows import mixing_matrices
 from herdcli.schema import Array
@@ -25,7 +25,7 @@ from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
     from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
     from herdcli.numerics.block_statistics import Map
@@ -45,7 +45,7 @@ class WhitenedRows:
     mixing: Array | None
     image_shape: Array | None
     feature_names: list[str] | None
-    data: History
+    data: HistorySource
 
     @property
     def held(self) -> Array:
@@ -61,7 +61,7 @@ class WhitenedRows:
 
 def read_rows(session: Session, request: Request) -> WhitenedRows:
     """Read, split and whiten the rows.  Raises DataError if there are too few."""
-    artifact, data = load_data(session, request, left=on_disk.open_in_blocks(session, request))
+    artifact, data = load_data(session, request, opened=on_disk.open_in_blocks(session, request))
     try:
         split = assign_splits(data, request)
         X, A = mix_sources(session, data.X, request)
@@ -77,12 +77,12 @@ def read_rows(session: Session, request: Request) -> WhitenedRows:
     return WhitenedRows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs only the whitened rows
 
 
-def load_data(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
-    """Load the data set.  left  the data set if it is already open and its rows stay in their file.
+def load_data(session: Session, request: Request, opened: Artifact | None = None) -> tuple[Artifact, Dataset]:
+    """Load the data set.  opened  the data set if it is already open and its rows stay in their file.
 
     Raises DataError for sparse data.
     """
-    artifact = left or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    artifact = opened or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     artifact = drop_zero_weights(session, artifact)
     data: Dataset = artifact.value
     warn_of_weights(session, data)
@@ -98,7 +98,7 @@ def _take_rows(X: Array | LazyMatrix, rows: Array) -> Array | LazyMatrix:
 def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitening) -> Array | BlockRows:
     """Return the whitened rows, in memory or as an object that whitens them when they are read."""
     if not isinstance(train, np.ndarray):
-        return Whitened(streamed_rows.FileRows(train), fitted)
+        return WhitenedReader(streamed_rows.FileRows(train), fitted)
     session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
     return fitted.apply(train)
 
@@ -106,7 +106,7 @@ def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitenin
 def _whitened_heldout_rows(session: Session, X: Array | LazyMatrix, test: Array, fitted: Whitening) -> Array | None:
     """Return whitened rows (h, D) float32 of split 2, which are stored in the model."""
     note_omitted_heldout_rows(session, int(np.count_nonzero(test)))
-    return heldout_rows_for_model(X[thin_rows(test, block_moments.HELD)], fitted)
+    return heldout_rows_for_model(X[select_evenly_spaced(test, block_moments.HELD)], fitted)
 
 
 def note_omitted_heldout_rows(session: Session, count: int) -> None:
@@ -122,9 +122,9 @@ def heldout_rows_for_model(X: Array, fitted: Whitening) -> Array | None:
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
-def has_no_heldout(request: Request, given: bool) -> bool:
-    """Return whether no rows are held out: time series, and old records without a split.  given  the data have a split."""
-    return request.split is None and not given and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
+def has_no_heldout(request: Request, has_split: bool) -> bool:
+    """Return whether no rows are held out: time series, and old records without a split.  has_split  the data have a split."""
+    return request.split is None and not has_split and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
 
 
 def assign_splits(data: Dataset, request: Request) -> Array:
@@ -138,8 +138,12 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
     """Return the rows, mixed if --mix says that the columns are sources, and the known mixing matrix."""
     if request.mix and isinstance(X, np.ndarray):
         kind, b = request.mix
-        A = mixing_matrices.random(X.shape[1], seed=request.seed) if kind == "random" else mixing_matrices.instamix(X.shape[1], b)
-        return mixing_matrices.mixed(X, A), A
+        A = (
+            mixing_matrices.random_mixing_matrix(X.shape[1], seed=request.seed)
+            if kind == "random"
+            else mixing_matrices.instamix_matrix(X.shape[1], b)
+        )
+        return mixing_matrices.mix_sources(X, A), A
     if not request.mixing:
         return X, None
     given = session.load(request.mixing, "mixing", kinds={"dataset"}).value.X.astype(np.float64)
@@ -150,10 +154,10 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
 
 def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) -> Whitening:
     """Fit the whitening and report constant columns and dropped directions."""
-    require_enough(len(X), X.shape[1], request)
+    require_enough_rows(len(X), X.shape[1], request)
     rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
     fitted = fit_whitening(rows_of, request, session.map)
-    constant = whitening.constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
+    constant = whitening.find_constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
     report_whitening(session, fitted, constant, request)
     return fitted
 
@@ -163,7 +167,7 @@ def whitening_method(request: Request) -> Method:
     return request.whiten or ("pca" if request.components else "zca")
 
 
-def require_enough(rows: int, columns: int, request: Request) -> None:
+def require_enough_rows(rows: int, columns: int, request: Request) -> None:
     """Raise DataError if there are too few rows."""
     least = request.count or (1 if request.share else columns)
     if rows <= least:
@@ -192,12 +196,12 @@ def report_whitening(session: Session, fitted: Whitening, constant: Array, reque
         first = f"'{session.column_names[constant[0]]}'" if session.column_names else str(constant[0])
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {first})")
     if fitted.dropped and len(fitted.forward) < least:
-        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped_directions(fitted.dropped)}")
+        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped_directions_text(fitted.dropped)}")
     if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
     if fitted.method != method:
         session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
 
 
-def _dropped_directions(count: int) -> str:
+def _dropped_directions_text(count: int) -> str:
     return "1 component was dropped" if count == 1 else f"{count} components were dropped"

@@ -23,7 +23,7 @@ def open_in_blocks(session: Session, request: Request) -> Artifact | None:
     if (
         request.algorithm != "ml"
         or request.mix
-        or not streamed_rows.is_raw_input(session, request.source)
+        or not streamed_rows.are_rows_used_unchanged(session, request.source)
         or row_ranges.is_file_pattern(request.source)
     ):
         return None
@@ -44,10 +44,10 @@ def open_in_blocks(session: Session, request: Request) -> Artifact | None:
             roles=session.column_roles(),
         )
     )
-    value = None if found is None else lazy_matrix.dataset_in_file(found)
+    value = None if found is None else lazy_matrix.file_backed_dataset(found)
     if found is None or value is None or len(value.X) < value.X.shape[1]:
         return None
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
-    session.account_for(found)
+    session.report_range_use(found)
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read block by block")
     return replace(found.artifact, value=value)

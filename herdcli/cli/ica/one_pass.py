@@ -22,7 +22,7 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.rows.row_ranges import RowRanges
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
     from herdcli.ica.block_moments import ICAShard
@@ -78,13 +78,13 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Mom
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
-    session.account_for(ranges)
+    session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_weights(session, head)
     whole = inputs.has_no_heldout(request, ranges.split() is not None)
-    split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_parts(ranges, request.split, request.seed)
+    split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, request.split, request.seed)
     shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
-    source = FileBlocks(ranges, block_moments.row_uses(split))
+    source = FileBlocks(ranges, block_moments.split_to_row_uses(split))
     return MomentRows(source, split, head.X.shape[1], names, None if shape is None else np.asarray(shape), artifact)
 
 
@@ -94,7 +94,7 @@ def _rows_in_memory(session: Session, request: Request) -> MomentRows:
 
     artifact, data = inputs.load_data(session, request)
     split = inputs.assign_splits(data, request)
-    use = block_moments.row_uses(split)
+    use = block_moments.split_to_row_uses(split)
     source = MemoryBlocks(len(use), lambda own: MomentBlock(own.start, data.X[own], use[own]))
     return MomentRows(source, split, data.X.shape[1], data.feature_names, data.image_shape, replace(artifact, value=None))
 
@@ -108,7 +108,7 @@ def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
     units = shards.unit_numbers(session, layout.units, "blocks of rows")
     about, parts = block_moments.MomentCentre(np.zeros(rows.columns), request.log), list[block_moments.PartialMoments]()
     if units or session.dealt is not None:
-        about = block_moments.moment_centre(next(iter(rows.source.take(0, 1))), log=request.log)
+        about = block_moments.choose_moment_centre(next(iter(rows.source.take(0, 1))), log=request.log)
     if units:
         run = session.run if session.shard else session.run_preparation
         kept = -(-min(layout.rows, block_moments.LEARNED + block_moments.HELD) // session.place.count)
@@ -122,15 +122,15 @@ def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
         image_shape=None if mixing is not None else rows.image_shape,
         names=rows.names,
     )
-    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def finish(session: Session, whole: ICAShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: ICAShard, history: HistorySource, request: Request) -> None:
     """Whiten by the moments of all blocks, learn from the stored rows, and save the filters."""
     from herdcli.cli.ica import inputs, runs
 
-    total = block_moments.add_parts(whole.parts)
-    inputs.require_enough(total.rows, len(whole.centre), request)
+    total = block_moments.sum_partial_moments(whole.parts)
+    inputs.require_enough_rows(total.rows, len(whole.centre), request)
     all_kept = total.rows < len(whole.centre)
     fitted = inputs.fit_whitening(total.X if all_kept else total.moments(whole.centre), request)
     inputs.report_whitening(session, fitted, total.constant if fitted.dropped else np.empty(0), request)

@@ -25,12 +25,14 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
 
     If learning breaks down, the last good filters are saved, and the command ends with the error.
     """
-    from herdcli.ica.results import build_artifact
+    from herdcli.ica.results import build_ica_artifact
 
     found = (_fit_to_convergence if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
     notes = [*([_convergence_warning(found, request)] if found.unconverged else []), *found.notes]
     known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
-    value, remarks = build_artifact(found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed)
+    value, remarks = build_ica_artifact(
+        found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed
+    )
     for note in (*notes, *remarks, *(["the last good filters are written"] if found.failure else [])):
         session.console.warn(note)
     summary = f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates"
@@ -61,7 +63,7 @@ def _fit_to_convergence(session: Session, rows: WhitenedRows, request: Request) 
 
 def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     from herdcli.ica import maximum_likelihood as ml
-    from herdcli.ica.whitening import row_blocks
+    from herdcli.ica.whitening import make_row_blocks
 
     problem = ml.MaximumLikelihoodProblem(
         rows.Z,
@@ -69,7 +71,7 @@ def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Reque
         request.gamma or 1.0,
         request.tolerance or TOLERANCE,
         request.iterations or ITERATIONS,
-        elsewhere=None if request.one_pass else block_placement.place_blocks(session, row_blocks(rows.Z)),
+        elsewhere=None if request.one_pass else block_placement.place_blocks(session, make_row_blocks(rows.Z)),
     )
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 
@@ -84,7 +86,7 @@ def _fit_sobi(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
 def _has_library(session: Session, algorithm: str) -> bool:
     from herdcli.ica import external_libraries
 
-    if external_libraries.is_installed(algorithm):
+    if external_libraries.is_library_installed(algorithm):
         return True
     session.console.note(f"{algorithm} is not installed: herd's own maximum likelihood is used instead (pip install 'herdcli[ica]')")
     return False
@@ -103,9 +105,9 @@ def _fit_with_library(session: Session, rows: WhitenedRows, request: Request) ->
 
 def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     """Fit sparse-coding by EM with a Gaussian posterior for each row."""
-    from herdcli.ica.variational_sparse_coding import CodingProblem, VariationalCoding
+    from herdcli.ica.variational_sparse_coding import VariationalCoding, VariationalCodingProblem
 
-    task = CodingProblem(
+    task = VariationalCodingProblem(
         rows.held,
         request.filters or rows.held.shape[1],
         gamma=request.gamma or 1.0,

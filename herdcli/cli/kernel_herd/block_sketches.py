@@ -12,7 +12,7 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
@@ -40,13 +40,13 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
     import numpy as np
 
     from herdcli.quadrature.embeddings import block_sketches, stream_sketch
-    from herdcli.quadrature.embeddings.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
     session.ignored("block_atoms", "with a sketch of all rows, which needs no merging")
     session.ignored("precision", "with a sketch, which always uses float64")
     exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="--embedding exact")
-    found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
-    sketch = stream_sketch.sketch_landmarks(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
+    found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
     units = shards.unit_numbers(session, layout.units, "blocks of rows")
     tasks = [(unit, task.node) for unit in units for task in layout.tasks(layout.level, unit) if not task.level]
     kept = max(20 * request.count, min(KEPT, KEPT_VALUES // basis.shape[1]))
@@ -77,7 +77,7 @@ class RowBlocks:
         return X / self.rows.scale, weights, first
 
 
-def finish(session: Session, whole: SketchShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: SketchShard, history: HistorySource, request: Request) -> None:
     """Choose atoms for the sum of all sketches, and save them."""
     from herdcli.quadrature import result_assembly, selection
     from herdcli.quadrature.embeddings import block_sketches, nystrom
@@ -89,11 +89,11 @@ def finish(session: Session, whole: SketchShard, history: History, request: Requ
         raise DataError(f"has sketches of {sum(part.rows for part in whole.parts)} rows instead of {whole.rows}")
     kernel = parse_kernel(whole.kernel)
     sketch = nystrom.NystromSums(kernel, whole.landmarks, whole.landmarks[:0], whole.scale[:0])
-    group, numbers, spread = block_sketches.group_from_sketches(sketch, whole.parts, request.count, session.map)
+    group, numbers, spread = block_sketches.make_group_from_sketches(sketch, whole.parts, request.count, session.map)
     problem = SelectionProblem(
         kernel, (group,), inputs.selection_settings(session, request, 0, EmbeddingApproximation("nystrom", len(whole.landmarks)))
     )
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem,
         session.run_preparation(selection.AtomSelection(problem, session.map), label="herding"),
         [numbers],
@@ -103,6 +103,6 @@ def finish(session: Session, whole: SketchShard, history: History, request: Requ
         feature_names=whole.feature_names,
         keep_state=False,
     )
-    value = result_assembly.artifact_for_more_rows(value, whole.rows, float(spread[1] / spread[0]))
+    value = result_assembly.extend_to_more_rows(value, whole.rows, float(spread[1] / spread[0]))
     results.note_result(session, value, request.count)
     results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history)

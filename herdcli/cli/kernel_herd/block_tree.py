@@ -13,7 +13,7 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.indexed_rows import IndexedRows
     from herdcli.cli.kernel_herd.request import Request
@@ -38,10 +38,10 @@ def select_in_blocks(session: Session, request: Request) -> None:
         if not session.place.of(layout.units):
             _empty_shard(session, request, rows, layout)
             return
-        basis, kernel = _scaled_sample(session, request, rows)
+        basis, kernel = _scaled_sample_and_kernel(session, request, rows)
         if block_sketches.uses_sketch(session, request, kernel, rows.count, basis.shape[1]):
             sketch = block_sketches.sketch_blocks(session, request, rows, basis, kernel, layout)
-            shards.finish_units(session, sketch, "blocks of rows", block_sketches.finish, rows.history, request)
+            shards.finish_units(session, sketch, "blocks of rows", block_sketches.save_all_units, rows.history, request)
             return
         units = shards.unit_numbers(session, layout.units, "blocks of rows")
         parts = _build_nodes(session, request, rows, units, kernel) if units else []
@@ -54,7 +54,7 @@ def select_in_blocks(session: Session, request: Request) -> None:
         scale=rows.scale,
         feature_names=rows.names,
     )
-    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
 def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
@@ -68,7 +68,7 @@ def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: 
     made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
     if block_sketches.uses_sketch(session, request, parse_kernel(request.kernel), count, rows.columns):
         made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
-    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
 def _tree_layout(request: Request, rows: int) -> TreeLayout:
@@ -97,7 +97,7 @@ def _block_settings(session: Session, request: Request, kernel: Kernel, rows: in
     )
 
 
-def finish(session: Session, whole: BlocksShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: BlocksShard, history: HistorySource, request: Request) -> None:
     """Merge the atoms of all blocks, and save those that are chosen from them."""
     from herdcli.quadrature import result_assembly, selection, selection_problem
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
@@ -109,13 +109,13 @@ def finish(session: Session, whole: BlocksShard, history: History, request: Requ
         raise DataError(f"has {len(whole.parts)} blocks of rows instead of {layout.units}")
     settings = _block_settings(session, request, kernel, whole.rows, len(whole.scale))
     tasks = [task for node in range(layout.nodes(layout.top)) for task in layout.tasks(layout.top, node, layout.level)]
-    climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.GivenNodes(whole.parts), tasks, len(whole.scale), session.map)
+    climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.PrecomputedNodes(whole.parts), tasks, len(whole.scale), session.map)
     union = merge_tree.unite_nodes(session.run_preparation(climb, label="merging"))
     if not union.mass > 0:
         raise DataError("weights of rows must be finite, not negative and not all 0")
     group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, request.count)
     problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.nodes(0)])
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem,
         session.run_preparation(selection.AtomSelection(problem, session.map), label="herding"),
         [union.index],
@@ -125,7 +125,7 @@ def finish(session: Session, whole: BlocksShard, history: History, request: Requ
         feature_names=whole.feature_names,
         keep_state=False,
     )
-    value = merge_tree.artifact_of_union(value, whole.rows, union)
+    value = merge_tree.union_artifact(value, whole.rows, union)
     results.note_result(session, value, request.count)
     results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history)
 
@@ -137,7 +137,7 @@ class RowLeaves:
     rows: IndexedRows
     size: int
 
-    def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
+    def read_leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
         """Return the rows of a block in scaled columns, their weights and first number; a node without atoms if all weights are 0."""
         from herdcli.quadrature.rules.merge_tree import TreeNode
 
@@ -148,22 +148,22 @@ class RowLeaves:
         return TreeNode(0.0, 0.0, X[:0], np.zeros(0, dtype=np.int64), weights[:0])
 
 
-def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
+def _scaled_sample_and_kernel(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
     """Return rows (n, d) in scaled columns and the kernel with its length scale.
 
     Scales and lengths come from all rows, or from ranges of rows evenly spread over a large file.
     """
-    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.kernels.kernel_functions import require_positive_semidefinite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 
     kernel = parse_kernel(request.kernel)
-    inputs.refuse_inexact(session, kernel)
-    X = indexed_rows.sample_of_rows(rows)
+    inputs.refuse_inexact_kernel(session, kernel)
+    X = indexed_rows.sample_row_ranges(rows)
     rows.scale = scale = inputs.choose_scale(session, request, X, rows.names)
     X = X / scale
     kernel = choose_length_scales(kernel, X, request.bandwidth, request.seed)
     kernel.check(X)
-    check_definite(kernel, X)
+    require_positive_semidefinite(kernel, X)
     if len(X) < rows.count:
         session.console.note(
             f"length scales and column scales are computed from {group_digits(len(X))} of {group_digits(rows.count)} rows: {kernel.text()}"

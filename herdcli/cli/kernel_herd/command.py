@@ -9,9 +9,9 @@ import click
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("kernel-herd", cls=Command)
 @input_argument
-@stage(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
+@command_with_request(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Choose a few weighted points (atoms) that represent a data set or a density, by kernel herding and related methods.
 

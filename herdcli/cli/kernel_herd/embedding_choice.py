@@ -43,7 +43,9 @@ def choose_embedding_for_sizes(
     from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
     typed = request.embedding is not None
-    found = approximation.parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    found = approximation.parse_embedding_approximation(
+        request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}"
+    )
     if found is None or depends_on_moments(kernel) or (session.exact and not typed):
         return None
     if found.kind == "fourier":
@@ -52,7 +54,7 @@ def choose_embedding_for_sizes(
         exact_mode.refuse_exact(session, f"--embedding {found.text()}", hint="--embedding sample:N or exact")
     found = found if typed else replace(found, by_cost=True)
     rows = [size[1] for size in sizes if found.is_suitable(*size)]
-    exact_seconds = max((approximation.exact_seconds(*size) for size in sizes), default=0.0)
+    exact_seconds = max((approximation.estimate_exact_seconds(*size) for size in sizes), default=0.0)
     if not rows:
         if not typed and exact_seconds > TOLD:
             session.console.detail(f"the mean embedding is computed from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
@@ -60,7 +62,7 @@ def choose_embedding_for_sizes(
     session.ignored("norm", f"with --embedding {found.text()}")
     if not typed:
         what = f"the mean embedding of {group_digits(max(rows))} rows is approximated from {group_digits(found.size)} of them"
-        own = max(approximation.nystrom_seconds(*size, found.size) for size in sizes if found.is_suitable(*size))
+        own = max(approximation.estimate_nystrom_seconds(*size, found.size) for size in sizes if found.is_suitable(*size))
         costs = f"about {own:.0f} s of CPU time; --embedding exact uses all pairs, about {exact_seconds:.0f} s"
         session.console.note(f"{what} (--embedding {found.text()}), {costs}")
     return found
@@ -76,17 +78,17 @@ def _embedding_of_extended_samples(request: Request, earlier: Samples) -> Embedd
             f"the samples were made with --embedding {have}, not with {request.embedding}",
             hint="repeat the options with which they were made",
         )
-    return approximation.parse_embedding(have)
+    return approximation.parse_embedding_approximation(have)
 
 
 def note_embedding_error(session: Session, value: Samples) -> None:
     """Report the largest possible error of an approximate embedding, for the group where it is largest."""
-    from herdcli.quadrature.embeddings.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
-    summary, found = value.summary, parse_embedding(value.embedding or "exact")
+    summary, found = value.summary, parse_embedding_approximation(value.embedding or "exact")
     if found is None or summary is None or summary.embedding_error is None:
         return
     worst = int(summary.embedding_error.argmax())
     name = "" if value.group_names is None else f"{value.group_names[worst]}: "
     figure = f"MMD {summary.mmd[worst]:.4g} with the approximation {value.embedding}"
-    session.console.note(f"{name}{figure}; with all rows it differs by at most {summary.embedding_error[worst]:.2g} ({found.guarantee()})")
+    session.console.note(f"{name}{figure}; with all rows it differs by at most {summary.embedding_error[worst]:.2g} ({found.bound_kind()})")

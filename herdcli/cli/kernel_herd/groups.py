@@ -12,7 +12,7 @@ from herdcli.cli.kernel_herd import results
 from herdcli.cli.kernel_herd.sampler_chains import left_out_message
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
@@ -34,7 +34,7 @@ def select_atoms(session: Session, inputs: SelectionInputs, request: Request) ->
     )
     if session.shard is None:
         results.write_report(session, inputs, made.parts, request)
-    shards.finish_units(session, made, "groups", partial(finish, left_out=inputs.left_out), inputs.history, request)
+    shards.finish_units(session, made, "groups", partial(save_all_units, left_out=inputs.left_out), inputs.history, request)
 
 
 def _select_for_groups(
@@ -45,7 +45,7 @@ def _select_for_groups(
 
     names = inputs.group_names
     problem = whole.part(units) if names else whole
-    return result_assembly.group_artifacts(
+    return result_assembly.assemble_group_samples(
         problem,
         session.run(selection.AtomSelection(problem, session.map), label="herding", memory="herding"),
         [inputs.rows[g] for g in units] if names else inputs.rows,
@@ -58,11 +58,13 @@ def _select_for_groups(
     )
 
 
-def finish(session: Session, whole: SamplesShard, history: History, request: Request, *, left_out: Sequence[str] = ()) -> None:
+def save_all_units(
+    session: Session, whole: SamplesShard, history: HistorySource, request: Request, *, left_out: Sequence[str] = ()
+) -> None:
     """Save the atoms of all groups as one artifact."""
-    from herdcli.quadrature.result_assembly import join_groups
+    from herdcli.quadrature.result_assembly import join_group_samples
 
-    value = join_groups(whole.parts)
+    value = join_group_samples(whole.parts)
     results.note_result(session, value, request.count)
     more = f"; {left_out_message(left_out)}" if left_out else ""
     results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", history, more)

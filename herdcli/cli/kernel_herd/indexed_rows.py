@@ -81,13 +81,13 @@ def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
             roles=session.column_roles(),
         )
         if not whole
-        else _no_context() as found
+        else _empty_context() as found
     ):
         if found is None:
             yield _rows_in_memory(session, request)
             return
         session.inputs["data"] = artifact = found.artifact
-        session.account_for(found)
+        session.report_range_use(found)
         if found.count < 2:
             raise DataError("needs at least two rows, but has one", where=artifact.name)
         session.console.detail(f"{artifact.name}: {group_digits(found.count)} rows, sha256 {artifact.sha256[:12]}")
@@ -101,7 +101,7 @@ def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
 
 
 @contextmanager
-def _no_context() -> Iterator[None]:
+def _empty_context() -> Iterator[None]:
     yield None
 
 
@@ -111,7 +111,7 @@ def _rows_in_memory(session: Session, request: Request) -> IndexedRows:
     return IndexedRows(len(data.rows.X), data.feature_names, None, request, data.rows.X, data.rows.given, history=history)
 
 
-def sample_of_rows(rows: IndexedRows) -> Array:
+def sample_row_ranges(rows: IndexedRows) -> Array:
     """Return all rows (n, d), or 16 ranges of 4,096 rows spread over them."""
     if rows.count <= BASIS_ROWS:
         return rows.read(0, rows.count)[0]

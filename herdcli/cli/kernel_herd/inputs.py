@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.cli.frame.rows import label_column, stein_scores, streamed_rows
 from herdcli.cli.frame.rows.column_order import align_matrix
-from herdcli.cli.frame.rows.target_files import parse_target, read_table, rows_and_names
+from herdcli.cli.frame.rows.target_files import parse_target, read_rows_and_names, rows_and_names
 from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import embedding_choice, sampler_chains
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
@@ -79,7 +79,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
     if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
         return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
     kernel = parse_kernel(_full_kernel_text(request, data))
-    refuse_inexact(session, kernel)
+    refuse_inexact_kernel(session, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
         data = _match_earlier_columns(session, data, earlier.value)
@@ -95,7 +95,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
     approximate = embedding_choice.choose_embedding(session, request, kernel, groups, earlier)
     chosen = selection_settings(session, request, 0 if approximate else norm_sample_size(request.norm, target, given), approximate)
     if earlier is not None:
-        groups = selection_problem.continue_groups(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
+        groups = selection_problem.resume_groups(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
     _warn_of_repeats(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return SelectionInputs(
@@ -111,18 +111,18 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
 
 def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
     """Return the text of the kernel, with the kernel on labels appended if there is one."""
-    from herdcli.quadrature.kernels.joint_kernels import MARK, default_label_kernel
+    from herdcli.quadrature.kernels.joint_kernels import MARK, default_label_kernel_text
 
     if request.label is None or data is None or MARK in request.kernel:
         return request.kernel
-    return f"{request.kernel}{MARK}{request.label_kernel or default_label_kernel(data.rows.X[:, -1])}"
+    return f"{request.kernel}{MARK}{request.label_kernel or default_label_kernel_text(data.rows.X[:, -1])}"
 
 
-def refuse_inexact(session: Session, kernel: Kernel) -> None:
+def refuse_inexact_kernel(session: Session, kernel: Kernel) -> None:
     """Raise BadUsage under --exact if the kernel does not support it."""
-    from herdcli.quadrature.kernels.kernel_parsing import inexact_part
+    from herdcli.quadrature.kernels.kernel_parsing import machine_dependent_part
 
-    part = inexact_part(kernel)
+    part = machine_dependent_part(kernel)
     if part is not None:
         exact_mode.refuse_exact(session, f"--kernel {part.text()}")
 
@@ -144,63 +144,63 @@ def _target_and_candidates(session: Session, request: Request, data: _InputRows 
 
 def _read_candidates(session: Session, path: str, data: _InputRows | None) -> Array:
     """Read the candidates of a file, with columns in the order of the rows' columns."""
-    X, names = read_table(session, path, "candidates")
+    X, names = read_rows_and_names(session, path, "candidates")
     if data is None:
         return X
     found: Array = align_matrix(session, X, names, data.feature_names, data.columns, where=path)
     return found
 
 
-def _parse_target(session: Session, request: Request, given: Array | None, data: _InputRows | None) -> Target:
+def _parse_target(session: Session, request: Request, candidates: Array | None, data: _InputRows | None) -> Target:
     """Return the target that --distribution names, with the number of columns known from the options and inputs."""
     from herdcli.quadrature.targets import RowTarget
 
     if request.target == "rows" and data is not None:
         return RowTarget(data.rows.X, data.rows.weights)
-    known = data.columns if data is not None else given.shape[1] if given is not None else 0
+    known = data.columns if data is not None else candidates.shape[1] if candidates is not None else 0
     return parse_target(session, request.target, request.dimension or known or (request.candidate_count if request.made == "cube" else 1))
 
 
-def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, given: Array | None) -> Array:
+def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, candidates: Array | None) -> Array:
     """Return the divisors (d,) of the columns."""
     return choose_scale(
-        session, request, _scale_basis(data, target, given), None if data is None else data.feature_names, rows=data is not None
+        session, request, _scale_basis(data, target, candidates), None if data is None else data.feature_names, rows=data is not None
     )
 
 
 def choose_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
     """Return the divisors (d,) of the columns, computed from points (n, d), and warn about a dominant column."""
-    from herdcli.quadrature.input_preparation import column_scales, dominant_column
+    from herdcli.quadrature.input_preparation import choose_column_scales, find_dominant_column
 
-    if request.scale == "none" and rows and (found := dominant_column(basis)) is not None:
+    if request.scale == "none" and rows and (found := find_dominant_column(basis)) is not None:
         name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
             f"column '{name}' has {100 * found[1]:.1f} % of the variance, so it dominates all distances between rows: --scale std"
         )
-    scale, constant = column_scales(basis, request.scale)
+    scale, constant = choose_column_scales(basis, request.scale)
     if constant:
         session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
     return scale
 
 
-def _scale_basis(data: _InputRows | None, target: Target, given: Array | None) -> Array:
+def _scale_basis(data: _InputRows | None, target: Target, candidates: Array | None) -> Array:
     """Return the points for scales and bandwidths: the rows, else the candidates, else the corners of the target's box."""
     if data is not None:
         return data.rows.X
-    return given if given is not None else np.stack(target.box())
+    return candidates if candidates is not None else np.stack(target.bounding_box())
 
 
 def _scaled_groups(
-    request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
+    request: Request, data: _InputRows | None, target: Target, candidates: Array | None, scale: Array
 ) -> tuple[list[SelectionGroup], list[Array | None]]:
     """Return the groups of the problem in scaled columns, and the input rows of their candidates."""
     from herdcli.quadrature import row_groups
     from herdcli.quadrature.targets import RowTarget
 
-    points = None if given is None else given / scale
+    points = None if candidates is None else candidates / scale
     if not isinstance(target, RowTarget) or data is None:
-        return [row_groups.group_of_closed_form(target, points, scale, request.count, polish=request.polish)], [None]
-    return row_groups.groups_of_rows(data.rows, points, scale, request.count, polish=request.polish)
+        return [row_groups.make_closed_form_group(target, points, scale, request.count, polish=request.polish)], [None]
+    return row_groups.make_row_groups(data.rows, points, scale, request.count, polish=request.polish)
 
 
 def _stein_groups(
@@ -212,32 +212,34 @@ def _stein_groups(
 
     if data is None or data.scores is None:
         raise BadUsage("a Stein kernel needs rows")
-    groups, rows = row_groups.groups_of_scores(data.rows, data.scores, scale, request.count)
+    groups, rows = row_groups.make_score_groups(data.rows, data.scores, scale, request.count)
     return choose_length_scales(kernel, data.rows.X / scale, request.bandwidth, request.seed), groups, rows
 
 
 def _suitable_kernel(
-    kernel: Kernel, request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
+    kernel: Kernel, request: Request, data: _InputRows | None, target: Target, candidates: Array | None, scale: Array
 ) -> Kernel:
     """Return the kernel with its length scale, after checking that it suits all points.  The rows of `data` are already scaled."""
-    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.kernels.kernel_functions import require_positive_semidefinite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
-    basis = _scale_basis(data, target, given)
+    basis = _scale_basis(data, target, candidates)
     basis = basis if data is not None else basis / scale
     kernel = choose_length_scales(kernel, basis, request.bandwidth, request.seed)
-    kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
-    check_definite(kernel, basis)
+    kernel.check(basis if candidates is None else np.concatenate([basis, candidates / scale]))
+    require_positive_semidefinite(kernel, basis)
     return kernel
 
 
-def selection_settings(session: Session, request: Request, norm: int, approximate: EmbeddingApproximation | None) -> SelectionSettings:
+def selection_settings(
+    session: Session, request: Request, norm_rows: int, approximation: EmbeddingApproximation | None
+) -> SelectionSettings:
     """Return the settings of the selection: the rule, its options and the approximation of the embedding."""
     from herdcli.quadrature import selection_problem
     from herdcli.quadrature.rules import sequential_rules
 
     rule = sequential_rules.RuleSettings(request.rule, request.init or "auto", _step_sizes(session, request), request.unique, request.seed)
-    return selection_problem.SelectionSettings(rule, request.refine, request.precision, norm, approximate)
+    return selection_problem.SelectionSettings(rule, request.refine, request.precision, norm_rows, approximation)
 
 
 def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
@@ -252,19 +254,19 @@ def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
         except ValueError:
             raise BadUsage(f"--step '{request.rates}' is not of the form constant:ρ") from None
     else:
-        rates = tuple(float(rate) for rate in read_table(session, request.rates, "step")[0].ravel())
+        rates = tuple(float(rate) for rate in read_rows_and_names(session, request.rates, "step")[0].ravel())
     if not all(0 <= rate <= 1 for rate in rates):
         raise BadUsage("step sizes must be from 0 to 1")
     return rates
 
 
-def norm_sample_size(text: str | None, target: Target, given: Array | None) -> int:
+def norm_sample_size(text: str | None, target: Target, candidates: Array | None) -> int:
     """Return the number of rows from which ‖μ‖² is estimated; 0 if it is exact."""
     from herdcli.quadrature.targets import RowTarget
 
     if text is not None:
         return 0 if text == "exact" else int(text.partition(":")[2])
-    return NORM_SAMPLE if given is not None and isinstance(target, RowTarget) and len(target.X) > NORM_EXACT else 0
+    return NORM_SAMPLE if candidates is not None and isinstance(target, RowTarget) and len(target.X) > NORM_EXACT else 0
 
 
 def read_input_rows(session: Session, request: Request) -> _InputRows:
@@ -282,7 +284,7 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
         raise DataError("has no weights", where=artifact.name)
     if request.by:
         X, names, group, known = _split_groups(artifact, X, names, _group_column(artifact, names, request.by))
-        group, group_names = row_groups.group_numbers(group, known)
+        group, group_names = row_groups.number_groups(group, known)
     if request.label:
         X, names = label_column.append_labels(artifact, X, names, request.label_column)
     X, names, left_out = sampler_chains.coordinate_columns(X, names)
@@ -294,7 +296,7 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
         X, names, S = stein_scores.read_scores(session, request.scores, X, names, artifact.name)
         weights = None  # a sampler's rows are candidates, they do not define the distribution
     try:
-        return _InputRows(row_groups.weigh_rows(X, weights, group, group_names), names, artifact, S, left_out)
+        return _InputRows(row_groups.normalise_row_weights(X, weights, group, group_names), names, artifact, S, left_out)
     except DataError as error:
         error.where = artifact.name
         raise
@@ -324,7 +326,7 @@ def _split_groups(
 
 def _load_input(session: Session, request: Request) -> Artifact:
     """Load INPUT into memory."""
-    if sampler_chains.separate_files(request):
+    if sampler_chains.has_separate_chain_files(request):
         return sampler_chains.load_chains(session, request)
     if request.by == "chain" and request.source != "-":
         artifact = session.load(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, where_changed, where_given
+from herdcli.cli.frame.history.request import (
+    field_recorded_as,
+    field_recorded_as_file,
+    field_recorded_if_changed,
+    field_recorded_if_given,
+    input_file_field,
+    output_file_field,
+)
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -16,28 +23,28 @@ from herdcli.cli.frame.options.declaration import (
     Needs,
     OneOf,
     When,
-    choice,
+    choice_kind,
     flag,
+    integer_kind,
     option,
-    text,
-    whole,
+    text_kind,
 )
 from herdcli.cli.frame.rows.target_files import recorded_scores, recorded_target
 from herdcli.cli.kernel_herd.values import BANDWIDTH, EMBEDDING, NORM, SCALE
 from herdcli.errors import BadUsage
-from herdcli.quadrature.rules.rule_table import TABLE, listed, reading
+from herdcli.quadrature.rules.rule_table import TABLE, join_with_word, rules_reading_option
 from herdcli.records import dataclass
 
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that are generated, not read from a file
 DRAWING = [name for name, rule in TABLE.items() if rule.draws]
 
 
-def _rules_reading(name: str, refusal: str = "", hint: str | None = None) -> OneOf:
+def _rule_condition(name: str, refusal: str = "", hint: str | None = None) -> OneOf:
     """Return the condition for options that only some rules use."""
-    return OneOf("rule", *reading(name), refusal=refusal, hint=hint)
+    return OneOf("rule", *rules_reading_option(name), refusal=refusal, hint=hint)
 
 
-def _rows_only(refusal: str, hint: str | None = None) -> OneOf:
+def _rows_target_condition(refusal: str, hint: str | None = None) -> OneOf:
     """Return the condition for options that need the rows as the target."""
     return OneOf("target", "rows", refusal=refusal, hint=hint)
 
@@ -50,14 +57,14 @@ STEIN, DENSITY = Condition("uses_scores", why=WITH_STEIN), Condition("has_densit
 APART = "{option} does not work with {other}"
 RULE = (
     When(
-        _rules_reading("rates"),
+        _rule_condition("rates"),
         Condition("rates", refusal="--rule {rule} needs step sizes", hint="--step constant:0.1, or --step FILE"),
     ),
     When(
         STEIN,
         OneOf(
             "rule",
-            *(*reading("scores"), *DRAWING),
+            *(*rules_reading_option("scores"), *DRAWING),
             refusal="--rule {rule} represents the rows, but a Stein kernel represents the distribution of their scores",
             hint="--rule greedy",
         ),
@@ -73,32 +80,32 @@ RULE = (
     ),
 )
 SWAPPED = Needs(
-    _rules_reading("refine"),
+    _rule_condition("refine"),
     "--refine needs atoms of equal weight, but --rule {rule} gives other weights",
-    hint=f"use {listed(reading('refine'), 'or')}",
+    hint=f"use {join_with_word(rules_reading_option('refine'), 'or')}",
 )
 NOT_UNIQUE = "--unique does not work with --rule {rule}"
 UNIQUE = (
     OneOf(
         "rule",
-        *(*reading("unique"), *(name for name, rule in TABLE.items() if not rule.repeats)),
+        *(*rules_reading_option("unique"), *(name for name, rule in TABLE.items() if not rule.repeats)),
         refusal=NOT_UNIQUE,
         hint="use greedy, support-points or facility-location",
     ),
-    _rules_reading("unique", NOT_UNIQUE, "rules with an active set and rpcholesky never take a candidate twice anyway"),
+    _rule_condition("unique", NOT_UNIQUE, "rules with an active set and rpcholesky never take a candidate twice anyway"),
 )
 OF_OWN_ROWS, OTHERS = (
     "--rule {rule} chooses among the rows themselves, so it does not work with ",
     "herding, line-search, min-norm-point and rpcholesky",
 )
 TARGET = (
-    Needs(_rules_reading("target"), f"{OF_OWN_ROWS}--distribution", hint=f"{OTHERS} take others"),
+    Needs(_rule_condition("target"), f"{OF_OWN_ROWS}--distribution", hint=f"{OTHERS} take others"),
     Needs(DENSITY, SCORES_REFUSE),
 )
-CANDIDATES = (_rules_reading("candidates", f"{OF_OWN_ROWS}--candidates", f"{OTHERS} take others"), DENSITY)
-POLISHED = f"--polish works with {listed(reading('polish'), 'and')}, without --unique"
+CANDIDATES = (_rule_condition("candidates", f"{OF_OWN_ROWS}--candidates", f"{OTHERS} take others"), DENSITY)
+POLISHED = f"--polish works with {join_with_word(rules_reading_option('polish'), 'and')}, without --unique"
 POLISH = (
-    _rules_reading("polish", POLISHED),
+    _rule_condition("polish", POLISHED),
     Excludes("unique", refusal=POLISHED),
     Condition(
         "bounds_all_points",
@@ -109,15 +116,15 @@ POLISH = (
 )
 BLOCK_ROWS = (
     Excludes("by", "candidates", "extend", "polish", refusal=APART),
-    _rows_only("--block-rows works only with --distribution rows"),
-    _rules_reading(
+    _rows_target_condition("--block-rows works only with --distribution rows"),
+    _rule_condition(
         "block_rows", "--block-rows needs weights that are not negative, but --rule {rule} can give negative ones", hint="--rule herding"
     ),
     DENSITY,
 )
 LABEL = (
     Excludes("candidates", refusal=APART),
-    _rows_only("--label does not work with --distribution"),
+    _rows_target_condition("--label does not work with --distribution"),
     Excludes("block_rows", "polish", refusal=APART),
     Condition("keeps_labels", refusal="--label does not work with --by {by}"),
     DENSITY,
@@ -133,13 +140,13 @@ IN_ONE_RUN, REPORT_HINT = (
     "leave out --block-rows and --shard, or --thinning-report",
 )
 REPORT = (
-    _rows_only(NO_ROWS, LEAVE_OUT),
+    _rows_target_condition(NO_ROWS, LEAVE_OUT),
     Condition("has_density", refusal=NO_ROWS, hint=LEAVE_OUT),
     Excludes("block_rows", refusal=IN_ONE_RUN, hint=REPORT_HINT),
 )
 EXACT = (
-    shared_options.inexact("trace_projected", "polish"),
-    _rows_only("--exact does not work with --distribution", shared_options.WITHOUT_EXACT),
+    shared_options.excludes_exact("trace_projected", "polish"),
+    _rows_target_condition("--exact does not work with --distribution", shared_options.WITHOUT_EXACT),
     OneOf("simd", None, refusal="--exact does not work with HERD_SIMD={simd}, which rounds otherwise", hint=shared_options.WITHOUT_EXACT),
 )
 
@@ -159,10 +166,10 @@ IN_SMALL_BLOCKS = "--block-rows 5000 --embedding exact reads 5,000 rows at a tim
 class Request:
     """The options of `herd kernel-herd`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    count: int = option(whole(1), "-m", "--count", required=True, help="Number of atoms (chosen points), in each group.")
+    source: str = input_file_field()
+    count: int = option(integer_kind(1), "-m", "--count", required=True, help="Number of atoms (chosen points), in each group.")
     rule: str = option(
-        choice(*TABLE),
+        choice_kind(*TABLE),
         default="herding",
         shown=False,
         only=RULE,
@@ -170,23 +177,23 @@ class Request:
         "above.  [default: herding; greedy with Stein kernels]",
     )
     init: Literal["nearest", "zero", "mean"] | None = option(
-        choice("nearest", "zero", "mean"),
+        choice_kind("nearest", "zero", "mean"),
         group=LEARNING,
-        only=_rules_reading("init"),
+        only=_rule_condition("init"),
         help="First atom: the candidate nearest to the mean embedding, or the first candidate (zero).  mean: start from the mean embedding "
         "instead of 0, for grids over wide boxes.  [default: nearest for rows, else zero]",
     )
     rates: str | None = option(
-        text(),
+        text_kind(),
         "--step",
         metavar="constant:ρ|FILE",
         group=LEARNING,
-        record=as_recorded(_recorded_rates),
-        only=_rules_reading("rates"),
+        record=field_recorded_as(_recorded_rates),
+        only=_rule_condition("rates"),
         help="Step sizes of --rule step, from 0 to 1: the constant ρ, or a file with one for each atom.",
     )
     refine: int = option(
-        whole(0),
+        integer_kind(0),
         default=0,
         group=LEARNING,
         only=SWAPPED,
@@ -195,7 +202,7 @@ class Request:
     )
     unique: bool = flag(only=UNIQUE, help="Choose no candidate twice.")
     weights: str = option(
-        choice("rule", "uniform", "simplex", "affine", "free"),
+        choice_kind("rule", "uniform", "simplex", "affine", "free"),
         "--atom-weights",
         default="rule",
         group=INPUT,
@@ -203,15 +210,15 @@ class Request:
         "sum 1 (affine), or any (free).",
     )
     kernel: str = option(
-        text(),
+        text_kind(),
         default="gaussian",
         metavar="NAME[:PARAMETER]",
         help="Kernel that compares points, or a sum or product of kernels: see above.",
     )
     scores: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE|PREFIX",
-        record=where_changed(None, recorded_scores),
+        record=field_recorded_if_changed(None, recorded_scores),
         only=STEIN,
         help="Gradients of the log density at each row, for Stein kernels: a file, or columns with this prefix.",
     )
@@ -226,23 +233,23 @@ class Request:
         help="Divisor of each column: its standard deviation (std), its range, or a number for each, S1,S2,…; use std for mixed units.",
     )
     target: str = option(
-        text(),
+        text_kind(),
         "--distribution",
         default="rows",
         metavar="rows|NAME[:…]",
         group=INPUT,
-        record=as_recorded(recorded_target),
+        record=field_recorded_as(recorded_target),
         only=TARGET,
         help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
         "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and second moments alone).",
     )
     dimension: int | None = option(
-        whole(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"
+        integer_kind(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"
     )
     candidates: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE|grid:N|sobol:N|sample:N|cube:D",
-        record=as_recorded(_recorded_candidates),
+        record=field_recorded_as(_recorded_candidates),
         only=CANDIDATES,
         help="Points that atoms are chosen from: a file, a grid of N values per column, N Sobol points, N draws from the target (sample), "
         "or all states of D two-valued variables (cube).  [default: the rows]",
@@ -259,61 +266,61 @@ class Request:
         help="Move each chosen candidate to the best point near it, within the range of the target.",
     )
     label: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN[:KERNEL]",
         group=INPUT,
-        record=where_changed(None),
+        record=field_recorded_if_changed(None),
         only=LABEL,
         help="Represent rows together with this label: multiply --kernel by a kernel on the label.  [default kernel: hamming for whole "
         "numbers and names, else gaussian]",
     )
     by: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
         group=INPUT,
         help="Choose atoms separately for each value of this column; the kernel's length scale is the same for all.",
     )
     thin_by_chain: bool = flag(
-        record=where_changed(False),
+        record=field_recorded_if_changed(False),
         only=CHAINS,
         help="Choose atoms separately for each chain of a sampler: by the column chain, or one file per chain such as 'chain-*.csv'.",
     )
     report: str | None = option(
-        text(),
+        text_kind(),
         "--thinning-report",
         metavar="FILE",
         group=OUTPUT,
-        record=output_file(),
+        record=output_file_field(),
         only=REPORT,
         help="Write mean, standard deviation and quantiles of each column to FILE (.csv, or text), for all rows and for the atoms.",
     )
     row_weight: str | None = option(
-        text(),
+        text_kind(),
         metavar="COLUMN",
         group=INPUT,
         only=DENSITY,
         help="Column with the weights of the rows.  [default: weight, if there is one]",
     )
     precision: str = option(
-        choice("float64", "float32"),
+        choice_kind("float64", "float32"),
         default="float64",
         help="Floating-point type for the sums of the mean embedding; float64 is more precise.",
     )
     embedding: str | None = option(
         EMBEDDING,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=(Condition("has_density", why=WITH_STEIN), OneOf("target", "rows", why="without rows as the target")),
         help="Mean embedding of the rows: from all pairs (exact), or for many rows approximated by N random rows (sample), R landmark "
         "rows (nystrom) or R random frequencies (fourier).  [default: exact, or nystrom if that is faster]",
     )
     block_rows: int | None = option(
-        whole(2),
+        integer_kind(2),
         group=INPUT,
         only=BLOCK_ROWS,
         help="Read N rows at a time, for more rows than fit into memory; a pipe is read once.",
     )
     block_atoms: int | None = option(
-        whole(1),
+        integer_kind(1),
         only=Condition("block_rows", why="without --block-rows"),
         help="Atoms to choose from each block, before the final choice.  [default: 4 times --count]",
     )
@@ -322,18 +329,18 @@ class Request:
         "herd eval --trace.",
     )
     extend: str | None = option(
-        text(),
+        text_kind(),
         metavar="ARTIFACT",
         group=INPUT,
-        record=as_file(),
-        only=_rules_reading("extend", "--rule {rule} cannot continue earlier samples", "choose all --count atoms at once, or use herding"),
+        record=field_recorded_as_file(),
+        only=_rule_condition("extend", "--rule {rule} cannot continue earlier samples", "choose all --count atoms at once, or use herding"),
         help="Add atoms to the result of an earlier run, up to --count.",
     )
     no_state: bool = flag(group=OUTPUT, help="Leave out the state that --extend needs, for a smaller file.")
-    input_format: str | None = shared_options.input_format()
-    seed: int = shared_options.seed()
-    exact: bool = shared_options.exact(EXACT)
-    simd: str | None = where_given(lambda value: value == "avx2+fma")
+    input_format: str | None = shared_options.input_format_option()
+    seed: int = shared_options.seed_option()
+    exact: bool = shared_options.exact_option(EXACT)
+    simd: str | None = field_recorded_if_given(lambda value: value == "avx2+fma")
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Set the rule for Stein kernels, --by chain for --thin-by-chain, and the instruction set if it changes the last bits of sums."""

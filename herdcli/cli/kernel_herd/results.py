@@ -12,7 +12,7 @@ from herdcli.cli.frame.output import outputs
 from herdcli.cli.kernel_herd import embedding_choice
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.inputs import SelectionInputs
     from herdcli.cli.kernel_herd.request import Request
@@ -27,16 +27,16 @@ def check_output(session: Session, request: Request) -> None:
     if request.report is not None:
         outputs.check_side_file(session, request.report, binary=False)
     if _is_csv(session):
-        outputs.check_text(session)
+        outputs.check_text_output(session)
     else:
-        outputs.check_artifact(session, "samples")
+        outputs.check_artifact_output(session, "samples")
 
 
-def save_samples(session: Session, value: Samples, summary: str, history: History, more: str = "") -> None:
-    """Save the samples as an artifact; as Parquet or CSV only the atoms.  The last line is `summary`, the MMD, and `more`."""
+def save_samples(session: Session, value: Samples, summary: str, history: HistorySource, summary_end: str = "") -> None:
+    """Save the samples as an artifact; as Parquet or CSV only the atoms.  The last line is `summary`, the MMD, and `summary_end`."""
     from herdcli.evaluation.table import to_csv
 
-    summary += compare_with_random(value) + more
+    summary += random_comparison_text(value) + summary_end
     if _is_csv(session):
         outputs.write_text_result(session, to_csv(_atom_rows(value)), summary, "table")
         return
@@ -44,13 +44,13 @@ def save_samples(session: Session, value: Samples, summary: str, history: Histor
     outputs.write_artifact(session, replace(value, summary=None, projected=None, state=None) if table else value, summary, history=history)
 
 
-def compare_with_random(value: Samples) -> str:
+def random_comparison_text(value: Samples) -> str:
     """Return text with the largest MMD of a group, and the MMD expected for the same number of random rows of that group."""
     summary = value.summary
     if summary is None or not len(summary.mmd):
         return ""
     g = int(np.argmax(summary.mmd))
-    count, rows = len(value.members(g)), int(summary.rows[g])
+    count, rows = len(value.group_positions(g)), int(summary.rows[g])
     # E MMD² of m independent rows is (E k(x,x) − ‖μ‖²)/m; `floor` is its root for all rows, for closed forms its root for the atoms.
     random = float(summary.floor[g]) * ((rows or count) / count) ** 0.5
     if not np.isfinite(random):
@@ -117,5 +117,5 @@ def note_result(session: Session, value: Samples, count: int) -> None:
             f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"
         )
     if value.ended:
-        found = min(len(value.members(g)) for g in range(value.groups))
+        found = min(len(value.group_positions(g)) for g in range(value.groups))
         session.console.warn(f"{found} atoms instead of {count}: {ENDED.get(value.ended, 'iterations ran out')}")

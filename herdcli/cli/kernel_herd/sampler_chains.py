@@ -36,15 +36,15 @@ def is_sampler_column(name: str) -> bool:
 
 
 def coordinate_columns(
-    X: Array, names: Sequence[str] | None, spared: Sequence[str | None] = ()
+    X: Array, names: Sequence[str] | None, exempt: Sequence[str | None] = ()
 ) -> tuple[Array, list[str] | None, list[str]]:
     """Return the columns of X (n, d) that are coordinates, their names, and the names of the sampler's columns.
 
-    spared  columns that the options name.  If no other column is left, all are coordinates.
+    exempt  columns that the options name.  If no other column is left, all are coordinates.
     """
     if names is None:
         return X, None, []
-    own = [name for name in names if is_sampler_column(name) and name not in spared]
+    own = [name for name in names if is_sampler_column(name) and name not in exempt]
     if not own or len(own) == len(names):
         return X, list(names), []
     kept = [k for k, name in enumerate(names) if name not in own]
@@ -61,7 +61,7 @@ def chain_column(names: Sequence[str]) -> str | None:
     return next((name for name in CHAINS if name in names), None)
 
 
-def separate_files(request: Request) -> bool:
+def has_separate_chain_files(request: Request) -> bool:
     """Return whether each file of INPUT is a chain: CmdStan files, or any several files if chains are thinned separately."""
     if not row_ranges.is_file_pattern(request.source):
         return request.by in CHAINS and os.path.isfile(request.source) and is_stan(_read_head(request.source))

@@ -18,7 +18,7 @@ from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARK
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.byte_sources import Source
+    from herdcli.artifacts.byte_sources import ByteSource
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
@@ -51,7 +51,7 @@ def select_from_stream(session: Session, request: Request) -> None:
     results.save_samples(session, value, f"{len(value.index)} atoms, {shorten_decimals(value.kernel)}", None)
 
 
-def _load_whole_stream(session: Session, request: Request, source: Source) -> None:
+def _load_whole_stream(session: Session, request: Request, source: ByteSource) -> None:
     with source.file() as path:
         try:
             block_tree.select_in_blocks(session, replace(request, source=path))
@@ -63,20 +63,20 @@ def _load_whole_stream(session: Session, request: Request, source: Source) -> No
 
 def _landmark_count(session: Session, request: Request) -> int:
     """Return the number of landmarks.  Raises BadUsage for options that do not work with rows that are read once."""
-    from herdcli.quadrature.embeddings.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
     session.ignored("block_atoms", "with a pipe, which needs no merging")
     session.ignored("precision", "with a pipe, which always uses float64")
     if session.missing is not None:
         raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
-    found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     if found is None or found.kind != "nystrom":
         raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")
     exact_mode.refuse_exact(session, "--block-rows and a pipe")
     return found.size
 
 
-def _select_atoms(session: Session, request: Request, source: Source, data: Iterator[Dataset]) -> Samples:
+def _select_atoms(session: Session, request: Request, source: ByteSource, data: Iterator[Dataset]) -> Samples:
     """Return the atoms chosen from all rows."""
     from herdcli.quadrature import result_assembly, selection
     from herdcli.quadrature.embeddings import stream_sketch
@@ -87,18 +87,18 @@ def _select_atoms(session: Session, request: Request, source: Source, data: Iter
     X, weights = rows.first()
     scale, kernel = _scale_and_kernel(session, request, X)
     rows.scale = scale
-    sketch = stream_sketch.sketch_landmarks(kernel, X / scale, weights, size, request.seed)
+    sketch = stream_sketch.make_landmark_sums(kernel, X / scale, weights, size, request.seed)
     kept = max(20 * request.count, min(KEPT, KEPT_VALUES // X.shape[1]))
     whole = stream_sketch.StreamSketching(sketch, rows, kept, request.seed, session.map)
     seen = session.run(whole, label="reading", memory="the sketch of the rows")
     rows.drain()
     session.inputs["data"] = replace(session.inputs["data"], sha256=source.sha256, size=source.size)
-    group, numbers = stream_sketch.group_from_stream(whole, seen, request.count)
+    group, numbers = stream_sketch.make_group_from_stream(whole, seen, request.count)
     problem = SelectionProblem(
         kernel, (group,), inputs.selection_settings(session, request, 0, EmbeddingApproximation("nystrom", len(sketch.landmarks)))
     )
     state = session.run_preparation(selection.AtomSelection(problem, session.map), label="herding")
-    value = result_assembly.samples_artifact(
+    value = result_assembly.assemble_samples(
         problem,
         state,
         [numbers],
@@ -108,18 +108,18 @@ def _select_atoms(session: Session, request: Request, source: Source, data: Iter
         feature_names=rows.names,
         keep_state=False,
     )
-    return result_assembly.artifact_for_more_rows(value, seen.rows, float(seen.spread[1] / seen.spread[0]))
+    return result_assembly.extend_to_more_rows(value, seen.rows, float(seen.spread[1] / seen.spread[0]))
 
 
 def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
     """Return the column scales and the kernel with its length scale, computed from the first rows (n, d)."""
-    from herdcli.quadrature.input_preparation import column_scales
-    from herdcli.quadrature.kernels.kernel_functions import check_definite
+    from herdcli.quadrature.input_preparation import choose_column_scales
+    from herdcli.quadrature.kernels.kernel_functions import require_positive_semidefinite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 
-    scale, _ = column_scales(X, request.scale)
+    scale, _ = choose_column_scales(X, request.scale)
     kernel = choose_length_scales(parse_kernel(request.kernel), X / scale, request.bandwidth, request.seed)
-    check_definite(kernel, X / scale)
+    require_positive_semidefinite(kernel, X / scale)
     session.console.note(
         f"length scales, column scales and landmarks are computed from the first {group_digits(len(X))} rows: {kernel.text()}"
     )
@@ -147,11 +147,11 @@ class StreamBlocks:
     def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
         """See `quadrature.stream_sketch.StreamSource`."""
         passed = self._at < step
-        while self._at < step and self._pass() is not None:
+        while self._at < step and self._read_and_digest_block() is not None:
             pass
         if passed and not np.array_equal(self.proof(), proof):
             raise DataError("its rows differ from those that the run of the checkpoint has read", hint="start again without --resume")
-        found = self._pass()
+        found = self._read_and_digest_block()
         return None if found is None else (found[0] / self.scale, found[1])
 
     def proof(self) -> Array:
@@ -160,10 +160,10 @@ class StreamBlocks:
 
     def drain(self) -> None:
         """Read the remaining rows, so that the digest covers all bytes."""
-        while self._pass() is not None:
+        while self._read_and_digest_block() is not None:
             pass
 
-    def _pass(self) -> tuple[Array, Array] | None:
+    def _read_and_digest_block(self) -> tuple[Array, Array] | None:
         found, self._first = self._first or self._next(), None
         if found is not None:
             self._digest = hashlib.sha256(self._digest + found[0].tobytes() + found[1].tobytes()).digest()

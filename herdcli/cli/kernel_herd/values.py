@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from herdcli.cli.frame.options.declaration import format_number, parsed
+from herdcli.cli.frame.options.declaration import format_number, parsed_kind
 
 
 def _parse_bandwidth(text: str) -> float | Literal["median"]:
@@ -53,13 +53,13 @@ def _parse_norm(text: str) -> str:
 
 def _parse_embedding(text: str) -> str:
     """Check and return 'exact', sample:N, nystrom:R or fourier:R."""
-    from herdcli.quadrature.embeddings.approximation import parse_embedding
+    from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
-    parse_embedding(text)
+    parse_embedding_approximation(text)
     return text
 
 
-BANDWIDTH = parsed("median|float", _parse_bandwidth, _format_bandwidth)
-SCALE = parsed("none|std|range|numbers", _parse_scale, _format_scale)
-NORM = parsed("exact|sample:N", _parse_norm)
-EMBEDDING = parsed("exact|sample:N|nystrom:R|fourier:R", _parse_embedding)
+BANDWIDTH = parsed_kind("median|float", _parse_bandwidth, _format_bandwidth)
+SCALE = parsed_kind("none|std|range|numbers", _parse_scale, _format_scale)
+NORM = parsed_kind("exact|sample:N", _parse_norm)
+EMBEDDING = parsed_kind("exact|sample:N|nystrom:R|fourier:R", _parse_embedding)

@@ -8,8 +8,8 @@ import click
 
 from herdcli.cli.frame.options.common_options import (
     NETWORK_FORMATS,
+    command_with_request,
     output_options,
-    stage,
 )
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("network", cls=Command)
 @click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "describe", "from-hmm", "unroll"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
-@stage(Request, output_options)
+@command_with_request(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Generate, convert or describe graphical models, or build one from an HMM or a template.
 
@@ -61,7 +61,7 @@ def command(session: Session, request: Request) -> None:
         )
         return
     network, history = read_or_generate_network(session, request)
-    observed = len(network.observations())
+    observed = len(network.stored_marginals())
     summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
     if observed and form != "hdf5":
         session.console.warn(f"{form} cannot hold observed marginals: they are left out (HDF5 keeps them)")

@@ -50,7 +50,7 @@ def _related_variables(network: Network, description: GraphDescription, i: int) 
     return {
         "parents": named(list(description.parents[i])),
         "children": named(description.children[i]),
-        "markov_blanket": named(description.blanket(i)),
+        "markov_blanket": named(description.find_markov_blanket(i)),
         "ancestors": named(description.ancestors(i)),
         "descendants": named(description.descendants(i)),
         "moral_neighbours": named(sorted(description.near[i])),

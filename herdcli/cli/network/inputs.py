@@ -31,7 +31,7 @@ def read_or_generate_network(session: Session, request: Request) -> tuple[Networ
         request.structure, rows=request.rows, columns=request.columns, nodes=request.nodes, degree=request.degree
     )
     session.require_memory(needed, "the network")
-    network = random_networks.generate(
+    network = random_networks.generate_random_network(
         request.structure,
         rows=request.rows,
         columns=request.columns,
@@ -52,7 +52,7 @@ def _unroll_template(session: Session, request: Request) -> tuple[Network, Artif
 
     found = load_network(session, request.source, request.input_format, request.missing_rows)
     try:
-        template = slice_templates.template_from_network(found.value)
+        template = slice_templates.parse_two_slice_network(found.value)
         session.require_memory(slice_templates.unrolled_bytes(template, request.steps), f"{request.steps} slices")
         return slice_templates.unroll_template(template, request.steps), found
     except DataError as error:

@@ -25,14 +25,14 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     from herdcli.markov.model.network import with_observed_marginals
 
     network: Network = with_observed_marginals(fitted.value, {})
-    if fitted.value.observations():
+    if fitted.value.stored_marginals():
         raise BadUsage("a network with observed marginals cannot be sampled", hint="herd ups-infer computes its marginals")
     if request.means:
         session.ignored("means", "with a network, whose rows are states")
     names = network.names or [f"x{i}" for i in range(network.count)]
     session.recoding = state_encoding(network)
-    _require_names(session, session.recoding)
-    held = [] if request.given is None else _given_states(session, network, names, request)
+    _note_lost_state_names(session, session.recoding)
+    held = [] if request.given is None else _known_states_by_row(session, network, names, request)
     parts = [_sample_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
     X = np.concatenate(parts)
     shape = None if network.shape is None or int(np.prod(network.shape)) != network.count else network.shape
@@ -42,7 +42,7 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     return made, f"{len(X)} rows × {X.shape[1]} variables"
 
 
-def _require_names(session: Session, recoding: Recoding) -> None:
+def _note_lost_state_names(session: Session, recoding: Recoding) -> None:
     """Note if a format cannot hold the names of states.
 
     Raises BadUsage if a state's number would be read as the name of another state.
@@ -60,13 +60,13 @@ def _require_names(session: Session, recoding: Recoding) -> None:
     session.console.note(f"{form} has no names of states, so their indices are written; csv, hdf5 and parquet keep the names")
 
 
-def _sample_rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
+def _sample_rows(session: Session, network: Network, request: Request, evidence: dict[int, int], number: int) -> Array:
     """Return rows (count, N) sampled with the known variables fixed."""
     from herdcli.markov.model.network import condition_network
     from herdcli.markov.query.chains.network_samples import NetworkSampling
 
     asked = {"burn_in": request.burn_in, "thin": request.thin, "chains": request.chains or 0, "seed": request.seed + number}
-    method = NetworkSampling(condition_network(network, known), request.count, **asked)
+    method = NetworkSampling(condition_network(network, evidence), request.count, **asked)
     if number == 0:
         told = "independent rows" if method.exact else f"{method.chains} chains of blocked Gibbs sampling, {len(method.blocks)} blocks"
         session.console.note(told)
@@ -77,7 +77,7 @@ def _sample_rows(session: Session, network: Network, request: Request, known: di
             f"{few} {found.unmoved} variables never changed: the samples may cover only part of the distribution (raise --thin)"
         )
     rows: Array = found.rows
-    for i, state in known.items():
+    for i, state in evidence.items():
         rows[:, i] = state
     return rows
 
@@ -88,9 +88,9 @@ def _state_index(value: float, name: str, where: str) -> int:
     return int(value)
 
 
-def _given_states(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
+def _known_states_by_row(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
     """Return the known states of each row of --given; NaN and −1 are unknown.  Raises BadUsage for --mask."""
-    from herdcli.markov.model.network import check_state
+    from herdcli.markov.model.network import require_state
 
     if request.mask is not None:
         raise BadUsage("--mask is for models with real or binary rows", hint="leave cells of --given empty")
@@ -108,6 +108,6 @@ def _given_states(session: Session, network: Network, names: list[str], request:
             if value == value and value != -1
         }
         for i, state in known.items():
-            check_state(network, i, state)
+            require_state(network, i, state)
         found.append(known)
     return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.text.parsed_text_cache import CacheWriter, ParsedCache, ParsedPiece, write_cache
 from herdcli.online.example_blocks import ExampleBlock
-from herdcli.online.text.text_parser import BlockReader, Text, whole_lines
+from herdcli.online.text.text_parser import BlockReader, TextBytes, regroup_whole_lines
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.console import Console
@@ -36,28 +36,28 @@ class CachingReader:
         """Return the digest of the text up to the end of the last block's piece."""
         return self._proof
 
-    def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[ExampleBlock]:
+    def blocks(self, pieces: Iterable[TextBytes], *, lend: bool = False) -> Iterator[ExampleBlock]:
         """Yield one or more blocks for each piece of whole lines; see `BlockReader.blocks`."""
-        for piece in self._stored() if self.complete else self._first(pieces):
+        for piece in self._stored_pieces() if self.complete else self._first(pieces):
             self._proof = piece.proof
             for pointer, value, label, weight, index in piece.blocks:
                 block = ExampleBlock(pointer, index, value, label, weight)
                 yield block if lend else block.copy_arrays()
 
-    def _stored(self) -> Iterator[ParsedPiece]:
+    def _stored_pieces(self) -> Iterator[ParsedPiece]:
         for number in range(len(self.store.parts)):
             piece = self.store.piece(number, check=False)
             assert piece is not None
             yield piece
 
-    def _first(self, pieces: Iterable[Text]) -> Iterator[ParsedPiece]:
+    def _first(self, pieces: Iterable[TextBytes]) -> Iterator[ParsedPiece]:
         """Yield the pieces of a first pass: from the store while its text matches, then parsed and written to a new store."""
         writer: CacheWriter | None = None
         shorter = False
         self.reader.begin()
         with ExitStack() as stack:
             count = 0
-            for text in whole_lines(pieces):
+            for text in regroup_whole_lines(pieces):
                 piece = None if writer else self._matching_piece(count)
                 if piece is None:
                     writer = writer or self._restart_file(stack, count)

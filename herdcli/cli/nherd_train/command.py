@@ -9,9 +9,9 @@ import click
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
+    command_with_request,
     input_argument,
     output_options,
-    stage,
     weights_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("nherd-train", cls=Command)
 @input_argument
-@stage(Request, weights_option, cleaning_options, shards.shard_option, checkpoint_options, output_options)
+@command_with_request(Request, weights_option, cleaning_options, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a linear or kernel classifier, or a regression, from a stream of examples, one at a time.
 
@@ -52,7 +52,7 @@ def command(session: Session, request: Request) -> None:
 
         partitioned_rows.learn_in_parts(session, request)
     else:
-        model = runs.base_model(session, request)
+        model = runs.load_continued_model(session, request)
         if (how := text_documents.document_settings(request, model)) is not None:
             text_documents.learn_documents(session, request, how, model)
         else:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from herdcli.cli.frame.options.declaration import Condition, Excludes, OneOf, When
-from herdcli.online.learners.algorithm_table import TABLE, reading
+from herdcli.online.learners.algorithm_table import TABLE, learners_using_setting
 
 NEW = Condition("is_new", why="with --continue: the model decides")
 REGRESSION, MULTILABEL = OneOf("task", "regression"), OneOf("task", "multilabel")
 
 
-def _new(*conditions: Condition) -> When:
+def _for_new_models(*conditions: Condition) -> When:
     """Return the last of these conditions, required only if the others hold and no model is continued, which would decide."""
     *given, condition = conditions
     for each in reversed(given):
@@ -22,60 +22,68 @@ def _new(*conditions: Condition) -> When:
     return When(NEW, condition)
 
 
-def _learners(learners: Collection[str], why: str = "", *, refusal: str = "", hint: str | None = None) -> OneOf:
+def _learner_condition(learners: Collection[str], why: str = "", *, refusal: str = "", hint: str | None = None) -> OneOf:
     """Return the condition for options that only these learners support; auto counts as nherd."""
     names = (name for name in ("auto", *TABLE) if name in learners or (name == "auto" and "nherd" in learners))
     return OneOf("algorithm", *names, why=f"with --algorithm {{first_algorithm}}{why}", refusal=refusal, hint=hint)
 
 
-def learners_reading(setting: str) -> OneOf:
+def needs_learner_using(setting: str) -> OneOf:
     """Return the condition for options that only the updates of some learners use."""
-    return _learners(reading(setting))
+    return _learner_condition(learners_using_setting(setting))
 
 
-def _linear(refusal: str, hint: str) -> Condition:
+def _linear_model_condition(refusal: str, hint: str) -> Condition:
     """Return the condition for options that contradict a kernel."""
     return Condition("linear", refusal=refusal, hint=hint)
 
 
-def _not_of(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
+def _not_for_task(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
     """Return the condition for options that contradict a task of new classifiers."""
-    return _new(task, OneOf("task", *({"classification", "regression", "multilabel"} - set(task.values)), refusal=refusal, hint=hint))
+    return _for_new_models(
+        task, OneOf("task", *({"classification", "regression", "multilabel"} - set(task.values)), refusal=refusal, hint=hint)
+    )
 
 
-OF_CLASSES = _not_of(REGRESSION, "{option} is for classes, but --task regression has none")
-OF_ONE_CLASS = (OF_CLASSES, _not_of(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"))
+OF_CLASSES = _not_for_task(REGRESSION, "{option} is for classes, but --task regression has none")
+OF_ONE_CLASS = (OF_CLASSES, _not_for_task(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"))
 BY_SQUARES = "--task regression learns by squared loss, with --algorithm nherd or arow"
 DIAGONAL = ("--task multilabel learns a diagonal covariance for each label", "drop --kernel and --covariance full")
-TASKS = _new(REGRESSION, _learners(reading("task"), refusal=BY_SQUARES, hint="leave --algorithm out"))
+TASKS = _for_new_models(REGRESSION, _learner_condition(learners_using_setting("task"), refusal=BY_SQUARES, hint="leave --algorithm out"))
 COVARIANCES = (
     NEW,
-    _new(OneOf("covariance", "full"), _not_of(MULTILABEL, *DIAGONAL)),
-    _new(OneOf("covariance", "diagonal"), _linear("--kernel needs the full form", "drop --covariance diagonal")),
+    _for_new_models(OneOf("covariance", "full"), _not_for_task(MULTILABEL, *DIAGONAL)),
+    _for_new_models(OneOf("covariance", "diagonal"), _linear_model_condition("--kernel needs the full form", "drop --covariance diagonal")),
 )
 FORMS = (
     NEW,
-    _learners([name for name, entry in TABLE.items() if entry.second_order], ", which has no covariance"),
+    _learner_condition([name for name, entry in TABLE.items() if entry.second_order], ", which has no covariance"),
     Condition("is_diagonal", why="with a full covariance"),
-    _new(
+    _for_new_models(
         OneOf("form", "exact"),
-        _learners(
-            reading("exact"),
+        _learner_condition(
+            learners_using_setting("exact"),
             refusal="--form exact has no closed form with --algorithm {algorithm}",
             hint="its diagonal forms are project and drop",
         ),
     ),
 )
-LOSSES = (NEW, learners_reading("loss"), _new(REGRESSION, OneOf("loss", "squared", refusal=BY_SQUARES, hint="leave --loss out")))
+LOSSES = (
+    NEW,
+    needs_learner_using("loss"),
+    _for_new_models(REGRESSION, OneOf("loss", "squared", refusal=BY_SQUARES, hint="leave --loss out")),
+)
 FADES = Condition("fades")
 WITH_EVIDENCE = "use --algorithm nherd or arow, without --kernel"
 HALF_LIVES = (
     NEW,
-    _new(FADES, _linear("--half-life needs variances that can grow again, but --kernel {kernel} has none", WITH_EVIDENCE)),
-    _new(
+    _for_new_models(
+        FADES, _linear_model_condition("--half-life needs variances that can grow again, but --kernel {kernel} has none", WITH_EVIDENCE)
+    ),
+    _for_new_models(
         FADES,
-        _learners(
-            reading("half_life"),
+        _learner_condition(
+            learners_using_setting("half_life"),
             refusal="--half-life needs variances that can grow again, but --algorithm {algorithm} has none",
             hint=WITH_EVIDENCE,
         ),
@@ -84,16 +92,18 @@ HALF_LIVES = (
 MULTICLASS = (
     NEW,
     *OF_ONE_CLASS,
-    _new(OneOf("multiclass", "top-1"), _linear("--kernel learns each class against the rest", "drop --multiclass top-1")),
+    _for_new_models(
+        OneOf("multiclass", "top-1"), _linear_model_condition("--kernel learns each class against the rest", "drop --multiclass top-1")
+    ),
 )
 KERNELS = (
     NEW,
-    _new(REGRESSION, _linear("--task regression learns weights of features", "drop --kernel")),
-    _new(MULTILABEL, _linear(*DIAGONAL)),
+    _for_new_models(REGRESSION, _linear_model_condition("--task regression learns weights of features", "drop --kernel")),
+    _for_new_models(MULTILABEL, _linear_model_condition(*DIAGONAL)),
 )
 SCALINGS = (
     NEW,
-    _new(
+    _for_new_models(
         OneOf("scaling", "standard"),
         Condition(
             "can_center",
@@ -104,7 +114,7 @@ SCALINGS = (
 )
 EARLY_STOPS = (
     Condition("can_hold_out", refusal="--early-stop needs held-out examples", hint="--holdout 10, or leave it out"),
-    _new(_linear("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
+    _for_new_models(_linear_model_condition("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
 )
 IN_PARTS = Condition("has_parts", why="without --parts")
 PARTS = tuple(
@@ -115,19 +125,19 @@ PARTS = tuple(
             refusal="--parts learns each part from the start, so it does not work with --continue",
             hint="herd merge joins a model with another",
         ),
-        _not_of(
+        _not_for_task(
             REGRESSION, "--parts learns classes, not --task regression", "learn regression models separately, and join them with herd merge"
         ),
-        _not_of(MULTILABEL, "--parts is not for --task multilabel"),
+        _not_for_task(MULTILABEL, "--parts is not for --task multilabel"),
         Excludes(
             *("holdout", "early_stop"),
             refusal="--parts learns all examples of each part",
             hint="drop --holdout and --early-stop, or --parts",
         ),
-        _linear("--parts merges weights, but kernel models share none", "drop --parts or --kernel"),
+        _linear_model_condition("--parts merges weights, but kernel models share none", "drop --parts or --kernel"),
     )
 )
-COVERAGES = (NEW, _not_of(MULTILABEL, "--coverage is not for --task multilabel"))
+COVERAGES = (NEW, _not_for_task(MULTILABEL, "--coverage is not for --task multilabel"))
 CACHED = (
     Condition("has_cache_file", refusal="--cache needs a file that can be read in place, which stdout is not", hint="name a file"),
     Excludes("inverse_map", refusal="--cache stores columns without the names that --inverse-map needs", hint="leave one of them out"),

@@ -49,7 +49,7 @@ def learn_from_rows(
         chosen = choose_learner_in_memory(session, learner, source, rows, request)
     else:
         chosen = choose_learner(session, learner, request)
-    fitted = chosen.documented(session.run(chosen.learner, label="learning", ended=chosen.learner.report_last_pass))
+    fitted = chosen.with_comparison_record(session.run(chosen.learner, label="learning", ended=chosen.learner.report_last_pass))
     names = (model and model.feature_names) or rows.feature_names
     return calibrate_model(with_heldout_scores(replace(fitted, feature_names=names), rows))
 
@@ -61,7 +61,7 @@ def _require_columns(model: Classifier, columns: int, name: str) -> None:
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
 
 
-def task_rows(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:
+def rows_for_task(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:
     """Return the rows of a data set as examples of the task, with columns and classes in the order of the continued model."""
     if request.pairs and model is None:
         raise DataError(missing_namespaces_message(request.pairs), where=data.name, hint=NAMESPACES)
@@ -73,7 +73,7 @@ def task_rows(session: Session, data: Artifact, request: Request, model: Classif
     if task == "multilabel":
         names, fixed, label = request.declared(model), model is None, request.label
         return responses.multilabel_targets(
-            data, label=label, split=request.split, seed=request.seed, names=names, fixed=fixed, most=request.max_classes
+            data, label=label, split=request.split, seed=request.seed, names=names, fixed=fixed, max_labels=request.max_classes
         )
     if model is None and request.classes is None and data.value.y is not None and not data.value.class_names:
         _warn_of_numeric_labels(session, data)

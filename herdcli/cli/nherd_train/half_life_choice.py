@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from herdcli.online.learners.drift_detection import SURE, DriftResult, compare_half_lives
-from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, best_of_first_order
+from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, better_first_order_learner
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -25,13 +25,13 @@ def find_half_life(session: Session, learner: OnlineLearner, request: Request) -
     return compare_half_lives(learner.settings, source.first(EXAMPLES), learner.classes)
 
 
-def first_order(session: Session, learner: L, request: Request, drift: DriftResult | None) -> tuple[L, DriftResult | None]:
+def prefer_first_order(session: Session, learner: L, request: Request, drift: DriftResult | None) -> tuple[L, DriftResult | None]:
     """Return a PA-I or perceptron learner if it makes fewer mistakes on the first examples; else the arguments unchanged."""
     if not request.races_full_covariance(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, ReplaySource):
         return learner, drift
     if learner.settings.covariance != "diagonal":
         return learner, drift
-    rival = best_of_first_order(learner.settings, learner.source.first(EXAMPLES), learner.classes, request.forms)
+    rival = better_first_order_learner(learner.settings, learner.source.first(EXAMPLES), learner.classes, request.forms)
     if rival is None or (drift is not None and drift.errors.mean() <= rival.errors.mean()):
         return learner, drift
     name = "" if learner.count == 1 else f" {rival.settings.multiclass}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.numerics import class_baselines
-from herdcli.numerics.block_units import thin_rows
+from herdcli.numerics.block_units import select_evenly_spaced
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, block_from_rows
 from herdcli.online.predictions import prediction
 from herdcli.online.predictions.score_calibration import add_heldout_scores
@@ -27,7 +27,7 @@ KEPT_WEIGHTS = 1 << 17  # maximum number of weights of baselines that are stored
 STRETCHES = 100  # ranges of rows in a file to which baselines are fitted
 
 
-def heldout_sample(rows: ClassificationRows) -> Array:
+def heldout_row_indices(rows: ClassificationRows) -> Array:
     """Return the indices (h,) of the validation and test rows for evaluation; 100,000 of them, evenly spread, if there are more."""
     held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
     return held if len(held) <= HELD else held[np.arange(HELD) * len(held) // HELD]
@@ -38,7 +38,7 @@ def with_heldout_scores(model: Classifier, rows: ClassificationRows) -> Classifi
 
     Without validation rows, the progressive scores stay in the model for the calibration.
     """
-    baselines, held, predictions = fit_baselines(model, rows), heldout_sample(rows), None
+    baselines, held, predictions = fit_baselines(model, rows), heldout_row_indices(rows), None
     if baselines is not None and baselines.centroid.size <= KEPT_WEIGHTS:
         model = replace(model, baselines=baselines)
     if not len(held):
@@ -63,11 +63,11 @@ def fit_baselines(model: Classifier, rows: ClassificationRows) -> ClassBaselines
         near = np.unique(starts[:, None] + np.arange(class_baselines.MOST_ROWS // STRETCHES))
         chosen = near[(near < len(rows.split)) & (rows.split[np.minimum(near, len(rows.split) - 1)] == TRAIN)]
     else:
-        chosen = thin_rows(rows.split == TRAIN, class_baselines.MOST_ROWS)
+        chosen = select_evenly_spaced(rows.split == TRAIN, class_baselines.MOST_ROWS)
     weight = None if rows.weight is None else rows.weight[chosen]
-    return class_baselines.fit(rows.X[chosen], rows.y[chosen], len(rows.names), weight)
+    return class_baselines.fit_baselines(rows.X[chosen], rows.y[chosen], len(rows.names), weight)
 
 
-def _heldout_blocks(rows: ClassificationRows, held: Array) -> Iterator[ExampleBlock]:
-    for start in range(0, len(held), DENSE_ROWS):
-        yield block_from_rows(rows.X, rows.y, held[start : start + DENSE_ROWS])
+def _heldout_blocks(rows: ClassificationRows, row_indices: Array) -> Iterator[ExampleBlock]:
+    for start in range(0, len(row_indices), DENSE_ROWS):
+        yield block_from_rows(rows.X, rows.y, row_indices[start : start + DENSE_ROWS])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.block_sources import MemorySource
     from herdcli.online.learners.drift_detection import DriftResult
-    from herdcli.online.model import Classifier, Race
+    from herdcli.online.model import Classifier, RaceResults
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class LearnerChoice:
     """
 
     learner: ReportingLearner
-    race: Race | None
+    race: RaceResults | None
     drift: DriftResult | None
 
-    def documented(self, model: Classifier) -> Classifier:
+    def with_comparison_record(self, model: Classifier) -> Classifier:
         """Return the learned model with a record of the comparisons that chose its learner."""
         return replace(model, race=self.race, forgetting=None if self.drift is None else self.drift.kept)
 
@@ -45,7 +45,7 @@ def choose_learner(session: Session, learner: ReportingLearner, request: Request
     learner, race = race_hyperparameters(session, learner, request, name)
     learner = choose_full_covariance(session, learner, request)
     drift = half_life_choice.find_half_life(session, learner, request)
-    learner, drift = half_life_choice.first_order(session, learner, request, drift)
+    learner, drift = half_life_choice.prefer_first_order(session, learner, request, drift)
     release_freed_memory()  # of the compared learners
     return LearnerChoice(half_life_choice.learner_with_half_life(session, learner, drift), race, drift)
 
@@ -65,7 +65,7 @@ def choose_learner_in_memory(
 
 def race_hyperparameters(
     session: Session, learner: ReportingLearner, request: Request, name: str = ""
-) -> tuple[ReportingLearner, Race | None]:
+) -> tuple[ReportingLearner, RaceResults | None]:
     """Return the learner with the algorithm and C that win a race on its first examples, if a race is needed."""
     if not request.racers:
         return learner, None
@@ -92,7 +92,9 @@ def choose_full_covariance(session: Session, learner: ReportingLearner, request:
         return learner
     if learner.features > hyperparameter_race.FULL:  # as with hashed text: a covariance has all columns, even those that no example uses
         return learner
-    found = hyperparameter_race.with_full_covariance(learner.settings, learner.source.first(hyperparameter_race.EXAMPLES), learner.classes)
+    found = hyperparameter_race.better_full_covariance_learner(
+        learner.settings, learner.source.first(hyperparameter_race.EXAMPLES), learner.classes
+    )
     if found is None:
         return learner
     settings, error, diagonal = found

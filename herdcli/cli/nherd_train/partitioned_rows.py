@@ -25,18 +25,18 @@ from herdcli.online.predictions.score_calibration import calibrate_model
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.rows.labelled_examples import ExampleInput
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.learners.partitioned_learning import ClassifierShard, EvaluationRows
-    from herdcli.online.model import Classifier, Race, Settings
+    from herdcli.online.model import Classifier, RaceResults, Settings
     from herdcli.schema import Array
 
 
 def learn_in_parts(session: Session, request: Request) -> None:
     """Learn this run's parts, and save a `classifier` or a shard of one."""
-    outputs.check_artifact(session, "classifier")
+    outputs.check_artifact_output(session, "classifier")
     if request.rounds > 1 and session.shard is not None:
         raise BadUsage(
             "--rounds needs all parts in each round, but a shard has only some", hint="--cluster WHERE keeps the parts with workers"
@@ -57,7 +57,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
                 "--parts divides the rows of a data set, but text is learned as it arrives", hint="herd convert makes a data set"
             )
         try:
-            rows, settings = shuffle_if_sorted(session, dataset_rows.task_rows(session, given.data, request, None), settings, request)
+            rows, settings = shuffle_if_sorted(session, dataset_rows.rows_for_task(session, given.data, request, None), settings, request)
             if request.coverage is not None and not (rows.split == VALID).any():
                 why = "--coverage with --parts needs validation rows for the calibration, but there are none"
                 raise BadUsage(why, hint="--split .6,.2,.2 draws some")
@@ -68,7 +68,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
         except DataError as error:
             error.where = error.where or given.name
             raise
-        shards.finish_units(session, made, "parts", finish, given.data, request)
+        shards.finish_units(session, made, "parts", save_all_units, given.data, request)
 
 
 def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, example_input: ExampleInput) -> None:
@@ -119,7 +119,7 @@ def _part_learner(session: Session, rows: ClassificationRows, chosen: Array, set
 
 def _race_settings(
     session: Session, rows: ClassificationRows, train: Array, settings: Settings, request: Request
-) -> tuple[Settings, Race | None]:
+) -> tuple[Settings, RaceResults | None]:
     """Return the settings of all parts, with the algorithm and C that win a race on the first training rows."""
     if not request.racers:
         return settings, None
@@ -132,13 +132,13 @@ def _race_settings(
     return settings, table
 
 
-def _heldout_rows(rows: ClassificationRows, table: Race | None) -> EvaluationRows:
+def _heldout_rows(rows: ClassificationRows, table: RaceResults | None) -> EvaluationRows:
     """Return the rows for the evaluation of the merged model."""
-    held = heldout_scores.heldout_sample(rows)
+    held = heldout_scores.heldout_row_indices(rows)
     return partitioned_learning.EvaluationRows(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
 
 
-def finish(session: Session, whole: ClassifierShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: ClassifierShard, history: HistorySource, request: Request) -> None:
     """Merge the parts, evaluate the merged model, and save it."""
     held, model = whole.rest, partitioned_learning.merge_parts(whole.parts, whole.rest)
     if held is not None and len(held.y):
@@ -147,7 +147,7 @@ def finish(session: Session, whole: ClassifierShard, history: History, request: 
     _save_model(session, model, f"{len(whole.parts)} parts", history)
 
 
-def _save_model(session: Session, model: Classifier, what: str, history: History) -> None:
+def _save_model(session: Session, model: Classifier, what: str, history: HistorySource) -> None:
     running = model.running
     judged = f", progressive error of the parts {running.wrong / running.seen:.4g}" if running.seen else ""
     outputs.write_artifact(session, model, f"{what}, {running.examples} examples{judged}", history=history)

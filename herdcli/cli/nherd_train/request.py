@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.history.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
+from herdcli.cli.frame.history.request import (
+    field_recorded_as_file,
+    field_recorded_if_changed,
+    field_recorded_if_given,
+    input_file_field,
+    output_file_field,
+    settings_from_request,
+    unrecorded_field,
+)
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -13,13 +21,13 @@ from herdcli.cli.frame.options.declaration import (
     Condition,
     Excludes,
     OneOf,
-    choice,
+    choice_kind,
     flag,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    repeated,
-    text,
-    whole,
+    repeated_option,
+    text_kind,
 )
 from herdcli.cli.nherd_train.conditions import (
     CACHED,
@@ -38,18 +46,18 @@ from herdcli.cli.nherd_train.conditions import (
     PARTS,
     SCALINGS,
     TASKS,
-    learners_reading,
+    needs_learner_using,
 )
 from herdcli.cli.nherd_train.values import HALF_LIFE, PAIRS, SHARE, C
 from herdcli.errors import DataError
-from herdcli.online.learners.algorithm_table import TABLE, reading
+from herdcli.online.learners.algorithm_table import TABLE, learners_using_setting
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.online.model import Classifier, Settings
 
-TEXT = text()
+TEXT = text_kind()
 HELD, STOPS = 20, 10  # every N-th example is held out: HELD for several passes without validation rows, STOPS for --early-stop
 FEW = 300  # maximum number of columns for which regression on a data set uses a full covariance
 STANDARDIZED = "standardized"  # the defaults with which a record was made
@@ -58,10 +66,10 @@ VW_BITS = 18  # named features are hashed into 2^18 columns by default
 
 def _are_pairs(value: object) -> bool:
     """Return whether a recorded value lists pairs of namespaces in the form in which this command writes them."""
-    from herdcli.online.text.quadratic_features import parse_pairs
+    from herdcli.online.text.quadratic_features import parse_namespace_pairs
 
     try:
-        return isinstance(value, str) and value == (",".join(parse_pairs(value)) if value else "")
+        return isinstance(value, str) and value == (",".join(parse_namespace_pairs(value)) if value else "")
     except ValueError:
         return False
 
@@ -70,9 +78,9 @@ def _are_pairs(value: object) -> bool:
 class Request:
     """The options of `herd nherd-train`; names and meanings are those of its --help."""
 
-    source: str = input_file()
+    source: str = input_file_field()
     algorithm: str = option(
-        choice("auto", *TABLE),
+        choice_kind("auto", *TABLE),
         default="auto",
         group=LEARNING,
         only=NEW,
@@ -80,29 +88,29 @@ class Request:
         "cw, scw1, scw2 (confidence-weighted, soft I, II), pa, pa1, pa2 (passive-aggressive), perceptron, sop (second-order perceptron).",
     )
     task: str = option(
-        choice("classification", "regression", "multilabel"),
+        choice_kind("classification", "regression", "multilabel"),
         default="classification",
-        record=where_changed("classification"),
+        record=field_recorded_if_changed("classification"),
         only=(NEW, TASKS),
         help="What to predict: one class per row, a number (regression, by squared loss, with nherd or arow), or any number of labels per "
         "row (multilabel, such as 1,3,7 | a b).",
     )
     covariance: str = option(
-        choice("diagonal", "full"),
+        choice_kind("diagonal", "full"),
         default="diagonal",
         only=COVARIANCES,
         help="Covariance of the weights: a variance for each weight, or full, which suits few, correlated columns and stores d² numbers "
         "for d columns.  --task regression uses full for data sets with up to 300 columns.",
     )
     form: str = option(
-        choice("project", "exact", "drop"),
+        choice_kind("project", "exact", "drop"),
         default="project",
         only=FORMS,
         help="Update of a diagonal covariance: keep the diagonal of the full update's inverse covariance (project) or of its covariance "
         "(drop), or solve for the best diagonal (exact).  Change it only to compare with the paper.",
     )
     loss: str = option(
-        choice("squared-hinge", "log", "squared"),
+        choice_kind("squared-hinge", "log", "squared"),
         default="squared-hinge",
         only=LOSSES,
         help="Loss that nherd and arow minimise; squared-hinge is ½ max(0, 1 − m)², where m is the margin.",
@@ -112,7 +120,7 @@ class Request:
         "--C",
         default="auto",
         metavar="X|auto|running",
-        only=(NEW, learners_reading("C")),
+        only=(NEW, needs_learner_using("C")),
         help="Weight of one example against all earlier ones; small values suit noisy labels.  auto: try eight values on the first 10 000 "
         "examples and keep the one with the fewest mistakes; running: ¼ divided by the running mean of |x|², without trials.",
     )
@@ -120,35 +128,35 @@ class Request:
         HALF_LIFE,
         default="auto",
         metavar="N|auto|none",
-        record=where_changed("auto"),
+        record=field_recorded_if_changed("auto"),
         only=HALF_LIVES,
         help="For streams that drift: after N examples, an example counts half (nherd, arow).  auto: forget only if that makes fewer "
         "mistakes on the first 10 000 examples; none: never forget.",
     )
     confidence: float = option(
-        number(0.5, 1, open_low=True, open_high=True),
+        number_kind(0.5, 1, open_low=True, open_high=True),
         default=0.9,
-        only=(NEW, learners_reading("confidence")),
+        only=(NEW, needs_learner_using("confidence")),
         help="Probability with which an updated classifier must be right about the example (cw; a goal for scw1 and scw2).",
     )
     multiclass: str = option(
-        choice("auto", "top-1", "one-vs-rest"),
+        choice_kind("auto", "top-1", "one-vs-rest"),
         default="auto",
         only=MULTICLASS,
         help="With more than two classes, update the true class against the strongest other (top-1), or each against the rest.  auto: the "
         "better of the two if --C auto compares learners, else top-1.",
     )
     passes: int | None = option(
-        whole(1),
+        integer_kind(1),
         group=LEARNING,
         help="Number of passes over the examples.  [default: 1; for data sets that fit into memory, until the error on held-out rows stops "
         "falling]",
     )
     holdout: int | None = option(
-        whole(0),
+        integer_kind(0),
         metavar="N",
         group=LEARNING,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=Condition(
             "learns_examples", refusal="--holdout 1 leaves no example to learn", hint="--holdout 10 holds out every tenth example"
         ),
@@ -156,10 +164,10 @@ class Request:
         "--passes and no validation rows, every 20th until the last pass]",
     )
     early_stop: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="K",
         group=LEARNING,
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=EARLY_STOPS,
         help="Stop after K passes without a lower error on the held-out examples, and keep the weights of the best pass.  Without "
         "--holdout, every 10th example is held out.",
@@ -167,7 +175,7 @@ class Request:
     coverage: float | None = option(
         SHARE,
         metavar="P",
-        record=where_given(),
+        record=field_recorded_if_given(),
         only=COVERAGES,
         help="Prediction sets (for --task regression, intervals) that contain the truth for a share P of the examples in the long run, by "
         "adaptive conformal prediction; herd apply --want sets writes them for new rows.",
@@ -178,27 +186,29 @@ class Request:
         help="Shuffle the examples before each pass; text is then kept in memory.  "
         "A data set sorted by class is always shuffled, except with --in-order.",
     )
-    in_order: bool = flag(record=where_changed(False), help="Keep the order of a data set's rows, even if they are sorted by class.")
+    in_order: bool = flag(
+        record=field_recorded_if_changed(False), help="Keep the order of a data set's rows, even if they are sorted by class."
+    )
     parts: int = option(
-        whole(1, 1 << 20),
+        integer_kind(1, 1 << 20),
         default=1,
         metavar="P",
-        record=where_changed(1),
+        record=field_recorded_if_changed(1),
         only=PARTS,
         help="Train on P parts of a data set independently and merge the classifiers, weighted by what each has learned; use it to "
         "distribute the training with --shard or --cluster.",
     )
     rounds: int = option(
-        whole(1),
+        integer_kind(1),
         default=1,
         metavar="R",
-        record=where_changed(1),
+        record=field_recorded_if_changed(1),
         only=IN_PARTS,
         help="Repeat the training of --parts R times, each time starting from the merged classifier.",
     )
-    normalize: str | None = option(choice("l2"), only=NEW, help="Scale each example to Euclidean length 1 (l2).")
+    normalize: str | None = option(choice_kind("l2"), only=NEW, help="Scale each example to Euclidean length 1 (l2).")
     scaling: str | None = option(
-        choice("standard", "online", "none"),
+        choice_kind("standard", "online", "none"),
         "--scale",
         only=SCALINGS,
         help="Scaling of features.  online: divide each by the mean size of its nonzero values so far; standard: also subtract the running "
@@ -212,54 +222,54 @@ class Request:
     )
     always_update: bool = flag(
         group=LEARNING,
-        only=(NEW, learners_reading("always_update")),
+        only=(NEW, needs_learner_using("always_update")),
         help="Reduce the variances on every example, also on those that leave the weights unchanged (nherd, arow, sop).",
     )
     label_noise: float = option(
-        number(0, 1),
+        number_kind(0, 1),
         default=0.0,
         only=OF_ONE_CLASS,
         help="Share of training labels to replace by random wrong ones, for experiments.",
     )
     kernel: str = option(
-        choice("none", "linear", "polynomial", "gaussian"),
+        choice_kind("none", "linear", "polynomial", "gaussian"),
         default="none",
         only=KERNELS,
         help="Kernel of a nonlinear classifier (full covariance only); none: a linear one.",
     )
     width: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=1.0,
         only=(NEW, OneOf("kernel", "gaussian", why="without --kernel gaussian")),
         help="Width of --kernel gaussian, exp(−|x−z|²/2 width²).",
     )
     degree: int = option(
-        whole(1),
+        integer_kind(1),
         default=2,
         only=(NEW, OneOf("kernel", "polynomial", why="without --kernel polynomial")),
         help="Degree of --kernel polynomial, (1 + x·z)^degree.",
     )
     budget: int | None = option(
-        whole(1),
+        integer_kind(1),
         only=(NEW, OneOf("kernel", "linear", "polynomial", "gaussian", why="without --kernel")),
         help="Maximum number of support vectors of a --kernel; later updates are skipped and counted.",
     )
     bits: int | None = option(
-        whole(1, 30),
+        integer_kind(1, 30),
         help="Hash features into 2^N columns, for feature names or very many features.  [default: 18 for Vowpal Wabbit text and --text; "
         "otherwise no hashing]",
     )
     cache: str | None = option(
         TEXT,
         metavar="FILE",
-        record=output_file(),
+        record=output_file_field(),
         only=CACHED,
         help="Store the parsed text in FILE, so that later passes and later runs on the same text skip the parsing.",
     )
-    interactions: str | tuple[str, ...] = repeated(  # several texts as typed, a single one once resolved and recorded
+    interactions: str | tuple[str, ...] = repeated_option(  # several texts as typed, a single one once resolved and recorded
         PAIRS,
         metavar="AB,…",
-        record=where_changed("", allowed=_are_pairs),
+        record=field_recorded_if_changed("", allowed=_are_pairs),
         only=NEW,
         help="Add products of features of Vowpal Wabbit text: ab multiplies each feature of namespaces that begin with a by each of those "
         "that begin with b; :: stands for all pairs.",
@@ -267,27 +277,27 @@ class Request:
     text: str | None = option(
         TEXT,
         metavar="COLUMN",
-        record=where_given(),
+        record=field_recorded_if_given(),
         help="Train on the documents in this column of a CSV, Parquet or JSON Lines file.  If INPUT is a folder with one folder of .txt "
         "files per class, --text is not needed.",
     )
     ngrams: int = option(
-        whole(1, 5),
+        integer_kind(1, 5),
         default=1,
         metavar="N",
-        record=where_changed(1),
+        record=field_recorded_if_changed(1),
         help="Longest n-gram of words; 2 adds pairs of neighbours (--text).",
     )
     weighting: str = option(
-        choice("tf-idf", "counts"),
+        choice_kind("tf-idf", "counts"),
         default="tf-idf",
-        record=where_changed("tf-idf"),
+        record=field_recorded_if_changed("tf-idf"),
         help="Weights of words: tf-idf, where rare words count more, or plain counts (--text).",
     )
-    keep_case: bool = flag(record=where_changed(False), help="Distinguish upper and lower case in words (--text).")
+    keep_case: bool = flag(record=field_recorded_if_changed(False), help="Distinguish upper and lower case in words (--text).")
     inverse_map: bool = flag(help="Store a feature name for each hashed column, so that reports can show it (slower).")
     zero_based: bool = flag(group=INPUT, only=NEW, help="Read svmlight indices as starting at 0 instead of 1.")
-    skip_bad: int = option(whole(0), default=0, shown=False, metavar="N", group=INPUT, help="Skip up to N malformed lines of text.")
+    skip_bad: int = option(integer_kind(0), default=0, shown=False, metavar="N", group=INPUT, help="Skip up to N malformed lines of text.")
     classes: str | None = option(
         TEXT,
         metavar="A,B,…",
@@ -296,7 +306,7 @@ class Request:
         help="All labels that can occur; if there are two, the last is the positive class.",
     )
     max_classes: int = option(
-        whole(2),
+        integer_kind(2),
         default=1000,
         metavar="N",
         group=INPUT,
@@ -331,23 +341,24 @@ class Request:
         "  [default: y, label, class or target]",
     )
     input_format: str | None = option(
-        choice("hdf5", "parquet", "csv", "npz", "svmlight", "vw"),
+        choice_kind("hdf5", "parquet", "csv", "npz", "svmlight", "vw"),
         group=INPUT,
-        record=unrecorded(),
+        record=unrecorded_field(),
         help="Read the input as this format.  [default: detected]",
     )
     model: str | None = option(
         TEXT,
         "--continue",
         metavar="MODEL",
-        record=as_file(updated=True),
+        record=field_recorded_as_file(updated=True),
         help="Continue to train this classifier, with its settings.",
     )
     verify: bool = flag(
         help="Check the update formulas instead of training: compare them with a numerical minimiser on random examples, and stop."
     )
-    seed: int = shared_options.seed()
-    defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record from before features were standardized
+    seed: int = shared_options.seed_option()
+    # None: a record from before features were standardized
+    defaults: str | None = field_recorded_if_given(lambda value: value == STANDARDIZED)
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Return the request with today's defaults, which older records lack, and all pairs of namespaces joined in one text.
@@ -470,7 +481,7 @@ class Request:
     @property
     def racers(self) -> tuple[str, ...]:
         """The algorithms that compete for the best C; none if C is given, has no effect, or the model decides."""
-        if self.model or self.C != "auto" or not self.linear or self.first_algorithm not in reading("C"):
+        if self.model or self.C != "auto" or not self.linear or self.first_algorithm not in learners_using_setting("C"):
             return ()
         return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
 
@@ -522,7 +533,7 @@ class Request:
         from herdcli.online.model import Settings
 
         in_kernel = {} if self.linear else {"covariance": "full"}
-        return topic_settings(
+        return settings_from_request(
             Settings,
             self,
             **in_kernel,

@@ -34,7 +34,7 @@ def verify_updates(seed: int) -> None:
         raise NegativeResult(f"a closed form is {worst:.2g} from the minimiser, more than {check.TOLERANCE:g}")
 
 
-def base_model(session: Session, request: Request) -> Classifier | None:
+def load_continued_model(session: Session, request: Request) -> Classifier | None:
     """Return the model of --continue, or None."""
     return session.load(request.model, "model", kinds=set(KIND.values())).value if request.model else None
 
@@ -42,7 +42,7 @@ def base_model(session: Session, request: Request) -> Classifier | None:
 def learn_stream(session: Session, request: Request, model: Classifier | None) -> None:
     """Learn from text or a data set, and save a model of the kind that fits the task."""
     task = request.task if model is None else model.settings.task
-    outputs.check_artifact(session, KIND[task])
+    outputs.check_artifact_output(session, KIND[task])
     settings = learning_settings(request, model)
     for option in ("ngrams", "weighting", "keep_case"):
         session.ignored(option, "without --text")
@@ -90,7 +90,7 @@ def _coverage_summary(classifier: Classifier) -> str:
         return ""
     size = found.mean_size(numbers=numbers)
     shown = "" if size is None else f", mean width {size:.4g}" if numbers else f", {size:.4g} classes a set"
-    return f"; {'intervals' if numbers else 'sets'} hold the truth of {found.reached:.4g} of them ({found.level:g} wanted){shown}"
+    return f"; {'intervals' if numbers else 'sets'} hold the truth of {found.share_covered:.4g} of them ({found.level:g} wanted){shown}"
 
 
 def can_stay_in_file(request: Request, settings: Settings) -> bool:
@@ -109,7 +109,7 @@ def _learn_model(
     """Return the classifier learned from a data set or from text."""
     if example_input.data is not None:
         return dataset_rows.learn_from_rows(
-            session, dataset_rows.task_rows(session, example_input.data, request, model), settings, request, model, example_input.name
+            session, dataset_rows.rows_for_task(session, example_input.data, request, model), settings, request, model, example_input.name
         )
     for name in ("only", "positive", "split", "label", "in_order"):
         session.ignored(name, "with text, which is learned as it arrives")

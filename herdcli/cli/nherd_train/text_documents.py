@@ -13,7 +13,7 @@ from herdcli.cli.nherd_train import dataset_rows, heldout_scores, learner_choice
 from herdcli.errors import BadUsage
 from herdcli.online.learners import early_stopping
 from herdcli.online.predictions.score_calibration import calibrate_model
-from herdcli.online.text.documents import Documents
+from herdcli.online.text.documents import DocumentConversion
 from herdcli.splits import VALID
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TEXT = "text"  # name of the column of documents if they come from a folder
 BITS = 18  # default of --bits: words are hashed into 2^18 columns
 
 
-def document_settings(request: Request, model: Classifier | None) -> Documents | None:
+def document_settings(request: Request, model: Classifier | None) -> DocumentConversion | None:
     """Return the settings that turn INPUT's documents into rows; None if it has no documents."""
     if model is not None:
         return model.documents
@@ -34,7 +34,7 @@ def document_settings(request: Request, model: Classifier | None) -> Documents |
         return None
     if request.task != "classification":
         raise BadUsage(f"--text learns classes, not --task {request.task}", hint="leave --task out")
-    return Documents(request.text or TEXT, request.bits or BITS, not request.keep_case, request.ngrams, request.weighting)
+    return DocumentConversion(request.text or TEXT, request.bits or BITS, not request.keep_case, request.ngrams, request.weighting)
 
 
 def settings_for_documents(request: Request, settings: Settings) -> Settings:
@@ -44,25 +44,25 @@ def settings_for_documents(request: Request, settings: Settings) -> Settings:
     return replace(settings, algorithm="pa2", dual=True, C=1.0, multiclass="one-vs-rest") if free else settings
 
 
-def learn_documents(session: Session, request: Request, how: Documents, model: Classifier | None) -> None:
+def learn_documents(session: Session, request: Request, conversion: DocumentConversion, model: Classifier | None) -> None:
     """Learn from the documents of INPUT, and save a `classifier`."""
-    outputs.check_artifact(session, "classifier")
+    outputs.check_artifact_output(session, "classifier")
     settings = runs.learning_settings(request, model)
-    made, given = _train_on_documents(session, request, how, settings, model)
+    made, given = _train_on_documents(session, request, conversion, settings, model)
     runs.save_model(session, made, settings, given.data)
 
 
 def _train_on_documents(
-    session: Session, request: Request, how: Documents, settings: Settings, model: Classifier | None
+    session: Session, request: Request, conversion: DocumentConversion, settings: Settings, model: Classifier | None
 ) -> tuple[Classifier, ExampleInput]:
     names: dict[int, str] = {}
-    unweighted = replace(how, frequency=None)
+    unweighted = replace(conversion, frequency=None)
     given = document_rows.open_documents(session, request.source, unweighted, label=request.label, labelled=True, names=names)
     assert given.data is not None
-    rows = dataset_rows.task_rows(session, given.data, request, model)
+    rows = dataset_rows.rows_for_task(session, given.data, request, model)
     train = dataset_rows.training_mask(session, rows, given.name)
-    how = how.counted(rows.X[train])
-    rows = replace(rows, X=how.weighted(rows.X))
+    conversion = conversion.counted(rows.X[train])
+    rows = replace(rows, X=conversion.weighted(rows.X))
     validated = bool((rows.split == VALID).any())
     settings = settings if model is not None else settings_for_documents(request, settings)
     source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
@@ -81,5 +81,5 @@ def _train_on_documents(
         learner, _ = learner_choice.race_hyperparameters(session, learner, request)
     made = session.run(learner, label="learning", ended=learner.report_last_pass)
     order = np.array(sorted(names), dtype=np.int64)
-    made = replace(made, documents=how, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
+    made = replace(made, documents=conversion, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
     return calibrate_model(heldout_scores.with_heldout_scores(made, rows)), given

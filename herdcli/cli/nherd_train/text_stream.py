@@ -36,22 +36,24 @@ if TYPE_CHECKING:
 AnyLabels = LabelEncoder | NumericTargets | LabelSetEncoder | ClassNameEncoder
 
 
-def learn_from_text(session: Session, given: ExampleInput, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
+def learn_from_text(
+    session: Session, example_input: ExampleInput, settings: Settings, request: Request, model: Classifier | None
+) -> Classifier:
     """Return the model learned from the examples in text."""
-    reader = _text_reader(given, request, model)
+    reader = _text_reader(example_input, request, model)
     settings = request.held(settings, validated=False)
-    labels = _label_parser(settings.task, request, model, named=given.named)
-    source, classes = _text_source(session, given, _block_reader(session, given, reader, labels, request), labels, settings)
+    labels = _label_parser(settings.task, request, model, named=example_input.named)
+    source, classes = _text_source(session, example_input, _block_reader(session, example_input, reader, labels, request), labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     bounded, covering = _BoundedSource(session, source, classes), request.target_coverage(model)
     learner = ReportingLearner(
         settings, bounded, classes, columns, labels, model, covering, bits=reader.bits, centroids=True, console=session.console
     )
     require_memory(session, learner)
-    chosen = choose_learner(session, learner, request, given.name)
+    chosen = choose_learner(session, learner, request, example_input.name)
     learner = chosen.learner
     if session.dry_run and source.steps is None:
-        _print_plan(learner, given)
+        _print_plan(learner, example_input)
 
     def require_end(state: LearnerState) -> None:
         learner.report_last_pass(state)
@@ -59,16 +61,16 @@ def learn_from_text(session: Session, given: ExampleInput, settings: Settings, r
         if settings.early_stop:
             return
         if learner.next_batch(state) is not None:  # a resumed run that had finished has read nothing yet: this reads all
-            raise DataError("has more lines than when the run of the checkpoint ended", where=given.name, hint=AFRESH)
+            raise DataError("has more lines than when the run of the checkpoint ended", where=example_input.name, hint=AFRESH)
 
-    fitted = chosen.documented(session.run(learner, label="learning", ended=require_end))
+    fitted = chosen.with_comparison_record(session.run(learner, label="learning", ended=require_end))
     if reader.groups:
         session.console.warn("qid: is ignored because herd does not learn rankings; each line is learned by itself")
-    return calibrate_model(_with_reader(fitted, reader, given.text))
+    return calibrate_model(_with_reader_options(fitted, reader, example_input.text))
 
 
 def _block_reader(
-    session: Session, given: ExampleInput, reader: BlockReader, labels: AnyLabels, request: Request
+    session: Session, example_input: ExampleInput, reader: BlockReader, labels: AnyLabels, request: Request
 ) -> BlockReader | CachingReader:
     """Return the reader adapted to the kind of labels, with a cache if --cache is given."""
     if request.cache is None:
@@ -77,10 +79,10 @@ def _block_reader(
         raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
     if isinstance(labels, ClassNameEncoder):
         raise BadUsage("--cache stores labels as numbers, but these are names", hint="leave --cache out")
-    return CachingReader(request.cache, reader, given.proof, session.console)
+    return CachingReader(request.cache, reader, example_input.proof, session.console)
 
 
-def _with_reader(model: Classifier, reader: BlockReader, text: str) -> Classifier:
+def _with_reader_options(model: Classifier, reader: BlockReader, text: str) -> Classifier:
     """Return the model with the options of its reader, so that other text is read in the same way."""
     model = replace(
         model,
@@ -108,20 +110,22 @@ def _label_parser(task: str, request: Request, model: Classifier | None, *, name
 
 
 def _text_source(
-    session: Session, given: ExampleInput, reader: BlockReader | CachingReader, labels: AnyLabels, settings: Settings
+    session: Session, example_input: ExampleInput, reader: BlockReader | CachingReader, labels: AnyLabels, settings: Settings
 ) -> tuple[BlockSource, int]:
     """Return a source of text as it arrives, or of all text in memory for shuffling, and the number of classes."""
     rows = rows_per_block(settings)
     if not settings.shuffle:
-        proof = reader.proof if isinstance(reader, CachingReader) else given.proof
-        text = TextSource(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=heldout_rule(settings))
+        proof = reader.proof if isinstance(reader, CachingReader) else example_input.proof
+        text = TextSource(
+            example_input.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=heldout_rule(settings)
+        )
         if not labels.given or isinstance(labels, LabelSetEncoder):
-            text.keep_first()  # the first block shows the classes
+            text.buffer_first_block()  # the first block shows the classes
         return text, _initial_class_count(labels)
-    found = list(reader.blocks(given.pieces()))
-    X, y, weight = gather_blocks(replace(block, label=labels.indices(block.label, given.name)) for block in found)
+    found = list(reader.blocks(example_input.pieces()))
+    X, y, weight = gather_blocks(replace(block, label=labels.indices(block.label, example_input.name)) for block in found)
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
-    digest, name = given.proof(), given.name
+    digest, name = example_input.proof(), example_input.name
     passes, seed, held = settings.passes, settings.seed, heldout_rule(settings)
     kept = MemorySource(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=digest, where=name, holdout=held)
     return kept, _initial_class_count(labels)
@@ -132,7 +136,7 @@ def _initial_class_count(labels: AnyLabels) -> int:
     return len(labels.names) if isinstance(labels, LabelSetEncoder) else len(labels.names) or 2
 
 
-def _print_plan(learner: OnlineLearner, given: ExampleInput) -> NoReturn:
+def _print_plan(learner: OnlineLearner, example_input: ExampleInput) -> NoReturn:
     """Try the first blocks of a stream, print the rate and, if its length is known, the total time, and end the command."""
     # a stream has no known number of steps, but often a number of bytes; this trial prints no errors
     started, state = time.monotonic(), learner.init()
@@ -140,26 +144,30 @@ def _print_plan(learner: OnlineLearner, given: ExampleInput) -> NoReturn:
         state = OnlineLearner.step(learner, state)
     seconds = time.monotonic() - started
     rate = f"{state.running[0] / seconds:.3g} examples a second"
-    whole = f", about {seconds * learner.settings.passes * given.size / given.used:.3g} s in all" if given.size else ", length unknown"
+    whole = (
+        f", about {seconds * learner.settings.passes * example_input.size / example_input.used:.3g} s in all"
+        if example_input.size
+        else ", length unknown"
+    )
     write_stdout(f"learning: {rate}{whole}\n")
     raise click.exceptions.Exit(0)
 
 
-def _text_reader(given: ExampleInput, request: Request, model: Classifier | None) -> BlockReader:
-    vw = given.text == "vw"
-    if model is not None and not model.bits and (vw or model.text != given.text):
+def _text_reader(example_input: ExampleInput, request: Request, model: Classifier | None) -> BlockReader:
+    vw = example_input.text == "vw"
+    if model is not None and not model.bits and (vw or model.text != example_input.text):
         learned = f"{model.text} text" if model.text else "a data set"
-        raise DataError(f"is {given.text} text, but the model was learned from {learned}", where=given.name)
-    bits = request.hash_bits(given.text, model)
+        raise DataError(f"is {example_input.text} text, but the model was learned from {learned}", where=example_input.name)
+    bits = request.hash_bits(example_input.text, model)
     if request.inverse_map and not bits:
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
     pairs = model.interactions if model is not None else request.pairs
     if pairs and not vw:
-        raise DataError(missing_namespaces_message(pairs), where=given.name, hint=NAMESPACES)
+        raise DataError(missing_namespaces_message(pairs), where=example_input.name, hint=NAMESPACES)
     skip = request.skip_bad
-    return BlockReader(given.name, vw, bits=bits, zero_based=zero_based, skip_bad=skip, names=names, interactions=pairs)
+    return BlockReader(example_input.name, vw, bits=bits, zero_based=zero_based, skip_bad=skip, names=names, interactions=pairs)
 
 
 class _BoundedSource:

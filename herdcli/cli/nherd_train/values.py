@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from herdcli.cli.frame.options.declaration import Kind, format_number, parsed
+from herdcli.cli.frame.options.declaration import ValueKind, format_number, parsed_kind
 
 
 def _parse_c(text: str) -> float | Literal["auto", "running"]:
@@ -39,7 +39,7 @@ def _parse_half_life(text: str) -> float | Literal["auto"]:
     return number
 
 
-class _Share(click.types.FloatParamType):
+class _FractionType(click.types.FloatParamType):
     """A number between 0 and 1."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -51,10 +51,10 @@ class _Share(click.types.FloatParamType):
 
 def _parse_pairs(text: str) -> str:
     """Parse pairs of namespaces, and return them in the form of a record."""
-    from herdcli.online.text.quadratic_features import parse_pairs
+    from herdcli.online.text.quadratic_features import parse_namespace_pairs
 
     try:
-        return ",".join(parse_pairs(text))
+        return ",".join(parse_namespace_pairs(text))
     except ValueError as error:
         raise ValueError(f"'{error}' is not a pair: the first letters of two namespaces, as ab, or :: for all pairs") from None
 
@@ -63,7 +63,7 @@ def _format_number_or_word(value: float | str) -> str:
     return value if isinstance(value, str) else format_number(value)
 
 
-C = parsed("X|auto|running", _parse_c, _format_number_or_word, quoted=False)
-HALF_LIFE = parsed("N|auto|none", _parse_half_life, _format_number_or_word, quoted=False)
-SHARE: Kind[float] = Kind(_Share(), format_number)
-PAIRS = parsed("pairs", _parse_pairs, quoted=False)
+C = parsed_kind("X|auto|running", _parse_c, _format_number_or_word, quoted=False)
+HALF_LIFE = parsed_kind("N|auto|none", _parse_half_life, _format_number_or_word, quoted=False)
+SHARE: ValueKind[float] = ValueKind(_FractionType(), format_number)
+PAIRS = parsed_kind("pairs", _parse_pairs, quoted=False)

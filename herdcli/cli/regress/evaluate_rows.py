@@ -11,14 +11,14 @@ import numpy as np
 from herdcli.artifacts.rows import lazy_matrix
 from herdcli.artifacts.tables import column_alignment
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.frame.rows.column_order import align_matrix, match_columns
+from herdcli.cli.frame.rows.column_order import align_matrix, find_and_report_order
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.error_covariance import error_variances
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
-from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.splits import TEST, VALID
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted, response=known.response)
         rows = None if left is None else _rows_in_files(session, model, known, left)
         if rows is not None:
-            from herdcli.evaluation.figures.regression import EvaluatedRegression, evaluate_with_rows
+            from herdcli.evaluation.figures.regression import EvaluatedRegression, make_evaluated_regression
 
-            made = evaluate_with_rows(model, rows, session.map) if rows.weighted else EvaluatedRegression(model, rows, float(rows.rows))
+            made = (
+                make_evaluated_regression(model, rows, session.map) if rows.weighted else EvaluatedRegression(model, rows, float(rows.rows))
+            )
             return replace(artifact, value=made)
-    found = inputs.read_other_rows(session, request.data, known)
+    found = inputs.read_rows_for_model(session, request.data, known)
     held = np.isin(found.split, (VALID, TEST))
     if not held.any():
         raise DataError(NONE_HELD, where=found.history.name)
@@ -62,8 +64,8 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     if found.steps is not None:
         variance = error_variances(model, X, found.weight)
         assert variance is not None
-        before, gap = (item[held] for item in model.last_errors(found.steps, X, found.offset, y, variance))
-    holdout = HeldOut(
+        before, gap = (item[held] for item in model.last_known_errors(found.steps, X, found.offset, y, variance))
+    holdout = HeldoutRows(
         predictor=model.predictor(X[held], found.offset[held]),
         offset=found.offset[held],
         y=y[held],
@@ -132,7 +134,7 @@ class FileHeldoutBlocks:
         """The number of blocks in memory at the same time."""
         return blocks_per_read(self.found.artifact.value.X.shape[1])
 
-    def take(self, first: int, last: int) -> Iterator[HeldOut]:
+    def take(self, first: int, last: int) -> Iterator[HeldoutRows]:
         """Yield blocks first to last − 1 one by one."""
         for number in range(first, last):
             places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
@@ -150,9 +152,9 @@ class FileHeldoutBlocks:
         columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
         return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
 
-    def _held_out(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldOut:
+    def _held_out(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldoutRows:
         model, X = self.model, np.ascontiguousarray(column_alignment.reorder_columns(X, self.order), dtype=np.float64)
-        return HeldOut(
+        return HeldoutRows(
             predictor=model.predictor(X, offset),
             offset=offset,
             y=y,
@@ -181,6 +183,8 @@ def _rows_in_files(
     chosen = None if split is None else np.flatnonzero(split == (TEST if (split == TEST).any() else VALID))
     if chosen is not None and not len(chosen):
         raise DataError(NONE_HELD, where=where)
-    order = match_columns(session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where)
+    order = find_and_report_order(
+        session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where
+    )
     _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)
     return FileHeldoutBlocks(model, fitted_columns, ranges, order, chosen, given.weight is not None and not model.gls)

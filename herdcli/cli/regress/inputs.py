@@ -18,7 +18,7 @@ from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
-from herdcli.cli.regress.trials_and_exposure import CountOptions, Note, Response
+from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunction, Response
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
@@ -65,9 +65,9 @@ class RegressionInputs:
 
 def read_inputs(session: Session, request: Request, *, in_time: bool = False) -> RegressionInputs:
     """Read the columns that the options name.  in_time  rows are time series, whose splits are consecutive."""
-    artifact = None if in_time or request.gls or request.hidden else _on_disk(session, request)
+    artifact = None if in_time or request.gls or request.hidden else _open_on_disk(session, request)
     if artifact is None:
-        artifact = _load_data(session, request.source, named_columns(request), request.input_format, [SEQUENCE] if in_time else [])
+        artifact = _load_data(session, request.source, non_feature_columns(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
     data, response, classes = split_response(
         _drop_base_levels(session, artifact, request), request, artifact.name, note=session.console.note
@@ -75,7 +75,7 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     data, response = _drop_zero_weights(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
     if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
-        y, classes = (y, None) if _are_counts(data, y, request) else _as_classes(y)
+        y, classes = (y, None) if _are_counts(data, y, request) else _integers_as_classes(y)
     try:
         steps = None
         if in_time:
@@ -101,11 +101,11 @@ def target_title(session: Session, request: Request) -> str:
     return request.target or (session.use and session.use.roles.get("y")) or LABELS
 
 
-def _on_disk(session: Session, request: Request) -> Artifact | None:
+def _open_on_disk(session: Session, request: Request) -> Artifact | None:
     """Return the data set with its rows on disk if they need more than 1 GiB or --max-memory; else None, also if columns are missing."""
-    form, named = request.input_format, named_columns(request)
+    form, named = request.input_format, non_feature_columns(request)
     found = streamed_rows.open_streamed(
-        session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, same=True, keep=named
+        session, request.source, label=None, input_format=form, is_requested=False, unit_bytes=COPIED, same=True, keep=named
     )
     if found is None:
         return None
@@ -113,35 +113,35 @@ def _on_disk(session: Session, request: Request) -> Artifact | None:
     return found if {*named[1:]} <= {*(data.columns or {}), *(data.feature_names or [])} else None
 
 
-def named_columns(request: Request) -> list[str]:
+def non_feature_columns(request: Request) -> list[str]:
     """Return the columns that are not features."""
     named = (LABELS, request.target, request.offset, request.weights, request.sequence)
-    return [*(name for name in named if name), *trials_and_exposure.count_columns(request)]
+    return [*(name for name in named if name), *trials_and_exposure.trial_and_exposure_columns(request)]
 
 
-def split_response(data: Dataset, request: Request, where: str, note: Note) -> tuple[Dataset, Response, list[str] | None]:
+def split_response(data: Dataset, request: Request, where: str, note: MessageFunction) -> tuple[Dataset, Response, list[str] | None]:
     """Return the features of the rows, their response, and the names of the target's values if it has any."""
     y, classes, data = _split_target(data, request.target or LABELS, where, named=request.target is not None)
-    offset, data = pop_number_column(data, request.offset, "--offset", where)
-    weight, data = pop_number_column(data, request.weights, "--weights", where)
+    offset, data = split_off_number_column(data, request.offset, "--offset", where)
+    weight, data = split_off_number_column(data, request.weights, "--weights", where)
     given = Response(y, np.zeros(len(y)) if offset is None else offset, data.weight if request.weights is None else weight)
-    return *_counted_response(data, given, classes, request, where, note), classes
+    return *_response_as_rates(data, given, classes, request, where, note), classes
 
 
-def _counted_response(
-    data: Dataset, response: Response, classes: list[str] | None, options: CountOptions, where: str, note: Note, form: str = ""
+def _response_as_rates(
+    data: Dataset, response: Response, classes: list[str] | None, options: CountOptions, where: str, note: MessageFunction, form: str = ""
 ) -> tuple[Dataset, Response]:
     """Return the response as shares or rates if the options give trials or exposures."""
-    counting = trials_and_exposure.count_columns(options) or options.weight_kind in ("trials", "exposure")
+    counting = trials_and_exposure.trial_and_exposure_columns(options) or options.weight_kind in ("trials", "exposure")
     if classes is not None and counting:
         raise DataError("the target holds names of classes, and trials and exposures need numbers", where=where)
 
     def find(data: Dataset, name: str, option: str) -> tuple[Array, Dataset]:
-        values, data = pop_number_column(data, name, option, where)
+        values, data = split_off_number_column(data, name, option, where)
         assert values is not None
         return values, data
 
-    return trials_and_exposure.counted_response(data, response, options, find, where=where, note=note, form=form)
+    return trials_and_exposure.response_as_rates(data, response, options, find, where=where, note=note, form=form)
 
 
 def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
@@ -198,18 +198,23 @@ class FittedColumns:
     def wanted(self) -> list[str]:
         """The columns that are not features."""
         named = (LABELS, self.target, self.offset, self.weights, self.sequence)
-        return [*(name for name in named if name), *trials_and_exposure.count_columns(self)]
+        return [*(name for name in named if name), *trials_and_exposure.trial_and_exposure_columns(self)]
 
 
 def fitted_columns(artifact: Artifact) -> FittedColumns:
     """Return the columns that a regression was fitted with, from its history."""
-    offset, weights, sequence = (provenance.option_of(artifact.history, "regress", name) for name in ("offset", "weights", "sequence"))
-    counted = {name: provenance.option_of(artifact.history, "regress", name) for name in ("trials", "failures", "exposure", "weight_kind")}
+    offset, weights, sequence = (
+        provenance.recorded_text_option(artifact.history, "regress", name) for name in ("offset", "weights", "sequence")
+    )
+    counted = {
+        name: provenance.recorded_text_option(artifact.history, "regress", name)
+        for name in ("trials", "failures", "exposure", "weight_kind")
+    }
     model: GeneralisedLinear = artifact.value
     return FittedColumns(model.target, offset, weights, sequence, model.gls == "ar1", **counted, form=model.response)
 
 
-def read_other_rows(
+def read_rows_for_model(
     session: Session, source: str, fitted_columns: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
 ) -> RegressionInputs:
     """Read the same columns of other rows; all are test rows if the data have no split; weights may be missing.
@@ -241,8 +246,10 @@ def read_other_rows(
 def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
     """Return features, response and class names of other rows, as `split_response` does for fitted rows; weights may be missing."""
     y, classes, data = _split_target(data, fitted_columns.target, where, named=fitted_columns.target != LABELS)
-    values, data = pop_number_column(data, fitted_columns.offset, "--offset", where)
-    weight, data = pop_number_column(data, fitted_columns.weights if has_column(data, fitted_columns.weights) else None, "--weights", where)
+    values, data = split_off_number_column(data, fitted_columns.offset, "--offset", where)
+    weight, data = split_off_number_column(
+        data, fitted_columns.weights if has_column(data, fitted_columns.weights) else None, "--weights", where
+    )
     weight = data.weight if fitted_columns.weights is None else weight
     given = Response(y, np.zeros(len(y)) if values is None else values, weight)
     if (
@@ -251,16 +258,16 @@ def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) ->
         and not any(has_column(data, name) for name in (fitted_columns.trials, fitted_columns.exposure))
     ):
         return data, given, classes  # shares or rates with equal weights
-    data, response = _counted_response(data, given, classes, fitted_columns, where, lambda text: None, fitted_columns.form)
+    data, response = _response_as_rates(data, given, classes, fitted_columns, where, lambda text: None, fitted_columns.form)
     weight = response.weight
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise DataError(trials_and_exposure.WEIGHTS, where=where)
     return data, response, classes
 
 
-def counting_columns(fitted_columns: FittedColumns) -> list[str]:
+def fitted_trial_exposure_columns(fitted_columns: FittedColumns) -> list[str]:
     """Return the columns of trials, failures and exposures of a regression."""
-    return trials_and_exposure.count_columns(fitted_columns)
+    return trials_and_exposure.trial_and_exposure_columns(fitted_columns)
 
 
 def has_column(data: Dataset, name: str | None) -> bool:
@@ -271,7 +278,7 @@ def has_column(data: Dataset, name: str | None) -> bool:
 def _load_data(
     session: Session,
     source: str,
-    wanted: list[str],
+    columns: list[str],
     input_format: str | None = None,
     also: Sequence[str] = (),
     gaps: Sequence[str] = (),
@@ -287,7 +294,7 @@ def _load_data(
         session.load, source, "data", kinds={"dataset"}, input_format=input_format, missing=bool(gaps), gaps=gaps, response=response
     )
     try:
-        return read(keep=wanted, also=also)
+        return read(keep=columns, also=also)
     except BadUsage as error:
         if source == "-" or "extra column" not in error.message:
             raise
@@ -307,7 +314,7 @@ def _column_error(data: Dataset, name: str, option: str, where: str) -> BadUsage
     return BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
 
 
-def pop_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
+def split_off_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
     """Return a numeric column by its name, and the data set without it."""
     if name is None:
         return None, data
@@ -330,7 +337,7 @@ def _labels_as_feature(data: Dataset) -> Dataset:
     if y is None or y.dtype.kind not in "fiub" or data.feature_names is None:
         return data
     on_disk = isinstance(data.X, LazyMatrix)
-    X = data.X.with_column_beside(y) if on_disk else np.column_stack([dataset_preparation.dense_copy(data, np.float64), y])
+    X = data.X.with_appended_column(y) if on_disk else np.column_stack([dataset_preparation.dense_copy(data, np.float64), y])
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
 
 
@@ -346,10 +353,10 @@ def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
         and (request.target or "").lower() not in count_detection.CLASS_NAMES
         and count_detection.look_like_counts(y)
     )
-    return found and not count_detection.is_unordered(dataset_preparation.dense_copy(data, np.float64), y)
+    return found and not count_detection.contradicts_count_order(dataset_preparation.dense_copy(data, np.float64), y)
 
 
-def _as_classes(y: Array) -> tuple[Array, list[str] | None]:
+def _integers_as_classes(y: Array) -> tuple[Array, list[str] | None]:
     """Return indices and names of classes if the target has few whole numbers other than 0 and 1; else the numbers and None."""
     values, index = np.unique(y, return_inverse=True)
     whole = bool((values == np.floor(values)).all())
@@ -380,7 +387,7 @@ def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple
         classes, y = np.unique(further[name].astype(str), return_inverse=True)
         return y.astype(np.float64), [str(text) for text in classes], data
     if name in further or (named and data.feature_names and name in data.feature_names):
-        values, data = pop_number_column(data, name, "--target", where)
+        values, data = split_off_number_column(data, name, "--target", where)
         assert values is not None
         return values, None, data
     if named and name != LABELS:

@@ -23,7 +23,7 @@ from herdcli.regression.block_sums import RegressionBlock, evaluation_mask
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.rows.row_ranges import RowRanges
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.request import Request
     from herdcli.regression.block_sums import RegressionShard
@@ -106,17 +106,17 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
         names=rows.names,
         weight_kind=request.weight_kind or "precision",
     )
-    shards.finish_units(session, made, "blocks of rows", finish, rows.history, request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def finish(session: Session, whole: RegressionShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: RegressionShard, history: HistorySource, request: Request) -> None:
     """Fit the regression to the sums of all blocks, and save it."""
     from herdcli.regression import least_squares_sums
     from herdcli.regression.block_sums import PilotFit
     from herdcli.regression.fit import NewtonDescent
     from herdcli.regression.model import regression_artifact
 
-    found = least_squares_sums.join_parts(whole.parts)
+    found = least_squares_sums.join_partial_sums(whole.parts)
     summed = least_squares_sums.SummedRows(found.second, PilotFit(whole.centre, whole.pilot))
     problem = summed.problem(request.l1, request.ridge, whole.weight_kind)
     fit = session.run(
@@ -124,7 +124,7 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
         label="fitting",
         memory=f"the curvature of {len(whole.pilot)} coefficients",
     )
-    fit, figures = least_squares_sums.fit_with_figures(found, summed, problem, fit, weighted=whole.weighted)
+    fit, figures = least_squares_sums.uncentred_fit_with_statistics(found, summed, problem, fit, weighted=whole.weighted)
     value = regression_artifact(problem, fit, figures, names=whole.names, classes=None, target=whole.target, seed=request.seed)
     if not value.null_deviance > 0:
         raise runs.constant_target_error(f"{value.null_intercept[0]:g}", getattr(history, "name", ""))
@@ -134,7 +134,7 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
 
 def _open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
     """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
-    return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.named_columns(request))
+    return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.non_feature_columns(request))
 
 
 def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> SummableRows | None:
@@ -142,12 +142,12 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Sum
     head, artifact = ranges.read(0, 1), ranges.artifact
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
     others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
-    if artifact.recoding or others or not {*inputs.named_columns(request)[1:], request.target or inputs.LABELS} <= named:
+    if artifact.recoding or others or not {*inputs.non_feature_columns(request)[1:], request.target or inputs.LABELS} <= named:
         return None
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
     _require_numbers(classes, inputs.target_title(session, request), artifact.name)
     session.inputs["data"] = artifact
-    session.account_for(ranges)
+    session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     own = ranges.split() if request.split is None else None
     rows = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, data.X.shape[1])), split=own)
@@ -170,12 +170,12 @@ def _rows_in_memory(session: Session, request: Request) -> SummableRows:
     return SummableRows(_blocks_in_memory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
 
 
-def _blocks_in_memory(rows: inputs.RegressionInputs, kept: Array) -> MemoryBlocks:
+def _blocks_in_memory(rows: inputs.RegressionInputs, evaluation_mask: Array) -> MemoryBlocks:
     """Return all rows in memory, divided into blocks."""
 
     def cut(own: slice) -> RegressionBlock:
         weight = None if rows.weight is None else rows.weight[own]
-        return RegressionBlock(own.start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], kept[own])
+        return RegressionBlock(own.start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], evaluation_mask[own])
 
     return MemoryBlocks(len(rows.y), cut)
 

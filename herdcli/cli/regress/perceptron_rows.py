@@ -30,7 +30,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     if request.data is None:
         return artifact
     model: Perceptron = artifact.value
-    found = inputs.read_other_rows(session, request.data, inputs.fitted_columns(artifact))
+    found = inputs.read_rows_for_model(session, request.data, inputs.fitted_columns(artifact))
     held, where = np.isin(found.split, (VALID, TEST)), found.history.name
     if not held.any():
         raise DataError(NONE_HELD, where=where)

@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.regress import runs
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from herdcli.cli.regress.request import Request
     from herdcli.regression.families import Family
     from herdcli.regression.perceptron.early_stopping import PerceptronFit
-    from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldOut
-    from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+    from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldoutRows
+    from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
     from herdcli.regression.perceptron.restarts import RestartedFit
     from herdcli.regression.perceptron.scaling import FittedRows, ScaledRows
     from herdcli.schema import Array
@@ -45,7 +45,7 @@ class PerceptronRun:
 
     inputs: RegressionInputs
     problem: PerceptronProblem
-    validation: Validation
+    validation: ValidationRows
     rows: ScaledRows
     start: Array
     optimizer: str
@@ -60,24 +60,24 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     if not (inputs.split == 0).any():
         raise DataError("the split has no training rows", where=inputs.history.name)
     family = runs.choose_family(session, inputs, request)
-    kind = runs.weight_kind(session, inputs, request)
+    kind = runs.choose_weight_kind(session, inputs, request)
     weight_meaning.require_targets(family, kind, inputs.y)
-    runs.require_variety(session, inputs, family)
+    runs.require_varying_target(session, inputs, family)
     run = _prepare_run(session, inputs, request, family, kind)
-    algorithm = _algorithm(session, run, request)
+    algorithm = _make_algorithm(session, run, request)
     fit = session.run(algorithm, label="fitting", memory=f"a perceptron of {run.problem.architecture.parameters} parameters")
     if not np.isfinite(fit.theta).all() or not (np.isfinite(fit.loss) or np.isfinite(fit.losses).any()):
         raise NotConverged("the loss is not finite", hint="a lower --learning-rate, or --optimizer trust-region")
-    value = _assemble(session, run, fit, request)
+    value = _assemble_perceptron(session, run, fit, request)
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     layers = ",".join(map(str, request.hidden or ()))
     summary = f"{value.family}, {value.rows} rows × {value.columns} columns, {layers} hidden units, deviance explained {explained:.4g}"
     outputs.write_artifact(session, value, summary, history=inputs.history)
     if not fit.converged:
-        _warn_of_end(session, run.optimizer, request)
+        _warn_of_nonconvergence(session, run.optimizer, request)
 
 
-def _warn_of_end(session: Session, optimizer: str, request: Request) -> None:
+def _warn_of_nonconvergence(session: Session, optimizer: str, request: Request) -> None:
     """Warn that the fit reached its last step before it converged, or raise NotConverged."""
     done, option = (request.iterations, "iterations") if optimizer == "trust-region" else (request.epochs, "epochs")
     unit = {"iterations": "step", "epochs": "epoch"}[option]
@@ -94,7 +94,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     from herdcli.regression.perceptron.architecture import Architecture
     from herdcli.regression.perceptron.linear_model import fit_linear_model
     from herdcli.regression.perceptron.minibatches import batch_columns
-    from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+    from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
     from herdcli.regression.perceptron.scaling import ScaledRows, find_scaling
 
     rows = _rows_of_split(inputs, 0)
@@ -104,7 +104,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
     shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
     scaled = ScaledRows(rows, scaling)
-    optimizer = _optimizer(session, request, len(rows.y), shape.parameters)
+    optimizer = _choose_optimizer(session, request, len(rows.y), shape.parameters)
     table = scaled.in_memory() if optimizer == "trust-region" else scaled
     l2 = 1.0 / len(rows.y) if request.l2 is None else request.l2
     problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape)
@@ -112,8 +112,8 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     if request.patience and not len(valid.y):
         session.console.note(f"{inputs.history.name}: no validation rows (split 1), so nothing stops the fit early")
     stopping = request.patience > 0 and len(valid.y) > 0
-    validation = Validation(ScaledRows(valid, scaling) if stopping else None, family)
-    null = RegressionProblem(RowTable(scaled.targets, weight=rows.weight), family, outputs_of, 0)
+    validation = ValidationRows(ScaledRows(valid, scaling) if stopping else None, family)
+    null = RegressionProblem(ArrayRows(scaled.targets, weight=rows.weight), family, outputs_of, 0)
     start = initial_coefficients(null, session.map)[:, -1]
     columns = cache(lambda: None if optimizer == "trust-region" else batch_columns(scaled, request.dtype or DTYPE))
     linear = cache(lambda: fit_linear_model(problem, scaled, start, session.map, columns()))
@@ -126,7 +126,7 @@ def _rows_of_split(inputs: RegressionInputs, split: int) -> FittedRows:
     return FittedRows(inputs.X, inputs.y, inputs.offset, inputs.weight).take(inputs.split == split)
 
 
-def _optimizer(session: Session, request: Request, rows: int, parameters: int) -> str:
+def _choose_optimizer(session: Session, request: Request, rows: int, parameters: int) -> str:
     """Return the requested optimizer, or the default for problems of this size, and warn about options that it does not use."""
     small = rows * parameters <= MOST_EXACT and request.dtype != "float32"
     chosen = request.optimizer or ("trust-region" if small else "adam")
@@ -142,7 +142,7 @@ def _optimizer(session: Session, request: Request, rows: int, parameters: int) -
     return chosen
 
 
-def _algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
+def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
     """Return an algorithm that runs all starts."""
     from herdcli.regression.perceptron.architecture import Architecture
     from herdcli.regression.perceptron.linear_model import can_start_linear, linear_start
@@ -189,7 +189,7 @@ def _algorithm(session: Session, run: PerceptronRun, request: Request) -> Restar
     return RestartedFit(batches, request.restarts, batches=True, needed=needed)
 
 
-def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
+def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
     """Return the artifact, with the linear model for comparison and the metrics of both."""
     from herdcli.regression.perceptron import assembly
     from herdcli.regression.perceptron.model import Perceptron
@@ -246,7 +246,7 @@ def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request:
     )
 
 
-def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeldOut | None:
+def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeldoutRows | None:
     held = np.isin(inputs.split, (1, 2))
     if not held.any():
         return None
@@ -254,12 +254,12 @@ def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeld
     return predict_heldout(value, inputs.X[held], inputs.y[held], inputs.offset[held], weight, inputs.split[held])
 
 
-def predict_heldout(value: Perceptron, X: Array, y: Array, offset: Array, weight: Array | None, split: Array) -> PerceptronHeldOut:
+def predict_heldout(value: Perceptron, X: Array, y: Array, offset: Array, weight: Array | None, split: Array) -> PerceptronHeldoutRows:
     """Return the predictions of the perceptron, the linear model and simple classifiers for rows X (h, D)."""
-    from herdcli.regression.perceptron.model import PerceptronHeldOut
+    from herdcli.regression.perceptron.model import PerceptronHeldoutRows
 
     own, linear = value.both_predictors(X, offset)
-    return PerceptronHeldOut(
+    return PerceptronHeldoutRows(
         predictor=own,
         linear=linear,
         offset=offset,

@@ -38,7 +38,7 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     if want not in ("means", "classes", *(["features"] if layered else [])) or (want == "classes" and not model.classes):
         raise BadUsage(f"--want {want} is not available for this regression", hint=WANTS_OF_LAYERS if layered else WANTS)
     known = inputs.fitted_columns(fitted)
-    also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
+    also = [name for name in (known.offset, *inputs.fitted_trial_exposure_columns(known)) if name]
     form = request.input_format
 
     def check(artifact: Artifact) -> None:
@@ -47,7 +47,7 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     keep = [] if inputs.LABELS in (model.feature_names or ()) else [inputs.LABELS]
     read = partial(session.load, request.source, "data", kinds={"dataset"}, input_format=form, labels=False, response=known.response)
     data = read(keep=keep, also=also, check=check)
-    offset, rest = inputs.pop_number_column(data.value, known.offset, "--offset", data.name)
+    offset, rest = inputs.split_off_number_column(data.value, known.offset, "--offset", data.name)
     offset, rest = _exposure_offsets(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
     columns = model.columns
@@ -78,7 +78,7 @@ def _layer_outputs(model: Perceptron, data: Dataset) -> tuple[Dataset, str]:
 
 def _prediction_title(fitted: Artifact) -> str:
     """Return the name of the column of predictions, from the target's name in its file."""
-    return column_roles.prediction_name(column_roles.model_target(fitted) or fitted.value.target)
+    return column_roles.prediction_column_name(column_roles.model_target_column(fitted) or fitted.value.target)
 
 
 def _exposure_offsets(
@@ -86,9 +86,9 @@ def _exposure_offsets(
 ) -> tuple[Array | None, Dataset]:
     """Return the offsets for expected counts from the rows' exposures, if there are any, and the data set without counting columns."""
     exposure = None
-    for name in inputs.counting_columns(fitted_columns):
+    for name in inputs.fitted_trial_exposure_columns(fitted_columns):
         if inputs.has_column(data, name):
-            values, data = inputs.pop_number_column(data, name, f"column {name}", where)
+            values, data = inputs.split_off_number_column(data, name, f"column {name}", where)
             exposure = values if name == fitted_columns.exposure else exposure
     if fitted_columns.form != "counts":
         return offset, data
@@ -110,7 +110,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     known = inputs.fitted_columns(fitted)
     if request.sequence is not None:
         known = replace(known, sequence=request.sequence)
-    found = inputs.read_other_rows(session, request.source, known, request.input_format, open_ended=True)
+    found = inputs.read_rows_for_model(session, request.source, known, request.input_format, open_ended=True)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
@@ -119,7 +119,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     variance, steps = error_variances(model, X, found.weight), found.steps
     assert variance is not None
     assert steps is not None
-    before, gap = model.last_errors(steps, X, found.offset, found.y, variance)
+    before, gap = model.last_known_errors(steps, X, found.offset, found.y, variance)
     error, left = model.predict_errors(before[:, 0], gap, variance)
     made = np.column_stack([model.predictor(X, found.offset)[:, 0] + error, np.sqrt(model.dispersion * left)])
     split = None if (found.split == TEST).all() else found.split

@@ -11,12 +11,12 @@ from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.run import block_placement
 from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_errors
 from herdcli.cli.regress.inputs import MOST_CLASSES
-from herdcli.cli.regress.training_rows import predictors, rows_of, training_rows
+from herdcli.cli.regress.training_rows import heldout_linear_predictors, select_rows, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.regression import count_detection
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.inputs import RegressionInputs
     from herdcli.cli.regress.request import Request
@@ -38,11 +38,11 @@ def check_output(session: Session, request: Request) -> None:
             raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5")
         if session.cluster is not None:
             raise BadUsage("--hidden and --cluster do not go together", hint="leave out --cluster")
-        outputs.check_artifact(session, "perceptron")
+        outputs.check_artifact_output(session, "perceptron")
     elif _table_format(session) is None or session.shard is not None:
-        outputs.check_artifact(session, "regression")
+        outputs.check_artifact_output(session, "regression")
     else:
-        outputs.check_text(session)
+        outputs.check_text_output(session)
 
 
 def _table_format(session: Session) -> str | None:
@@ -55,14 +55,14 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     from herdcli.regression import centring, weight_meaning
     from herdcli.regression.fit import RegressionProblem
     from herdcli.regression.model import assemble_regression, initial_coefficients
-    from herdcli.regression.newton_cg import TrustRegion, large_descent
+    from herdcli.regression.newton_cg import TrustRegion, make_large_problem_descent
 
     training = inputs.split == 0
     if not training.any():
         raise DataError("the split has no training rows", where=inputs.history.name)
     distribution = choose_family(session, inputs, request)
-    weight_meaning.require_targets(distribution, weight_kind(session, inputs, request), inputs.y)
-    require_variety(session, inputs, distribution)
+    weight_meaning.require_targets(distribution, choose_weight_kind(session, inputs, request), inputs.y)
+    require_varying_target(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parse_error_covariance(request), None, None
     centre = centring.find_centre(inputs.X, training)
@@ -79,10 +79,10 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             request.l1,
             request.ridge,
             firth=request.penalty == "firth",
-            weights=weight_kind(session, inputs, request),
+            weights=choose_weight_kind(session, inputs, request),
         )
     source = block_placement.place_blocks(session, RowBlocks(problem.rows))
-    algorithm = large_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
+    algorithm = make_large_problem_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
     fit = session.run(
         algorithm,
         label="fitting",
@@ -107,7 +107,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     warn_of_result(session, value, request)
 
 
-def weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
+def choose_weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
     """Return the meaning of the weights: trials or exposure if the target is counted in them, else --weight-kind."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
@@ -117,16 +117,16 @@ def weight_kind(session: Session, inputs: RegressionInputs, request: Request) ->
 
 def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, variance: Array | None) -> GeneralisedLinear:
     """Return the model with the rows of split 1 and 2.  variance  (n,) of all rows under --gls, weights included."""
-    from herdcli.regression.model import HeldOut
+    from herdcli.regression.model import HeldoutRows
 
     held = np.isin(inputs.split, (1, 2))
     if not held.any():
         return value
     before = gap = None
     if inputs.steps is not None and variance is not None:
-        before, gap = (item[held] for item in value.last_errors(inputs.steps, inputs.X, inputs.offset, inputs.y, variance))
-    rows = HeldOut(
-        predictor=predictors(value, inputs, held),
+        before, gap = (item[held] for item in value.last_known_errors(inputs.steps, inputs.X, inputs.offset, inputs.y, variance))
+    rows = HeldoutRows(
+        predictor=heldout_linear_predictors(value, inputs, held),
         offset=inputs.offset[held],
         y=inputs.y[held],
         split=inputs.split[held],
@@ -134,7 +134,7 @@ def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, varian
         variance=None if variance is None else variance[held],
         before=before,
         gap=gap,
-        baselines=None if value.baselines is None else value.baselines.predictions(rows_of(inputs.X, held)),
+        baselines=None if value.baselines is None else value.baselines.predictions(select_rows(inputs.X, held)),
     )
     return replace(value, holdout=rows)
 
@@ -142,13 +142,13 @@ def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, varian
 def fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaselines | None:
     """Return simple classifiers fitted to the training rows, if each row has one class, else None."""
     from herdcli.numerics import class_baselines
-    from herdcli.numerics.block_units import thin_rows
+    from herdcli.numerics.block_units import select_evenly_spaced
 
     if distribution.name not in ("bernoulli", "softmax") or not np.isin(inputs.y, np.arange(max(2, len(inputs.classes or [])))).all():
         return None
-    chosen = thin_rows(inputs.split == 0, class_baselines.MOST_ROWS)
+    chosen = select_evenly_spaced(inputs.split == 0, class_baselines.MOST_ROWS)
     weight = None if inputs.weight is None else inputs.weight[chosen]
-    return class_baselines.fit(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
+    return class_baselines.fit_baselines(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
 
 
 def choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:
@@ -166,7 +166,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "poisson" if counted else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else f"counts up to {inputs.y.max():g}" if counted else "numbers"
         session.console.note(f"the target '{inputs.title}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
-        _note_amounts(session, inputs, request)
+        _note_possible_counts(session, inputs, request)
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.title}' holds numbers, softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
@@ -188,12 +188,12 @@ def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
     """Return text about the family for another reading of whole numbers, if there is one."""
     if chosen == "poisson":
         return " (--family softmax reads them as classes, --family gaussian as numbers)"
-    numbers = inputs.y if inputs.classes is None else _class_values(inputs.classes)[inputs.y.astype(np.int64)]
+    numbers = inputs.y if inputs.classes is None else _class_names_as_numbers(inputs.classes)[inputs.y.astype(np.int64)]
     whole = chosen in ("gaussian", "softmax") and not np.isnan(numbers).any() and count_detection.may_be_counts(numbers)
     return " (--family poisson reads them as counts)" if whole else ""
 
 
-def _class_values(classes: list[str]) -> Array:
+def _class_names_as_numbers(classes: list[str]) -> Array:
     """Return the numbers (C,) that are the class names; NaN if they are text."""
     try:
         return np.array([float(name) for name in classes])
@@ -201,7 +201,7 @@ def _class_values(classes: list[str]) -> Array:
         return np.full(len(classes), np.nan)
 
 
-def _note_amounts(session: Session, inputs: RegressionInputs, request: Request) -> None:
+def _note_possible_counts(session: Session, inputs: RegressionInputs, request: Request) -> None:
     """Print a note with the option for weights that look like the trials or exposures of a target in shares or rates."""
     from herdcli.regression import weight_meaning
 
@@ -219,7 +219,7 @@ def constant_target_error(value: str, where: str) -> DataError:
     return DataError(only, where=where, hint="--target COLUMN names another column")
 
 
-def require_variety(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
+def require_varying_target(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
     """Raise DataError for a constant target, unless an offset differs between rows; warn of classes without training rows.
 
     For targets that are all 0 or all 1, and for counts that are all 0, no finite intercept maximises the likelihood, whatever the offset.
@@ -237,7 +237,7 @@ def require_variety(session: Session, inputs: RegressionInputs, distribution: Fa
         session.console.warn(f"no training row has the target {listed}: its probability goes to 0; --split with more training rows")
 
 
-def write_result(session: Session, value: GeneralisedLinear, history: History) -> None:
+def write_result(session: Session, value: GeneralisedLinear, history: HistorySource) -> None:
     """Save the regression, or the table of its coefficients."""
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     summary = f"{value.family}, {value.rows} rows × {value.coefficients.shape[1]} columns, deviance explained {explained:.4g}"
@@ -256,7 +256,7 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
-    names = value.unbounded_names()
+    names = value.unbounded_coefficient_names()
     if value.separated and (not names or len(names) == value.standard_error.size):
         message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
         hint = _finite_estimate_hint(value)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequences, TimeSteps, bool]:
     """Return the data set without its sequence column, the sequences, the steps of all rows, and whether the column existed."""
-    from herdcli.cli.frame.rows.sequences import COLUMN, pop_column
+    from herdcli.cli.frame.rows.sequences import COLUMN, split_off_column
     from herdcli.em.sequence import sequences
     from herdcli.regression.covariance import TimeSteps
 
     name = column or COLUMN
-    key, data = pop_column(data, name)
+    key, data = split_off_column(data, name)
     if key is None and column is not None:
         columns = [*(data.columns or {}), *(data.feature_names or [])]
         raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
-    series = sequences.group_rows(data.X, key)
+    series = sequences.group_rows_into_sequences(data.X, key)
     place, step = np.empty((2, len(data.X)), dtype=np.int64)
     place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
     step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
@@ -44,7 +44,7 @@ def arrange_in_time(session: Session, data: Dataset, request: Request) -> tuple[
     from herdcli.em.sequence import sequences
 
     data, series, steps, grouped = split_time_columns(data, request.sequence)
-    parts = sequences.split_sequences(series, data.split, sequences.parse_parts(request.split), request.seed)
+    parts = sequences.split_sequences(series, data.split, sequences.parse_split_parts(request.split), request.seed)
     split = np.full(len(data.X), sequences.UNUSED, dtype=np.uint8)
     for part, rows in parts.items():
         split[rows.chosen] = part

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class StoredRows:
     offset: Array
     weight: Array | None
     centre: Array | None
-    room: int = field(default_factory=streamed_rows.read_budget)
+    room: int = field(default_factory=streamed_rows.read_budget_bytes)
 
     @property
     def count(self) -> int:
@@ -57,23 +57,23 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
     weight = None if inputs.weight is None else inputs.weight[chosen]
     if not isinstance(inputs.X, LazyMatrix):
         X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
-        return RowTable(np.column_stack([X, y, offset]), weight=weight)
+        return ArrayRows(np.column_stack([X, y, offset]), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
         raise DataError("there are infinite values", hint="a missing value is NaN")
     return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
 
 
-def rows_of(X: Array, chosen: Array) -> Array:
+def select_rows(X: Array, chosen: Array) -> Array:
     """Return the rows selected by a mask (n,) bool; rows on disk stay there."""
     found: Array = getattr(X, "taken", X.__getitem__)(chosen)
     return found
 
 
-def predictors(value: GeneralisedLinear, inputs: RegressionInputs, held: Array) -> Array:
+def heldout_linear_predictors(value: GeneralisedLinear, inputs: RegressionInputs, heldout_mask: Array) -> Array:
     """Return the linear predictor (h, K) of the held-out rows, selected by a mask (n,) bool."""
-    offset = inputs.offset[held]
+    offset = inputs.offset[heldout_mask]
     if not isinstance(inputs.X, LazyMatrix):
-        return value.predictor(inputs.X[held], offset)
-    X = inputs.X.taken(held)
+        return value.predictor(inputs.X[heldout_mask], offset)
+    X = inputs.X.taken(heldout_mask)
     parts = (slice(start, start + BLOCK) for start in range(0, len(X), BLOCK))
     return np.concatenate([value.predictor(X[part], offset[part]) for part in parts])

@@ -55,17 +55,17 @@ class Response:
     form: str = ""
 
 
-Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # returns a named column, and the data set without it
-Note = Callable[[str], None]
+FindColumn = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # returns a named column, and the data set without it
+MessageFunction = Callable[[str], None]
 
 
-def count_columns(options: CountOptions) -> list[str]:
+def trial_and_exposure_columns(options: CountOptions) -> list[str]:
     """Return the columns that the options name."""
     return [name for name in (options.trials, options.failures, options.exposure) if name]
 
 
-def counted_response(
-    data: Dataset, response: Response, options: CountOptions, find: Find, *, where: str, note: Note, form: str = ""
+def response_as_rates(
+    data: Dataset, response: Response, options: CountOptions, find: FindColumn, *, where: str, note: MessageFunction, form: str = ""
 ) -> tuple[Dataset, Response]:
     """Return the data set without the columns of trials or exposures, and the response of its rows.
 
@@ -75,17 +75,19 @@ def counted_response(
         failures, data = find(data, options.failures, "--failures")
         _refuse_values(~(np.isfinite(failures) & (failures >= 0)), failures, options.failures, "failures are not negative", where)
         _refuse_values(~(response.y >= 0), response.y, "the target", "successes are not negative", where)
-        return data, _share_response(response, response.y + failures, "successes", "the target and its failures", where)
+        return data, _response_as_shares(response, response.y + failures, "successes", "the target and its failures", where)
     if options.trials or options.weight_kind == "trials":
         trials, data, name = _read_amounts(data, response, options.trials, "--trials", find, where)
-        return data, _trials_response(response, trials, name, options, where, note, form)
+        return data, _response_from_trials(response, trials, name, options, where, note, form)
     if options.exposure or options.weight_kind == "exposure":
         exposure, data, name = _read_amounts(data, response, options.exposure, "--exposure", find, where)
-        return data, _exposure_response(response, exposure, name, options, where, note, form)
+        return data, _response_from_exposure(response, exposure, name, options, where, note, form)
     return data, response
 
 
-def _read_amounts(data: Dataset, response: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
+def _read_amounts(
+    data: Dataset, response: Response, column: str | None, option: str, find: FindColumn, where: str
+) -> tuple[Array, Dataset, str]:
     """Return the trials or exposures (n,) from a column or from the weights, the data set without the column, and its name."""
     if column is None:
         if response.weight is None:
@@ -105,7 +107,9 @@ def _read_amounts(data: Dataset, response: Response, column: str | None, option:
     return amounts, data, column
 
 
-def _trials_response(response: Response, trials: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
+def _response_from_trials(
+    response: Response, trials: Array, name: str, options: CountOptions, where: str, note: MessageFunction, form: str
+) -> Response:
     from herdcli.regression import weight_meaning
 
     y, there = response.y, trials > 0
@@ -117,11 +121,11 @@ def _trials_response(response: Response, trials: Array, name: str, options: Coun
         if form == "shares" and not weight_meaning.are_whole_counts(y[there], trials[there]):
             note(f"some shares times '{name}' are not whole numbers, as successes should be")
     if form == "successes":
-        return _share_response(response, trials, form, f"the target and '{name}'", where)
+        return _response_as_shares(response, trials, form, f"the target and '{name}'", where)
     return replace(response, y=y, weight=trials, form=form)
 
 
-def _share_response(response: Response, trials: Array, form: str, what: str, where: str) -> Response:
+def _response_as_shares(response: Response, trials: Array, form: str, what: str, where: str) -> Response:
     """Return the response with a number of successes (n,) among trials (n,) as shares."""
     over = response.y > trials
     if over.any():
@@ -131,8 +135,8 @@ def _share_response(response: Response, trials: Array, form: str, what: str, whe
     return replace(response, y=shares, weight=trials, form=form)
 
 
-def _exposure_response(
-    response: Response, exposure: Array, name: str, options: CountOptions, where: str, note: Note, form: str
+def _response_from_exposure(
+    response: Response, exposure: Array, name: str, options: CountOptions, where: str, note: MessageFunction, form: str
 ) -> Response:
     from herdcli.regression import weight_meaning
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import input_file, unrecorded
-from herdcli.cli.frame.options.common_options import stage, threads_option
-from herdcli.cli.frame.options.declaration import Condition, Excludes, flag, number, option, repeated, text
+from herdcli.cli.frame.history.request import input_file_field, unrecorded_field
+from herdcli.cli.frame.options.common_options import command_with_request, threads_option
+from herdcli.cli.frame.options.declaration import Condition, Excludes, flag, number_kind, option, repeated_option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.options.shared_options import SIZE
 from herdcli.errors import BadUsage
@@ -26,25 +26,25 @@ INPUTS = Condition("rerun", refusal="--input works only with --rerun", hint="her
 class Request:
     """The arguments and options of `herd check`."""
 
-    sources: tuple[str, ...] = input_file()
+    sources: tuple[str, ...] = input_file_field()
     seal_only: bool = flag(help="Only compare lengths and digests, without interpreting the contents (faster).")
     rerun: bool = flag(
         only=Excludes("seal_only", hint="leave out --rerun to check only the file"),
         help="Rebuild each FILE from its history and compare the results.",
     )
-    inputs: tuple[str, ...] = repeated(
-        text(),
+    inputs: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--input",
         metavar="FILE",
-        record=input_file(),
+        record=input_file_field(),
         only=INPUTS,
         help="With --rerun: an input file of the history, recognised by its digest; repeatable.",
     )
     max_time: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=3600.0,
         metavar="SECONDS",
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=RERUN,
         help="Maximum time of --rerun for each FILE.",
     )
@@ -52,25 +52,25 @@ class Request:
         SIZE,
         default=10 * 1000**3,
         metavar="SIZE",
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=RERUN,
         help="Maximum number of bytes that --rerun writes to $TMPDIR.",
     )
 
-    def refuse(self) -> None:
+    def refuse_stream_rerun(self) -> None:
         """Raise BadUsage if --rerun would need to read a stream twice."""
-        from herdcli.artifacts.rows.row_ranges import read_once
+        from herdcli.artifacts.rows.row_ranges import is_readable_only_once
 
         for name, paths in (("FILE", self.sources), ("--input", self.inputs)):
             if self.rerun and "-" in paths:
                 raise BadUsage(f"--rerun reads {name} more than once, and stdin can be read only once", hint="name a file")
-            if self.rerun and (once := next(filter(read_once, paths), None)) is not None:
+            if self.rerun and (once := next(filter(is_readable_only_once, paths), None)) is not None:
                 raise BadUsage(f"--rerun reads {name} more than once, and a pipe can be read only once", where=once, hint="name a file")
 
 
 @click.command("check", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@stage(Request, threads_option)
+@command_with_request(Request, threads_option)
 def command(session: Session, request: Request) -> int:
     """Verify that artifacts are undamaged and valid; print nothing if they are.
 
@@ -92,7 +92,7 @@ def command(session: Session, request: Request) -> int:
     """
     from herdcli.artifacts.sealed import sealing
 
-    request.refuse()
+    request.refuse_stream_rerun()
     worst = 0
     for path in request.sources:
         verdict = sealing.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import input_file, unrecorded
-from herdcli.cli.frame.options.common_options import stage
-from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, whole
+from herdcli.cli.frame.history.request import input_file_field, unrecorded_field
+from herdcli.cli.frame.options.common_options import command_with_request
+from herdcli.cli.frame.options.declaration import OUTPUT, choice_kind, integer_kind, option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.output import summary_text
 from herdcli.cli.frame.run.console import printable_name, write_stdout
@@ -33,17 +33,20 @@ MOST_JUDGED = 1 << 22  # maximum bytes of an artifact for which a verdict is com
 class Request:
     """The arguments and options of `herd info`."""
 
-    sources: tuple[str, ...] = input_file()
+    sources: tuple[str, ...] = input_file_field()
     top: int | None = option(
-        whole(1), metavar="N", record=unrecorded(), help="Also show the N most important features of each class, ± two standard deviations."
+        integer_kind(1),
+        metavar="N",
+        record=unrecorded_field(),
+        help="Also show the N most important features of each class, ± two standard deviations.",
     )
     format: str = option(
-        choice("text", "json"), default="text", group=OUTPUT, record=unrecorded(), help="Output format; json is for programs."
+        choice_kind("text", "json"), default="text", group=OUTPUT, record=unrecorded_field(), help="Output format; json is for programs."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EveryColumn(Request):
+class _RequestForEveryColumn(Request):
     """The same request for tables in which a column's name does not determine its role."""
 
     default_column_roles = frozenset[str]()
@@ -51,7 +54,7 @@ class _EveryColumn(Request):
 
 @click.command("info", cls=Command)
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
-@stage(Request)
+@command_with_request(Request)
 def command(session: Session, request: Request) -> None:
     """Show the contents of artifacts and data files: kind, arrays, settings and history.
 
@@ -59,14 +62,14 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --epochs 5 | herd info
       herd data digits | herd nherd-train | herd info --top 5
     """
-    described = [_describe(session, path, request.top) for path in request.sources or ("-",)]
+    described = [_describe_file(session, path, request.top) for path in request.sources or ("-",)]
     if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False, default=asdict) + "\n")
     else:
         write_stdout("\n".join(description_text(item, session.console.verbosity > 0) for item in described))
 
 
-def _load(session: Session, path: str) -> Artifact:
+def _load_any_file(session: Session, path: str) -> Artifact:
     """Return the artifact of any file that herd reads, including rows with missing values.
 
     If columns with the names of labels, weights or splits do not hold them, they become features.
@@ -79,7 +82,7 @@ def _load(session: Session, path: str) -> Artifact:
         if path == "-" or session.request is None:
             raise
         asked = session.request
-        session.request = _EveryColumn(sources=(path,), top=None, format="text")
+        session.request = _RequestForEveryColumn(sources=(path,), top=None, format="text")
         try:
             return load_model(session, path, path, None, raw=True)
         except DataError:
@@ -89,12 +92,12 @@ def _load(session: Session, path: str) -> Artifact:
         raise
 
 
-def _plain_rows(rows: list[Row]) -> list[Row]:
+def _rows_for_json(rows: list[Row]) -> list[Row]:
     """Return rows for JSON, with None for nan and infinite numbers."""
     return [{name: None if isinstance(item, float) and not math.isfinite(item) else item for name, item in row.items()} for row in rows]
 
 
-def _verdict(artifact: Artifact) -> str | None:
+def _training_verdict(artifact: Artifact) -> str | None:
     """Return the verdict that training gives on a small artifact; None if there is no verdict for its kind."""
     from herdcli.evaluation import verdicts
 
@@ -106,9 +109,9 @@ def _verdict(artifact: Artifact) -> str | None:
         return None
 
 
-def _describe(session: Session, path: str, top: int | None) -> Contents:
+def _describe_file(session: Session, path: str, top: int | None) -> Contents:
     session.forget_features()
-    artifact = _load(session, path)
+    artifact = _load_any_file(session, path)
     tables = summary_text.summary_tables(artifact.kind, artifact.value, artifact.recoding)
     found = {
         "file": printable_name(artifact.name),
@@ -116,8 +119,8 @@ def _describe(session: Session, path: str, top: int | None) -> Contents:
         "bytes": artifact.size,
         "sealed": artifact.sealed,
         "sha256": artifact.sha256,
-        "verdict": _verdict(artifact),
-        "tables": [{"title": each.title, "rows": _plain_rows(each.rows), "note": each.note} for each in tables],
+        "verdict": _training_verdict(artifact),
+        "tables": [{"title": each.title, "rows": _rows_for_json(each.rows), "note": each.note} for each in tables],
         "content": summarize_fields(artifact.value),
         "history": artifact.history,
     }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import as_file, input_file
-from herdcli.cli.frame.options.common_options import output_options, stage
-from herdcli.cli.frame.options.declaration import INPUT, choice, option, text
+from herdcli.cli.frame.history.request import field_recorded_as_file, input_file_field
+from herdcli.cli.frame.options.common_options import command_with_request, output_options
+from herdcli.cli.frame.options.declaration import INPUT, choice_kind, option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
 from herdcli.errors import BadUsage, DataError
@@ -27,27 +27,27 @@ ONLINE = ("classifier", "predictor", "tagger")
 class Request:
     """The options of `herd merge`; names and meanings are those of its --help."""
 
-    models: tuple[str, ...] = input_file()
+    models: tuple[str, ...] = input_file_field()
     rule: str = option(
-        choice("precision", "evidence", "mean"),
+        choice_kind("precision", "evidence", "mean"),
         "--combine",
         default="precision",
         help="How classifiers are combined.  precision: precisions add up, without the repeated prior; evidence: means of the weights, "
         "each classifier counting by what it has learned; mean: plain means.",
     )
     data: str | None = option(
-        text(),
+        text_kind(),
         "--calibration-data",
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="Labelled examples on which the confidences of the merged classifier are calibrated.",
     )
 
 
 @click.command("merge", cls=Command)
 @click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
-@stage(Request, output_options)
+@command_with_request(Request, output_options)
 def command(session: Session, request: Request) -> None:
     """Join the shards of one run, or combine classifiers that were trained on different data.
 
@@ -104,7 +104,7 @@ def _merge_classifiers(session: Session, artifacts: list[Artifact], request: Req
 
     if len(artifacts) < 2:
         raise BadUsage("merging takes two models or more")
-    outputs.check_artifact(session, artifacts[0].kind)
+    outputs.check_artifact_output(session, artifacts[0].kind)
     models = [artifact.value for artifact in artifacts]
     if mixed_merging.learners_differ(models):
         session.console.note(

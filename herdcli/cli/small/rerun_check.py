@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_reruns(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:
     """Print how each file compares with its rerun, and return the largest exit code.  seconds, disk: limits for each file."""
     given, worst = history.known_files(inputs), 0
-    memory_limit = session.max_memory or memory_budget.default_limit()
+    memory_limit = session.max_memory or memory_budget.default_memory_limit()
     for path in paths:
         end = time.monotonic() + seconds
         bounds = RerunLimits(seconds, end, memory_limit, disk, session.threads)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import input_file, topic_settings, where_given
+from herdcli.cli.frame.history.request import field_recorded_if_given, input_file_field, settings_from_request
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.common_options import checkpoint_options, output_options, stage, threads_option
-from herdcli.cli.frame.options.declaration import Condition, flag, option, text, whole
+from herdcli.cli.frame.options.common_options import checkpoint_options, command_with_request, output_options, threads_option
+from herdcli.cli.frame.options.declaration import Condition, flag, integer_kind, option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
@@ -29,40 +29,45 @@ BURN_IN = {"rtrbm": 50}  # default sweeps; other kinds have 1,000
 class Request:
     """The options of `herd sample`; names and meanings are those of its --help."""
 
-    model: str = input_file()
+    model: str = input_file_field()
     count: int = option(
-        whole(1),
+        integer_kind(1),
         "-m",
         "--count",
         default=100,
         help="Number of rows to draw, per class if there are several; for an hmm, lds or rtrbm, number of sequences.",
     )
     burn_in: int = option(
-        whole(1),
+        integer_kind(1),
         resolved=True,
         help="Gibbs sweeps before the first row of each chain.  [default: 1000 if chains are needed; rtrbm: 50]",
     )
-    chains: int | None = option(whole(1), help="Number of Gibbs chains, which share the rows.  [default: one for each row]")
+    chains: int | None = option(integer_kind(1), help="Number of Gibbs chains, which share the rows.  [default: one for each row]")
     thin: int = option(
-        whole(1), default=100, only=Condition("chains", why="with one chain for each row"), help="Gibbs sweeps between two rows of a chain."
+        integer_kind(1),
+        default=100,
+        only=Condition("chains", why="with one chain for each row"),
+        help="Gibbs sweeps between two rows of a chain.",
     )
     means: bool = flag(help="Write the means of the visible units instead of sampled values (smoother images).")
     given: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
-        record=input_file(),
+        record=input_file_field(),
         help="Data set with rows to complete: NaN entries are drawn, the others stay.  For a network: states, or their names.",
     )
     mask: str | None = option(
-        text(),
+        text_kind(),
         "--given-mask",
         metavar="FILE",
-        record=input_file(),
+        record=input_file_field(),
         only=Condition("given", why="without --given"),
         help="With --given: data set with 0 for entries to draw; one row for each row of --given, or one for all.",
     )
-    steps: int | None = option(whole(1), "--length", record=where_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]")
-    seed: int = shared_options.seed()
+    steps: int | None = option(
+        integer_kind(1), "--length", record=field_recorded_if_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]"
+    )
+    seed: int = shared_options.seed_option()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Return the request with its defaults: a row to complete is sampled once unless --count is typed."""
@@ -71,7 +76,7 @@ class Request:
 
 @click.command("sample", cls=Command)
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
-@stage(Request, threads_option, checkpoint_options, output_options)
+@command_with_request(Request, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Draw new rows from a model, or fill in the unknown entries of given rows.
 
@@ -91,7 +96,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.network.sample_models import load_sampled_model
 
-    outputs.check_artifact(session, "dataset")
+    outputs.check_artifact_output(session, "dataset")
     fitted = load_sampled_model(session, request.model)
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
@@ -109,7 +114,7 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
     from herdcli.rbm.layers import model_layers
-    from herdcli.rbm.normalizability import require_proper
+    from herdcli.rbm.normalizability import require_normalisable
     from herdcli.rbm.sampling.gibbs_samples import SamplingProblem
     from herdcli.rbm.units import unit_family
 
@@ -118,11 +123,13 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
         raise BadUsage("cannot sample from a model of words: it has no distribution of row lengths", hint="herd apply --want features")
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
-        require_proper(h)
-    held = None if request.given is None else _given_rows(session, top, request, alone=not below)
+        require_normalisable(h)
+    held = None if request.given is None else _given_rows(session, top, request, is_single_model=not below)
     of_given = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
     asked, swept = request.burn_in or request.chains, replace(request, burn_in=request.burn_in or 1000)
-    rows, how = sample_models(session, topic_settings(SamplingProblem, swept, models=models, below=lower, **of_given), chains=bool(asked))
+    rows, how = sample_models(
+        session, settings_from_request(SamplingProblem, swept, models=models, below=lower, **of_given), chains=bool(asked)
+    )
     lowest = [*below, top][0]
     result = sampled_dataset(lowest, rows, means=request.means)
     if not request.means:
@@ -131,7 +138,7 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns, {how}"
 
 
-def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:
+def _given_rows(session: Session, model: RBM, request: Request, *, is_single_model: bool) -> Array:
     """Return the rows of --given in unit values, with NaN for an entry to sample; each row is repeated once per sample."""
     import numpy as np
 
@@ -140,8 +147,8 @@ def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) 
 
     if model.labels is not None:
         raise BadUsage("--given does not work with a model of rows with labels", hint="herd apply --want classes")
-    if not alone or model.count > 1:
-        what = f"{model.count} models, one for each class" if alone else "a dbn"
+    if not is_single_model or model.count > 1:
+        what = f"{model.count} models, one for each class" if is_single_model else "a dbn"
         raise BadUsage(f"--given needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
     session.ignored("chains", "with --given: one for each row and draw")
     data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)

@@ -26,10 +26,10 @@ def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -
     Rows are independent if a layer has few enough states to compute all probabilities and chains were not requested.
     """
     from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling
-    from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
+    from herdcli.rbm.sampling.independent_sampling import IndependentSampling, plan_enumerations
 
     what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
-    parts = enumeration_parts(problem)
+    parts = plan_enumerations(problem)
     if parts is not None and not chains:
         found = session.run(IndependentSampling(problem, parts, session.map), label="sampling", memory=what)
         return found.rows, "independent"
@@ -44,7 +44,7 @@ def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -
 
 def sampled_dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     """Return the rows (count, D) of each model as a data set with the model's column properties."""
-    units, X = unit_family(model.visible_units), model.restored(np.concatenate(rows))
+    units, X = unit_family(model.visible_units), model.to_original(np.concatenate(rows))
     y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
     if units.labels is not None:
         y, units = np.concatenate(rows)[:, model.columns :].argmax(axis=1), units.columns

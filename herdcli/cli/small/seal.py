@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import input_file
-from herdcli.cli.frame.options.common_options import stage
+from herdcli.cli.frame.history.request import input_file_field
+from herdcli.cli.frame.options.common_options import command_with_request
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.records import dataclass
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class Request:
     """The arguments and options of `herd seal`."""
 
-    sources: tuple[str, ...] = input_file()
+    sources: tuple[str, ...] = input_file_field()
 
 
 @click.command("seal", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@stage(Request)
+@command_with_request(Request)
 def command(session: Session, request: Request) -> None:
     """Renew the seals of files that you edited on purpose, in place.
 

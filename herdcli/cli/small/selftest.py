@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.algorithm import RunProgress
-from herdcli.cli.frame.history.request import unrecorded
-from herdcli.cli.frame.options.common_options import stage
-from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, repeated, text
+from herdcli.cli.frame.history.request import unrecorded_field
+from herdcli.cli.frame.options.common_options import command_with_request
+from herdcli.cli.frame.options.declaration import OUTPUT, choice_kind, option, repeated_option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run.console import write_stdout
 from herdcli.errors import NegativeResult
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 class Request:
     """The arguments and options of `herd selftest`."""
 
-    topics: tuple[str, ...] = repeated(
-        text(),
+    topics: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--topic",
         metavar="NAME",
-        record=unrecorded(),
+        record=unrecorded_field(),
         help="Run only the tests of loops, rbm, herding, quadrature, markov, online or ica; repeatable.",
     )
     format: str | None = option(
-        choice("tsv", "aligned", "json", "csv", "markdown"), group=OUTPUT, record=unrecorded(), help="Format of the table."
+        choice_kind("tsv", "aligned", "json", "csv", "markdown"), group=OUTPUT, record=unrecorded_field(), help="Format of the table."
     )
 
 
 @click.command("selftest", cls=Command)
-@stage(Request)
+@command_with_request(Request)
 def command(session: Session, request: Request) -> None:
     """Test this installation: compare results with closed forms, enumerations and other methods.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.recoding import Recoding, one_hot_titles
+from herdcli.artifacts.recoding import Recoding, one_hot_column_names
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Dataset
@@ -22,7 +22,7 @@ def decode_softmax_columns(data: Dataset, units: str, recoding: Recoding | None)
     if kind != "softmax" or recoding is None or recoding.codes or not data.feature_names:
         return data, None
     K, names = int(count), data.feature_names
-    columns = {tuple(one_hot_titles(name, recoding)): name for name in recoding.levels}
+    columns = {tuple(one_hot_column_names(name, recoding)): name for name in recoding.levels}
     found = [columns.get(tuple(names[start : start + K])) for start in range(0, len(names), K)]
     texts = [name for name in found if name is not None]
     if len(texts) < len(found):

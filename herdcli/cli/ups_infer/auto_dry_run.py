@@ -14,15 +14,15 @@ from herdcli.markov.algorithms.automatic import CHAINS
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.iterate import HasStep
-    from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
+    from herdcli.markov.algorithms.automatic import AutomaticChoice, MethodAttempt
     from herdcli.markov.method import InferenceMethod, InferenceResult
 
 PATIENT = 4.0  # chains are tried this many times longer, because their rate predicts that of later chains
 SURE = 1e-3  # residual below which marginals are final enough to compare two approximations
 
 
-def print_auto_plan(session: Session, choice: AutomaticChoice, most: float) -> NoReturn:
-    """Print the plan of `auto`, which ends at most `most` seconds from now, and end the command.
+def print_auto_plan(session: Session, choice: AutomaticChoice, max_seconds: float) -> NoReturn:
+    """Print the plan of `auto`, which ends at most `max_seconds` seconds from now, and end the command.
 
     Where trials do not decide, the more expensive case is assumed: approximations that have not converged may disagree.
     """
@@ -31,7 +31,7 @@ def print_auto_plan(session: Session, choice: AutomaticChoice, most: float) -> N
         session.console.note(f"auto: {attempt.name}, {attempt.why}")
         plan.add(attempt)
     names = ", ".join(dict.fromkeys(plan.names))
-    left = most - (time.monotonic() - began)
+    left = max_seconds - (time.monotonic() - began)
     how = dry_run.MOST if choice.unsure or left < plan.more else plan.how
     dry_run.report_plan(session.console, names, how, plan.steps, min(left, plan.more), plan.size)
 
@@ -44,11 +44,11 @@ class AutoPlan:
         self.names: list[str] = []
         self.how, self.steps, self.more, self.size, self.rate = dry_run.KNOWN, 0, 0.0, 0, 0.0
 
-    def add(self, attempt: Attempt) -> None:
+    def add(self, attempt: MethodAttempt) -> None:
         """Try an algorithm for some steps, and give its projected result to the choice."""
         from herdcli.markov import algorithms
 
-        method = attempt.method or algorithms.make_method(self.choice.network, attempt.settings, self.session.map)
+        method = attempt.method or algorithms.make_inference_method(self.choice.network, attempt.settings, self.session.map)
         found, steps = None, 0
         try:
             trial = self._run_trial(method, attempt)
@@ -63,7 +63,7 @@ class AutoPlan:
                 raise
         self.choice.add(attempt, found, steps)
 
-    def _run_trial(self, method: InferenceMethod, attempt: Attempt) -> dry_run.TrialRun[HasStep]:
+    def _run_trial(self, method: InferenceMethod, attempt: MethodAttempt) -> dry_run.TrialRun[HasStep]:
         """Run some steps; chains run only the first time, because the second time the cost per unit of work is known."""
         if attempt.name == CHAINS and self.rate:
             state = method.init()
@@ -77,7 +77,9 @@ class AutoPlan:
             self.rate = (watch.seconds() + trial.more) / (trial.steps * attempt.work)
         return trial
 
-    def _projected_result(self, method: InferenceMethod, trial: dry_run.TrialRun[HasStep], attempt: Attempt) -> InferenceResult | None:
+    def _projected_result(
+        self, method: InferenceMethod, trial: dry_run.TrialRun[HasStep], attempt: MethodAttempt
+    ) -> InferenceResult | None:
         """Return the result of a trial as if it had continued as expected; None for the last chains, after which nothing is decided."""
         if attempt.name == CHAINS and attempt.name in self.choice.found:
             return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
-from herdcli.errors import DataError, Diverged, NegativeResult, NoRoom
+from herdcli.errors import DataError, Diverged, MemoryLimitExceeded, NegativeResult
 from herdcli.markov.method import Delegate
 from herdcli.records import dataclass
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from herdcli.cli.frame.run.session import Session
     from herdcli.iterate import HasStep
-    from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
+    from herdcli.markov.algorithms.automatic import AutomaticChoice, MethodAttempt
     from herdcli.markov.method import InferenceMethod, InferenceResult, InferenceSettings
     from herdcli.markov.model.network import Network
 
@@ -36,18 +36,23 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
     from herdcli.markov import algorithms
     from herdcli.markov.algorithms.automatic import MILLION, AutomaticChoice
 
-    limit = session.max_memory or memory_budget.default_limit()
-    exact = algorithms.choose_exact(
-        network, settings, limit, partial(session.run_preparation, label="orders"), room=arrays_file.free_disk_bytes() // 2, map=session.map
+    limit = session.max_memory or memory_budget.default_memory_limit()
+    exact = algorithms.choose_exact_algorithm(
+        network,
+        settings,
+        limit,
+        partial(session.run_preparation, label="orders"),
+        file_bytes=arrays_file.free_disk_bytes() // 2,
+        map=session.map,
     )
-    if isinstance(exact, algorithms.Candidate):
+    if isinstance(exact, algorithms.ExactCandidate):
         for option in ("effort", "time"):
             session.ignored(option, "where auto is exact")
         session.console.note(f"auto: {exact.name}, {exact.why}")
         return run(session, network, replace(settings, algorithm=exact.name), True, exact.method), exact.name
     request = session.request
     assert isinstance(request, Request)
-    if network.observations():
+    if network.stored_marginals():
         session.console.note(f"auto: ups, {exact.why}")
         return run(session, network, replace(settings, algorithm="ups")), "ups"
     ends = None if request.time is None else time.monotonic() + request.time
@@ -67,7 +72,7 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
 
 
 def _try_algorithms(
-    choice: AutomaticChoice, attempted: Callable[[Attempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
+    choice: AutomaticChoice, attempted: Callable[[MethodAttempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
 ) -> float:
     """Run the algorithms that the choice proposes, and return the total work."""
     spent = 0.0
@@ -82,21 +87,21 @@ def _try_algorithms(
 
 
 def _attempt_algorithm(
-    session: Session, choice: AutomaticChoice, run: Run, ends: float | None, attempt: Attempt
+    session: Session, choice: AutomaticChoice, run: Run, ends: float | None, attempt: MethodAttempt
 ) -> tuple[InferenceResult | None, int]:
     """Return the result, or None if the algorithm failed, which a note reports, and the number of steps."""
     from herdcli.markov import algorithms
 
     watched: TimedMethod | None = None
     try:
-        method = attempt.method or algorithms.make_method(choice.network, attempt.settings, session.map)
+        method = attempt.method or algorithms.make_inference_method(choice.network, attempt.settings, session.map)
         watched = TimedMethod(method, ends if attempt.name == "gbp" else None)
         return run(session, choice.network, attempt.settings, True, watched), watched.made.count
     except (Diverged, NegativeResult, DataError) as error:
         if not attempt.is_tolerated(error):
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
-        return None, 0 if watched is None or isinstance(error, NoRoom) else watched.made.count
+        return None, 0 if watched is None or isinstance(error, MemoryLimitExceeded) else watched.made.count
 
 
 def _affordable_steps(ends: float, method: InferenceMethod) -> int:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options.common_options import checkpoint_options, input_argument, output_options, stage, threads_option
+from herdcli.cli.frame.options.common_options import (
+    checkpoint_options,
+    command_with_request,
+    input_argument,
+    output_options,
+    threads_option,
+)
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
 from herdcli.cli.ups_infer.request import QUESTIONS, RESUMED, Request
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("ups-infer", cls=Command)
 @input_argument
-@stage(
+@command_with_request(
     Request,
     threads_option,
     shards.shard_option.where(shard=QUESTIONS),
@@ -50,8 +56,8 @@ def command(session: Session, request: Request) -> None:
         template_slices.infer_slices(session, loaded, request)
         return
     network, evidence = inputs.condition_network(session, loaded.value, request)
-    request.warn_of_exact_tree(session, bool(network.observations()))
-    with inputs.name_impossible_evidence(loaded.value, evidence):
+    request.warn_of_exact_tree(session, bool(network.stored_marginals()))
+    with inputs.add_evidence_to_hint(loaded.value, evidence):
         if not request.asks_marginals:
             queries.answer_query(session, loaded, (network, evidence), request, form)
         elif request.evidence_rows:

@@ -14,10 +14,10 @@ from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
-    from herdcli.markov.exact.evidence_batch import BlockAnswers, EvidenceRowsShard
+    from herdcli.markov.exact.evidence_batch import BlockResults, EvidenceRowsShard
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
@@ -28,10 +28,10 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
 
     full: Network = loaded.value
     network, evidence = network_and_evidence
-    if network.observations():
+    if network.stored_marginals():
         raise BadUsage("--evidence-rows does not work with observed marginals", hint="--ignore-observed")
     variables, dense, where = read_evidence_rows(session, request, full)
-    dense = _join_evidence(dense, variables, full, evidence, where)
+    dense = _remove_common_evidence(dense, variables, full, evidence, where)
     batch = EvidenceBatch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
@@ -43,7 +43,7 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
         parts=_expand_states(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
         rest=MarginalColumns(marginal_columns(full), full.count) if session.place.first else None,
     )
-    shards.finish_units(session, made, "blocks of rows", finish, replace(loaded, value=None), request)
+    shards.finish_units(session, made, "blocks of rows", save_all_units, replace(loaded, value=None), request)
 
 
 def read_evidence_rows(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
@@ -72,7 +72,7 @@ def marginal_columns(network: Network) -> list[str]:
     return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=True)), "log_z"]
 
 
-def _join_evidence(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
+def _remove_common_evidence(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
     """Return rows of states (n, columns) without the states that the common evidence also fixes.  Raises DataError if the two differ."""
     made = rows.copy()
     for column, i in enumerate(variables):
@@ -86,7 +86,7 @@ def _join_evidence(rows: Array, variables: list[int], full: Network, evidence: d
     return made
 
 
-def _expand_states(parts: list[BlockAnswers], full: Network, evidence: dict[int, int]) -> list[BlockAnswers]:
+def _expand_states(parts: list[BlockResults], full: Network, evidence: dict[int, int]) -> list[BlockResults]:
     """Return marginals over all states of the network, with 0 for states that the evidence excludes."""
     if not evidence:
         return parts
@@ -102,7 +102,7 @@ def _expand_states(parts: list[BlockAnswers], full: Network, evidence: dict[int,
     return [replace(part, marginals=whole) for part, whole in zip(parts, made, strict=True)]
 
 
-def finish(session: Session, whole: EvidenceRowsShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: EvidenceRowsShard, history: HistorySource, request: Request) -> None:
     """Save the rows of all blocks as one table."""
     from herdcli.artifacts import line_numbers
     from herdcli.artifacts.dataset import Dataset

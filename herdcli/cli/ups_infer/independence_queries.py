@@ -22,7 +22,7 @@ def answer_separation(
 ) -> None:
     """Write one row per queried variable: whether it is separated from A, and if not an active trail.  Evidence counts as given."""
     from herdcli.markov.formats.evidence import find_variable
-    from herdcli.markov.query.graph_description import dependent_variables, edge_directions
+    from herdcli.markov.query.graph_description import dependent_variables, network_parents_or_none
 
     network: Network = loaded.value
     asked = parse_query(request.query)
@@ -40,7 +40,7 @@ def answer_separation(
         "given": [", ".join(map(network.name, known))] * len(others),
         "trail": [" – ".join(map(network.name, trails.get(i, []))) for i in others],
     }
-    how = "d-separated" if edge_directions(network) is not None else "separated"
+    how = "d-separated" if network_parents_or_none(network) is not None else "separated"
     where = f" given {', '.join(map(network.name, known))}" if known else ""
     if second:
         summary = f"{network.name(first)} and {names[0]} are {'' if apart[0] else 'not '}{how}{where}"
@@ -50,7 +50,7 @@ def answer_separation(
         )
     result_tables.save_table(
         session,
-        result_tables.dataset_of_columns({"separated": apart}, words),
+        result_tables.dataset_from_columns({"separated": apart}, words),
         summary,
         form,
         loaded,

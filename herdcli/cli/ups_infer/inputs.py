@@ -26,10 +26,10 @@ def condition_network(session: Session, full: Network, request: Request) -> tupl
     from herdcli.markov.model import network
 
     evidence = read_evidence(session, full, request)
-    stored = {} if request.ignore_observed else full.observations()
+    stored = {} if request.ignore_observed else full.stored_marginals()
     given = dict(_parse_assignments(full, request.observe, "--observe"))
     for i, p in given.items():
-        network.check_marginal(full, i, p)
+        network.validate_marginal(full, i, p)
     if both := sorted(evidence.keys() & (stored | given).keys()):
         raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
     weighed = network.with_likelihoods(full, dict(_parse_assignments(full, request.likelihood, "--soft-evidence")))
@@ -44,7 +44,9 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
     found: dict[int, int] = {}
     if request.evidence:
         assert isinstance(request.evidence, str)
-        found = load_parsed_text(session, request.evidence, "evidence", lambda text: formats.read_evidence(text, full, notes), empty=True)
+        found = load_parsed_text(
+            session, request.evidence, "evidence", lambda text: formats.read_evidence(text, full, notes), allow_empty=True
+        )
     for text in request.evidence_states:
         try:
             i, state = formats.parse_assignment(text, full, notes)
@@ -62,7 +64,7 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
 
 
 @contextmanager
-def name_impossible_evidence(full: Network, evidence: dict[int, int]) -> Iterator[None]:
+def add_evidence_to_hint(full: Network, evidence: dict[int, int]) -> Iterator[None]:
     """Add the evidence to the hint of an error that says that no state is possible, because a single factor need not be the cause."""
     try:
         yield
@@ -83,18 +85,18 @@ def read_clamp_sets(session: Session, full: Network, clamp: str) -> list[list[in
     return load_parsed_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full))
 
 
-def read_regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
+def read_regions(session: Session, full: Network, text: str) -> list[list[int]] | None:
     """Read the regions in the file of --regions; None if it does not name a file."""
     from herdcli.markov.model.graphs import structure_selection
 
-    kind, _, size = asked.partition(":")
-    if asked in REGIONS:
+    kind, _, size = text.partition(":")
+    if text in REGIONS:
         return None
     if kind == "cliques":
         if not size.isdecimal() or int(size) < 2:
-            raise BadUsage(f"--regions {asked} needs a number of variables from 2", hint="--regions cliques:4")
+            raise BadUsage(f"--regions {text} needs a number of variables from 2", hint="--regions cliques:4")
         return None
-    scopes = load_parsed_text(session, asked, "regions", lambda text: structure_selection.read_scopes(text, full.names, full.count))
+    scopes = load_parsed_text(session, text, "regions", lambda text: structure_selection.read_scopes(text, full.names, full.count))
     return [list(scope) for scope in scopes]
 
 

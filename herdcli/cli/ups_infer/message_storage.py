@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
-    from herdcli.markov.exact.collect_pass import PassPlan
+    from herdcli.markov.exact.collect_pass import EliminationPassPlan
     from herdcli.markov.exact.elimination import OrderSearch
     from herdcli.markov.exact.exact_algorithms import JunctionTree
 
 
-def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -> tuple[int, str]:
+def choose_message_storage(session: Session, method: JunctionTree, state: OrderSearch) -> tuple[int, str]:
     """Choose the fastest storage that --max-memory and the disk allow, and return its bytes of memory and a message."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.message_numbers import format_size
     from herdcli.artifacts.rows import arrays_file
 
-    limit = session.max_memory or memory_budget.default_limit()
+    limit = session.max_memory or memory_budget.default_memory_limit()
     what = method.bytes_needed(state)[1].rstrip(",")
-    way = method.fit_schedule(state, limit, arrays_file.free_disk_bytes() // 2)
+    way = method.find_fitting_schedule(state, limit, arrays_file.free_disk_bytes() // 2)
     if way is None:
         return method.least(state, limit, 0)[0], what
     if way.plan is None:
         return way.memory, what
-    method.with_schedule(way.plan, session.enter_until_end(closing(arrays_file.ArraysFile())) if way.file else None)
+    method.set_schedule(way.plan, session.enter_until_end(closing(arrays_file.ArraysFile())) if way.file else None)
     if way.file:
         return way.memory, f"{what}: its messages are kept in a file of {format_size(way.file)} in $TMPDIR"
     return way.memory, f"{what}: its messages are computed twice, to keep {format_size(way.memory)} of them at a time"
 
 
-def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int, str]:
+def choose_pass_storage(session: Session, work: EliminationPassPlan) -> tuple[EliminationPassPlan, int, str]:
     """Choose where a pass stores best states and messages: in memory, or in files if they exceed --max-memory.
 
     Return the pass, its bytes of memory, and a message.
@@ -41,7 +41,7 @@ def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int
     from herdcli.artifacts.message_numbers import format_size
     from herdcli.artifacts.rows import arrays_file
 
-    limit, room = session.max_memory or memory_budget.default_limit(), arrays_file.free_disk_bytes() // 2
+    limit, room = session.max_memory or memory_budget.default_memory_limit(), arrays_file.free_disk_bytes() // 2
     what = f"elimination, 2^{math.log2(max(1, work.cells)):.1f} table cells" + (
         " without those that zeros leave empty" if work.sparse else ""
     )

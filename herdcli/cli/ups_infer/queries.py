@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import network_files
 from herdcli.cli.ups_infer import independence_queries, result_tables
 from herdcli.cli.ups_infer.request import AUTO, FORMATS
-from herdcli.errors import BadUsage, DataError, NoRoom
+from herdcli.errors import BadUsage, DataError, MemoryLimitExceeded
 from herdcli.markov.query.query_parsing import parse_query
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
-    from herdcli.markov.exact.collect_pass import PassPlan
+    from herdcli.markov.exact.collect_pass import EliminationPassPlan
     from herdcli.markov.model.network import Network
     from herdcli.markov.query.constrained_orders import StagedOrder, StagedOrderSearch
-    from herdcli.markov.query.exact_queries import LikeliestStates
+    from herdcli.markov.query.exact_queries import MostProbableStates
     from herdcli.markov.query.max_product import MaxProduct, MaxProductState
     from herdcli.markov.query.query_parsing import Query
     from herdcli.schema import Array
@@ -64,7 +64,7 @@ def output_format(session: Session, request: Request) -> str:
     if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *result_tables.TABLES):
         raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="--format hdf5, csv, parquet")
     if form in result_tables.TABLES:
-        outputs.check_artifact(session, "dataset", None if session.shard is not None else form)
+        outputs.check_artifact_output(session, "dataset", None if session.shard is not None else form)
     else:
         network_files.check_output(session, "dataset" if request.evidence_rows else "beliefs", form)
     return form
@@ -75,7 +75,7 @@ def answer_query(
 ) -> None:
     """Answer a query about the network given its evidence, and save the result."""
     kind = request.query_kind
-    if network_and_evidence[0].observations():
+    if network_and_evidence[0].stored_marginals():
         raise BadUsage(f"--query {kind} does not work with observed marginals", hint="--ignore-observed")
     try:
         ANSWERERS[kind](session, loaded, network_and_evidence, request, form)
@@ -100,12 +100,12 @@ def _query_variables(full: Network, query: Query, evidence: dict[int, int]) -> l
 def _memory_limit(session: Session) -> int:
     from herdcli.artifacts import memory_budget
 
-    return session.max_memory or memory_budget.default_limit()
+    return session.max_memory or memory_budget.default_memory_limit()
 
 
 def _plan_elimination(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
-) -> tuple[PassPlan | None, int, str]:
+) -> tuple[EliminationPassPlan | None, int, str]:
     """Return a pass by the best elimination order, if there is one, its bytes, and a message."""
     return _plan_by_order(
         session, *_search_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept
@@ -118,34 +118,34 @@ def _search_order(
     """Return the search for an elimination order, and the best order found."""
     from herdcli.markov.query import exact_queries
 
-    orders = exact_queries.search_order(network, request.orders, request.seed, maximised=maximised, kept=kept)
+    orders = exact_queries.make_order_search(network, request.orders, request.seed, maximised=maximised, remaining_variables=kept)
     return orders, session.run_preparation(orders, label="orders")
 
 
 def _plan_by_order(
     session: Session, orders: StagedOrderSearch, search: StagedOrder, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
-) -> tuple[PassPlan | None, int, str]:
+) -> tuple[EliminationPassPlan | None, int, str]:
     """Return a pass, its bytes and a message, as `_plan_elimination` does, for an order that is already known."""
     from herdcli.cli.ups_infer import message_storage
-    from herdcli.markov.exact.collect_pass import PassPlan
+    from herdcli.markov.exact.collect_pass import EliminationPassPlan
 
     if not search.complete:
         return None, 1 << 60, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells"
     return message_storage.choose_pass_storage(
-        session, PassPlan(orders.trimmed, search.order.tolist(), maximised, kept, _memory_limit(session))
+        session, EliminationPassPlan(orders.trimmed, search.order.tolist(), maximised, kept, _memory_limit(session))
     )
 
 
-def _require_elimination(session: Session, found: tuple[PassPlan | None, int, str]) -> PassPlan:
+def _require_elimination(session: Session, plan: tuple[EliminationPassPlan | None, int, str]) -> EliminationPassPlan:
     """Return the pass, and print a note about it.  Raises DataError if it does not fit into the allowed memory."""
-    work, size, what = found
+    work, size, what = plan
     session.require_memory(size, f"{what.rpartition(', ')[0] if work else what},")
     assert work is not None
     session.console.note(f"auto: {what}")
     return work
 
 
-def answer_likeliest_states(
+def answer_most_probable_states(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
     """Answer mpe and mmap: exactly if elimination fits into memory, else by a search, with an upper bound."""
@@ -156,7 +156,7 @@ def answer_likeliest_states(
     names = (
         _query_variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
     )
-    found = _likeliest_states(session, network, names, request, whole=asked.kind == "mpe")
+    found = _find_most_probable_states(session, network, names, request, whole=asked.kind == "mpe")
     if asked.kind == "mpe" and found.exact:
         _note_ties(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
@@ -171,7 +171,7 @@ def answer_likeliest_states(
         outputs.write_text_result(session, results.write_states(states, asked.kind == "mpe"), summary, form)
     elif form in result_tables.TABLES:
         names_of = [loaded.value.name(i) for i in states]
-        made = result_tables.dataset_of_columns(
+        made = result_tables.dataset_from_columns(
             {"state": np.array(list(states.values()))}, {result_tables.VARIABLE: names_of} | _state_names(loaded.value, states)
         )
         result_tables.save_table(session, made, summary, form, loaded)
@@ -179,7 +179,7 @@ def answer_likeliest_states(
         _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request)
 
 
-def _note_ties(session: Session, network: Network, likeliest: LikeliestStates, evidence: dict[int, int], request: Request) -> None:
+def _note_ties(session: Session, network: Network, likeliest: MostProbableStates, evidence: dict[int, int], request: Request) -> None:
     """Print a note if other states are equally probable; this is checked only if elimination is fast."""
     from herdcli.markov.query import exact_queries
 
@@ -188,7 +188,7 @@ def _note_ties(session: Session, network: Network, likeliest: LikeliestStates, e
     if not staged.complete or staged.cells > FEW_CELLS:
         return
     states = {i: 0 if i in evidence else likeliest.states[i] for i in every}
-    others = exact_queries.tied_states(network, staged.order.tolist(), replace(likeliest, states=states))
+    others = exact_queries.find_tied_states(network, staged.order.tolist(), replace(likeliest, states=states))
     if others is not None:
         differing = [i for i in every if others[i] != states[i]]
         few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
@@ -210,14 +210,16 @@ def _state_name_columns(network: Network, variables: Sequence[int], rows: Array)
     return {network.name(i): [names[int(first[i]) + x] for x in row] for i, row in zip(variables, rows.tolist(), strict=True)}
 
 
-def _likeliest_states(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> LikeliestStates:
+def _find_most_probable_states(
+    session: Session, network: Network, names: list[int], request: Request, *, whole: bool
+) -> MostProbableStates:
     """Return the most probable states of some variables, or of all."""
     from herdcli.markov.query import exact_queries
 
     if whole and request.solver == "toulbar2":
         from herdcli.markov.query import toulbar2
 
-        return toulbar2.solve_likeliest(network, request.time)
+        return toulbar2.solve_most_probable(network, request.time)
     every = range(network.count) if whole else names
     orders, staged = _search_order(session, network, request, maximised=every)
     least = None
@@ -229,23 +231,27 @@ def _likeliest_states(session: Session, network: Network, names: list[int], requ
     if request.algorithm != "max-product" and (found[1] <= _memory_limit(session) or request.algorithm == "junction-tree"):
         work = _require_elimination(session, found)
         best = session.run(
-            exact_queries.LikeliestSearch(work, session.map),
+            exact_queries.MostProbableStatesAlgorithm(work, session.map),
             label="elimination",
             follows=least is not None,
-            after=lambda _: work.remaining(),
+            after=lambda _: work.estimate_cost(),
         )
         return replace(best, states={i: best.states[i] for i in names})
-    return _approximate_likeliest(session, network, request) if whole else _coordinate_ascent(session, network, names, request, least)
+    return (
+        _approximate_most_probable_states(session, network, request)
+        if whole
+        else _coordinate_ascent(session, network, names, request, least)
+    )
 
 
-def _branch_and_bound(session: Session, network: Network, names: list[int], request: Request, cells: float) -> LikeliestStates | None:
+def _branch_and_bound(session: Session, network: Network, names: list[int], request: Request, cells: float) -> MostProbableStates | None:
     """Search for the marginal MAP by branch and bound, if constrained elimination needs many more table cells than an unconstrained order.
 
     cells  the table cells of elimination that sums before it maximises.
 
     Return None if the search is not used.  A value of −∞ means that more --effort may find states.
     """
-    from herdcli.markov.query.exact_queries import LikeliestStates
+    from herdcli.markov.query.exact_queries import MostProbableStates
     from herdcli.markov.query.marginal_map_search import BranchAndBound
 
     if cells <= FEW_CELLS:
@@ -257,21 +263,21 @@ def _branch_and_bound(session: Session, network: Network, names: list[int], requ
     if search.memory() > _memory_limit(session):
         return None
     if not search.is_worthwhile():
-        return LikeliestStates({}, -math.inf, math.inf, False, "branch-and-bound")
+        return MostProbableStates({}, -math.inf, math.inf, False, "branch-and-bound")
     session.console.note("auto: branch and bound, because exact elimination needs much larger tables")
     return session.run(search, label="branch and bound")
 
 
-def _approximate_likeliest(session: Session, network: Network, request: Request) -> LikeliestStates:
+def _approximate_most_probable_states(session: Session, network: Network, request: Request) -> MostProbableStates:
     from herdcli.markov.method import InferenceSettings
     from herdcli.markov.query.best_states import BestFirstSearch
-    from herdcli.markov.query.exact_queries import LikeliestStates
+    from herdcli.markov.query.exact_queries import MostProbableStates
     from herdcli.markov.query.max_product import MaxProduct
 
     if request.algorithm == AUTO:
         session.console.note("auto: max-product, because the tables of elimination exceed --max-memory")
     searched = request.algorithm == AUTO and network.count <= MOST_SEARCHED
-    work = MaxProduct(network, topic_settings(InferenceSettings, request), request.search_steps, PATIENCE if searched else None)
+    work = MaxProduct(network, settings_from_request(InferenceSettings, request), request.search_steps, PATIENCE if searched else None)
     room, effort = min(_memory_limit(session), MOST_BUCKETS), request.effort * MILLION
     told = (SECONDS * effort, min(room, int(NUMBERS * effort))) if searched else (0.0, 0)
     ended: list[MaxProductState] = []
@@ -281,7 +287,7 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
     (state,) = ended
     if (fixed := _eliminate_remaining(session, work, state, request)) is not None:
         return replace(fixed, iterations=found.iterations)
-    search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
+    search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised_tables(state), state.states, effort, room)
     session.console.note(
         f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, because max-product leaves a gap"
     )
@@ -289,18 +295,18 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
     constant = work.inner.constant
     bound = max(value + constant, min(found.bound, upper + constant))
     exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
-    states = work.inner.restored(dict(enumerate(x.tolist())))
-    return LikeliestStates(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
+    states = work.inner.to_original(dict(enumerate(x.tolist())))
+    return MostProbableStates(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
 
 
-def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductState, request: Request) -> LikeliestStates | None:
+def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductState, request: Request) -> MostProbableStates | None:
     """Return the most probable states by elimination of the variables that the bound of max-product leaves open, if that fits."""
     from herdcli.markov.model.restricted_states import restrict_to_states
     from herdcli.markov.query import exact_queries
 
     if work.search.value(state.states) == -math.inf:
         return None
-    left = restrict_to_states(work.inner.network, work.open_states(state))
+    left = restrict_to_states(work.inner.network, work.possibly_better_states(state))
     every = range(left.network.count)
     orders, staged = _search_order(session, left.network, request, maximised=every)
     found = _plan_by_order(session, orders, staged, maximised=every)
@@ -308,16 +314,21 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
         return None
     free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
     session.console.note(f"auto: elimination of the {free} of {before} variables whose states the bound of max-product leaves open")
-    best = session.run(exact_queries.LikeliestSearch(found[0], session.map), label="elimination", follows=True)
+    best = session.run(exact_queries.MostProbableStatesAlgorithm(found[0], session.map), label="elimination", follows=True)
     value = best.value + left.constant + work.inner.constant
     return replace(
-        best, states=work.inner.restored(left.restored(best.states)), value=value, bound=value, exact=True, algorithm="reduced-cost-fixing"
+        best,
+        states=work.inner.to_original(left.to_original(best.states)),
+        value=value,
+        bound=value,
+        exact=True,
+        algorithm="reduced-cost-fixing",
     )
 
 
 def _coordinate_ascent(
-    session: Session, network: Network, names: list[int], request: Request, least: LikeliestStates | None
-) -> LikeliestStates:
+    session: Session, network: Network, names: list[int], request: Request, least: MostProbableStates | None
+) -> MostProbableStates:
     """Return an approximate marginal MAP by coordinate ascent.
 
     It starts from the best states of branch and bound if there are any, else from the most probable states of all variables.
@@ -328,8 +339,8 @@ def _coordinate_ascent(
     from herdcli.markov.query.max_product import MaxProduct
 
     try:
-        session.require_memory(marginal_map.bytes_needed(network, names), "eliminating the variables that are summed out")
-    except NoRoom as error:
+        session.require_memory(marginal_map.elimination_bytes(network, names), "eliminating the variables that are summed out")
+    except MemoryLimitExceeded as error:
         if least is not None and least.value > -math.inf:
             session.console.note("auto: the best answer of branch and bound, because coordinate ascent exceeds --max-memory")
             return least
@@ -339,7 +350,7 @@ def _coordinate_ascent(
     if least is not None and least.value > -math.inf:
         begin = least
     else:
-        begin = run_algorithm(MaxProduct(network, topic_settings(InferenceSettings, request), min(10, request.search_steps)))
+        begin = run_algorithm(MaxProduct(network, settings_from_request(InferenceSettings, request), min(10, request.search_steps)))
     climb = marginal_map.CoordinateAscent(network, names, [begin.states[i] for i in names])
     session.console.note("auto: coordinate ascent, because exact elimination exceeds --max-memory")
     best = session.run(climb, label="ascent", follows=least is not None)
@@ -351,21 +362,21 @@ def _save_states_as_beliefs(
     session: Session,
     loaded: Artifact,
     network_and_evidence: tuple[Network, dict[int, int]],
-    likeliest: LikeliestStates,
+    likeliest: MostProbableStates,
     summary: str,
     request: Request,
 ) -> None:
     """Save the states as `beliefs`: marginals given the states, and the log of their value as log Z."""
     from herdcli.markov.model import beliefs
     from herdcli.markov.model.network import condition_network
-    from herdcli.markov.query.exact_queries import all_marginals
+    from herdcli.markov.query.exact_queries import compute_all_marginals
 
     network, evidence = network_and_evidence
     every = evidence | likeliest.states
     assignment = np.full(network.count, -1, dtype=np.int64)
     assignment[list(every)] = list(every.values())
     held = condition_network(network, likeliest.states)
-    nodes = all_marginals(held, request.orders, request.seed)
+    nodes = compute_all_marginals(held, request.orders, request.seed)
     made = beliefs.assemble_beliefs(
         loaded.value, every, nodes, [], algorithm=likeliest.algorithm, log_z=likeliest.value, free_energy=-likeliest.value,
         iterations=likeliest.iterations, assignment=assignment, log_value_upper=likeliest.bound,
@@ -385,7 +396,9 @@ def answer_joint(
     names = _query_variables(loaded.value, parse_query(request.query), evidence)
     free = [i for i in names if i not in evidence]
     work = _require_elimination(session, _plan_elimination(session, network, request, kept=free))
-    p, log_z = session.run(exact_queries.JointMarginal(work, session.map), label="elimination", after=lambda _: work.remaining())
+    p, log_z = session.run(
+        exact_queries.JointMarginalAlgorithm(work, session.map), label="elimination", after=lambda _: work.estimate_cost()
+    )
     p = p.reshape([int(network.cardinality[i]) for i in names])  # variables with evidence have a single state
     titles = [loaded.value.name(i) for i in names]
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
@@ -396,7 +409,7 @@ def answer_joint(
         words = {} if loaded.value.states is None else _state_name_columns(loaded.value, names, cells)
         numbers: dict[str, Array] = {} if words else dict(zip(titles, cells, strict=True))
         result_tables.save_table(
-            session, result_tables.dataset_of_columns(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles
+            session, result_tables.dataset_from_columns(numbers | {"probability": p.ravel()}, words), summary, form, loaded, titles
         )
         return
     axes = range(len(names))
@@ -419,12 +432,12 @@ def answer_log_z(
     except DataError as error:
         error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
         raise
-    value = session.run(exact_queries.LogPartition(work, session.map), label="elimination", after=lambda _: work.remaining())
+    value = session.run(exact_queries.LogPartitionAlgorithm(work, session.map), label="elimination", after=lambda _: work.estimate_cost())
     summary = f"{network.count} variables, log Z {value:.10g}"
     if form == "pr":
         outputs.write_text_result(session, results.write_pr(value), summary, form)
     else:
-        made = result_tables.dataset_of_columns({"log_z": np.array([value]), "log10_z": np.array([value / math.log(10)])})
+        made = result_tables.dataset_from_columns({"log_z": np.array([value]), "log10_z": np.array([value / math.log(10)])})
         result_tables.save_table(session, made, summary, form, loaded)
 
 
@@ -432,24 +445,24 @@ def answer_bounds(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
     """Compute bounds on log Z: tree-reweighted propagation and mini-buckets above, mean field and a probable state below."""
-    from herdcli.markov.mean.mean_field_bound import mean_field_bound
+    from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
     from herdcli.markov.method import InferenceSettings
     from herdcli.markov.model.beliefs import assemble_beliefs
     from herdcli.markov.query import log_z_bounds as enclosing
     from herdcli.markov.query.tree_reweighted import TreeReweighted
 
     network, evidence = network_and_evidence
-    asked = replace(topic_settings(InferenceSettings, request), algorithm="tree-reweighted")
-    known = enclosing.quick_elimination(network)
+    asked = replace(settings_from_request(InferenceSettings, request), algorithm="tree-reweighted")
+    known = enclosing.try_quick_elimination(network)
     if known[1] is not None:
         asked = replace(asked, iterations=min(asked.iterations, enclosing.BRIEF))
     found = session.run(TreeReweighted(network, asked), label="tree-reweighted")
-    above, below = float(found.attributes["log_z"]), mean_field_bound(network, MOST_CELLS)
-    told = enclosing.bound_log_z(network, below, above, request.bucket_cells, asked, known)
+    above, below = float(found.attributes["log_z"]), compute_mean_field_bound(network, MOST_CELLS)
+    told = enclosing.compute_log_z_bounds(network, below, above, request.bucket_cells, asked, known)
     summary = f"log Z from {told.lower:.8g} ({told.lower_bound_method}) to {told.upper:.8g} ({told.upper_bound_method})"
     if form in result_tables.TABLES:
         numbers: dict[str, Array] = {name: np.array([value]) for name, value in told.columns().items()}
-        result_tables.save_table(session, result_tables.dataset_of_columns(numbers), summary, form, loaded)
+        result_tables.save_table(session, result_tables.dataset_from_columns(numbers), summary, form, loaded)
         return
     attributes = found.attributes | {"log_z_lower": told.lower, "log_z_upper": told.upper, "log_z_mean_field": told.mean_field}
     made = assemble_beliefs(loaded.value, evidence, found.nodes, found.cliques, algorithm="tree-reweighted", **attributes)
@@ -462,34 +475,34 @@ def answer_sensitivity(
     """Write one row per cell of every factor: the derivative of P(A = STATE) with respect to it."""
     from herdcli.markov.exact import cliques, junction_tree
     from herdcli.markov.formats.evidence import find_state
-    from herdcli.markov.model.network import Conditioned
-    from herdcli.markov.query.sensitivity import parameter_sensitivity as slopes
-    from herdcli.markov.query.sensitivity import sensitivity_before_evidence
+    from herdcli.markov.model.network import ConditionedNetwork
+    from herdcli.markov.query.sensitivity import compute_parameter_sensitivity as slopes
+    from herdcli.markov.query.sensitivity import extend_to_all_cells
 
     network, evidence = network_and_evidence
     asked = parse_query(request.query)
     (variable,) = _query_variables(loaded.value, asked, evidence)
     state = find_state(loaded.value, variable, asked.state)
-    search = cliques.search_orders(network, request.seed, request.orders)
-    size = junction_tree.plan_tree(network, search.order).bytes_needed(network) if search.complete else 1 << 60
+    search = cliques.search_elimination_orders(network, request.seed, request.orders)
+    size = junction_tree.build_clique_tree(network, search.order).bytes_needed(network) if search.complete else 1 << 60
     session.require_memory(size, "the junction tree")
     found = slopes(network, search.order.tolist(), variable, state)
-    if isinstance(network, Conditioned) and network.before is not None:
-        found = sensitivity_before_evidence(found, network.before, evidence)
+    if isinstance(network, ConditionedNetwork) and network.before is not None:
+        found = extend_to_all_cells(found, network.before, evidence)
     steepest = int(np.abs(found.derivative).argmax())
-    whole = network.before if isinstance(network, Conditioned) and network.before is not None else network
+    whole = network.before if isinstance(network, ConditionedNetwork) and network.before is not None else network
     words = result_tables.cell_columns(loaded.value, whole)
     where = result_tables.cell_label(words, steepest)
     summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, steepest in {where}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
-    result_tables.save_table(session, result_tables.dataset_of_columns(numbers, words), summary, form, loaded, list(words))
+    result_tables.save_table(session, result_tables.dataset_from_columns(numbers, words), summary, form, loaded, list(words))
 
 
 ANSWERERS = {
     "log-z": answer_log_z,
     "bounds": answer_bounds,
-    "mpe": answer_likeliest_states,
-    "mmap": answer_likeliest_states,
+    "mpe": answer_most_probable_states,
+    "mmap": answer_most_probable_states,
     "joint": answer_joint,
     "sensitivity": answer_sensitivity,
     "dsep": independence_queries.answer_separation,

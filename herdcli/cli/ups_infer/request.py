@@ -6,7 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, unrecorded, where_changed
+from herdcli.cli.frame.history.request import (
+    field_recorded_as,
+    field_recorded_as_file,
+    field_recorded_if_changed,
+    input_file_field,
+    unrecorded_field,
+)
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
@@ -16,17 +22,17 @@ from herdcli.cli.frame.options.declaration import (
     Needs,
     OneOf,
     When,
-    choice,
+    choice_kind,
     flag,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    repeated,
-    text,
-    whole,
+    repeated_option,
+    text_kind,
 )
 from herdcli.cli.ups_infer.values import QUERY, SECONDS, SHARES, SLICES
 from herdcli.errors import BadUsage, is_unicode
-from herdcli.markov.algorithms.table import ITERATED, OPTIONS, TABLE, reading
+from herdcli.markov.algorithms.table import ITERATED, OPTIONS, TABLE, algorithms_reading_option
 from herdcli.markov.query.query_parsing import FORMS, parse_query
 from herdcli.records import dataclass
 
@@ -41,7 +47,7 @@ OF_AUTO = {  # options that auto reads
     *("orders", "message_passing", "schedule", "damping", "damping_kind", "damping_schedule", "clamp", "regions", "sweeps", "chains"),
     *("effort", "time", "tolerance", "iterations", "on_nonconvergence"),
 }
-USERS = {option: (*((AUTO,) if option in OF_AUTO else ()), *reading(option)) for option in OPTIONS}
+USERS = {option: (*((AUTO,) if option in OF_AUTO else ()), *algorithms_reading_option(option)) for option in OPTIONS}
 ONLY = {name: OneOf("algorithm", *users) for name, users in USERS.items()}  # the algorithms that read an option
 MARGINALS = Condition("asks_marginals")
 BY_TREE = OneOf("algorithm", AUTO, JUNCTION_TREE)
@@ -119,10 +125,10 @@ def _recorded_regions(value: str) -> str:
 class Request:
     """The options of `herd ups-infer`; names and meanings are those of its --help."""
 
-    source: str = input_file()
-    format: str | None = shared_options.output_format(*FORMATS)
+    source: str = input_file_field()
+    format: str | None = shared_options.output_format_option(*FORMATS)
     algorithm: str = option(
-        choice(AUTO, *TABLE, "max-product"),
+        choice_kind(AUTO, *TABLE, "max-product"),
         default=AUTO,
         group=LEARNING,
         only=ALGORITHM,
@@ -130,27 +136,27 @@ class Request:
         "bp, tree-ep, tempered-gibbs and ups whose result agrees best with the others.",
     )
     tolerance: float = option(
-        number(0, open_low=True),
+        number_kind(0, open_low=True),
         default=1e-9,
         group=LEARNING,
         only=ONLY["tolerance"],
         help="Largest change of a message or marginal at which the iteration has converged.",
     )
     orders: int = option(
-        whole(1),
+        integer_kind(1),
         default=8,
         only=ONLY["orders"],
         help="Number of elimination orders that junction-tree tries; up to eight times as many if its tables are large.",
     )
     message_passing: str = option(
-        choice("hugin", "shafer-shenoy"),
+        choice_kind("hugin", "shafer-shenoy"),
         default="hugin",
         only=ONLY["message_passing"],
         help="Message passing of junction-tree: multiply them into the clique tables and divide them out (hugin), or "
         "store them separately (shafer-shenoy).",
     )
     schedule: str = option(
-        choice("auto", "residual", "sequential", "parallel", "checkerboard"),
+        choice_kind("auto", "residual", "sequential", "parallel", "checkerboard"),
         default="auto",
         group=LEARNING,
         only=SCHEDULE,
@@ -158,7 +164,7 @@ class Request:
         "for large grids.",
     )
     damping: float = option(
-        number(0, 1, open_high=True),
+        number_kind(0, 1, open_high=True),
         default=0.0,
         group=LEARNING,
         only=(ONLY["damping"], Needs(Excludes("damping_schedule"), "--damping and --damping-schedule exclude each other"), UNDAMPED),
@@ -172,23 +178,23 @@ class Request:
         help="Increase the damping of bp and loopy-is until they converge: each of these values for an equal part of --iterations.",
     )
     damping_kind: str = option(
-        choice("geometric", "linear"),
+        choice_kind("geometric", "linear"),
         default="geometric",
         group=LEARNING,
         only=(ONLY["damping_kind"], Condition("is_damped", why="without --damping")),
         help="Type of mean of old and new messages.",
     )
     clamp: str = option(
-        text(),
+        text_kind(),
         default="auto",
         metavar="auto|rows|columns|rows-columns|FILE",
-        record=as_recorded(_recorded_clamp),
+        record=field_recorded_as(_recorded_clamp),
         only=ONLY["clamp"],
         help="Sets of variables that ups clamps in turn, each of which must leave a forest.  auto: chosen by herd, with Newton steps in "
         "between; FILE: one set per line; all but auto run the plain algorithm of the paper.",
     )
     restarts: int = option(
-        whole(0),
+        integer_kind(0),
         default=0,
         group=LEARNING,
         only=(
@@ -202,11 +208,11 @@ class Request:
         only=ONLY["linear_response"], help="Also compute covariances by linear response (bp, ups, belief-optimization, mean-field, tap)."
     )
     regions: str = option(
-        text(),
+        text_kind(),
         default="auto",
         metavar="auto|edges|plaquettes|cliques:K|FILE",
         group=INPUT,
-        record=as_recorded(_recorded_regions),
+        record=field_recorded_as(_recorded_regions),
         only=ONLY["regions"],
         help="Regions of double-loop and gbp; larger ones are more accurate and slower.  edges: the factors; plaquettes: also loops of "
         "three and four variables; cliques:K: parts of a junction tree of at most K variables; FILE: one region per line.  auto: "
@@ -215,34 +221,40 @@ class Request:
     time: float | None = option(
         SECONDS,
         metavar="20s",
-        record=unrecorded(),
+        record=unrecorded_field(),
         only=ONLY["time"],
         help="Time that auto may spend, instead of --effort; the result records the --effort that reproduces it.",
     )
     effort: float = option(
-        number(0),
+        number_kind(0),
         default=500.0,
         metavar="N",
-        record=where_changed(500.0),
+        record=field_recorded_if_changed(500.0),
         only=ONLY["effort"],
         help="Work that auto may spend on approximations, in millions of visited table cells, so that results are the same on every "
         "machine.  It also limits branch and bound: to N for --query mpe, 10 N for mmap.",
     )
-    iterations: int = shared_options.iterations(only=ONLY["iterations"])
-    on_nonconvergence: str = shared_options.on_nonconvergence(only=ONLY["on_nonconvergence"])
+    iterations: int = shared_options.iterations_option(only=ONLY["iterations"])
+    on_nonconvergence: str = shared_options.nonconvergence_option(only=ONLY["on_nonconvergence"])
     sweeps: int = option(
-        whole(2), default=10_000, group=LEARNING, only=ONLY["sweeps"], help="Number of Gibbs sweeps to average over, after --burn-in."
+        integer_kind(2),
+        default=10_000,
+        group=LEARNING,
+        only=ONLY["sweeps"],
+        help="Number of Gibbs sweeps to average over, after --burn-in.",
     )
-    burn_in: int = option(whole(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Number of first Gibbs sweeps to discard.")
+    burn_in: int = option(
+        integer_kind(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Number of first Gibbs sweeps to discard."
+    )
     annealing: int = option(
-        whole(0),
+        integer_kind(0),
         default=0,
         group=LEARNING,
         only=ONLY["annealing"],
         help="Number of burn-in sweeps during which gibbs cools to temperature 1, to leave local modes.",
     )
     chains: int = option(
-        whole(2),
+        integer_kind(2),
         default=8,
         group=LEARNING,
         only=ONLY["chains"],
@@ -252,38 +264,38 @@ class Request:
         QUERY,
         default="marginals",
         metavar="QUERY",
-        record=where_changed("marginals"),
+        record=field_recorded_if_changed("marginals"),
         help=f"Question to answer: {FORMS}.  mpe: the most probable states of all variables (MAP in UAI); mmap: those of some "
         "variables, with the others summed out; joint: joint table of some variables; bounds: lower and upper bound on log Z; "
         "sensitivity: derivatives of P(A=STATE) by every cell of every factor; dsep: does the graph separate A and B given C; "
         "independent: all variables that it separates from A.",
     )
     search_steps: int = option(
-        whole(0),
+        integer_kind(0),
         default=50,
-        record=where_changed(50),
+        record=field_recorded_if_changed(50),
         only=Condition("searches_states", why="with --query {query_kind}"),
         help="Number of local search steps of max-product from the best states it has found.",
     )
     bucket_cells: int = option(
-        whole(1),
+        integer_kind(1),
         default=4096,
-        record=where_changed(4096),
+        record=field_recorded_if_changed(4096),
         only=Condition("asks_bounds", why="with --query {query_kind}"),
         help="Largest table of --query bounds, in cells (mini-bucket elimination); larger ones give tighter bounds.",
     )
     solver: str = option(
-        choice("herd", "toulbar2"),
+        choice_kind("herd", "toulbar2"),
         default="herd",
-        record=where_changed("herd"),
+        record=field_recorded_if_changed("herd"),
         only=Condition("asks_likeliest", why="without --query mpe"),
         help="Solver of --query mpe; toulbar2 needs pytoulbar2 (pip install 'herdcli[toulbar2]') and stops after --time.",
     )
     evidence_rows: str | None = option(
-        text(),
+        text_kind(),
         metavar="FILE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         only=EVIDENCE_ROWS,
         help="Table with a row of evidence for each query and a column for each variable: states or their names; −1 or empty if unknown.  "
         "The result is a table of marginals.",
@@ -291,39 +303,39 @@ class Request:
     slices: str | None = option(
         SLICES,
         metavar="filtering|prediction:K|lag:L|smoothing",
-        record=where_changed(None),
+        record=field_recorded_if_changed(None),
         only=SLICE_ROWS,
         help="For dynamic Bayesian networks (templates of two slices, variables X_0 and X_t): marginals of each slice, of which "
         "--evidence-rows has one row each, given the rows so far (filtering), of the slice K later (prediction), given L more rows (lag), "
         "or given all rows (smoothing).",
     )
-    evidence: str | tuple[str, ...] | None = repeated(  # as typed: files and states; once resolved: the file
-        text(),
+    evidence: str | tuple[str, ...] | None = repeated_option(  # as typed: files and states; once resolved: the file
+        text_kind(),
         metavar="FILE|NAME=STATE",
         group=INPUT,
-        record=as_file(),
+        record=field_recorded_as_file(),
         help="Observed states: NAME=STATE, or a file: UAI evidence, one NAME=STATE per line, JSON or CSV.  May be repeated.",
     )
-    evidence_states: tuple[str, ...] = where_changed((), allowed=lambda value: _are_states(value))
-    observe: tuple[str, ...] = repeated(
-        text(), metavar="X=P,P…", group=INPUT, help="Fix the marginal of a variable, such as x3=0.2,0.8.  May be repeated."
+    evidence_states: tuple[str, ...] = field_recorded_if_changed((), allowed=lambda value: _are_states(value))
+    observe: tuple[str, ...] = repeated_option(
+        text_kind(), metavar="X=P,P…", group=INPUT, help="Fix the marginal of a variable, such as x3=0.2,0.8.  May be repeated."
     )
-    likelihood: tuple[str, ...] = repeated(
-        text(),
+    likelihood: tuple[str, ...] = repeated_option(
+        text_kind(),
         "--soft-evidence",
         metavar="X=L,L…",
         help="Multiply the states of a variable by likelihoods (soft evidence), such as x3=1,4.  May be repeated.",
     )
     ignore_observed: bool = flag(help="Ignore the observed marginals that are stored with the network.")
     output_marginals: str = option(
-        choice("all", "nodes"),
+        choice_kind("all", "nodes"),
         default="all",
-        record=where_changed("all"),
+        record=field_recorded_if_changed("all"),
         help="Marginals to store: of variables and cliques (all), or of variables alone (nodes), a much smaller file for large networks.",
     )
-    input_format: str | None = shared_options.network_format()
-    missing_rows: str = shared_options.missing_rows()
-    seed: int = shared_options.seed()
+    input_format: str | None = shared_options.network_format_option()
+    missing_rows: str = shared_options.missing_rows_option()
+    seed: int = shared_options.seed_option()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Separate the file of --evidence from the arguments NAME=STATE.  Raises BadUsage for a second file."""

@@ -11,7 +11,7 @@ from herdcli.cli.frame.output import outputs
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
@@ -21,7 +21,9 @@ TABLES = ("csv", "parquet")
 VARIABLE = "variable"
 
 
-def save_table(session: Session, dataset: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
+def save_table(
+    session: Session, dataset: Dataset, summary: str, form: str, history: HistorySource, leading: Sequence[str] = (VARIABLE,)
+) -> None:
     """Write a table to -o, with the columns that identify a row first; cells without a value are empty."""
     leading = [name for name in leading if name in (dataset.columns or {})]
     outputs.write_artifact(session, dataset, summary, history=history, format=form, missing=True, leading=leading)
@@ -36,10 +38,10 @@ def marginal_table(beliefs: Beliefs) -> Dataset:
     columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
     if beliefs.assignment is not None:
         columns = {"state": np.where(beliefs.assignment < 0, np.nan, beliefs.assignment)} | columns
-    return dataset_of_columns(columns, {VARIABLE: variable_names(beliefs)})
+    return dataset_from_columns(columns, {VARIABLE: variable_names(beliefs)})
 
 
-def dataset_of_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+def dataset_from_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
     """Return a data set with numeric columns and text columns."""
     from herdcli.artifacts.dataset import Dataset
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from herdcli.cli.frame.history.request import topic_settings
+from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.run import shards
 from herdcli.cli.ups_infer import queries, result_tables
 from herdcli.cli.ups_infer.inputs import read_clamp_sets, read_regions
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, SAMPLED, TABLE, reading
+from herdcli.markov.algorithms.table import EXACT, NO_LOG_Z, SAMPLED, TABLE, algorithms_reading_option
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ups_infer.request import Request
     from herdcli.iterate import HasStep
@@ -32,7 +32,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
     """Infer the marginals of the network given its evidence, and save `beliefs`, marginals as text, or a shard."""
     from herdcli.markov.method import InferenceSettings
 
-    asked = topic_settings(
+    asked = settings_from_request(
         InferenceSettings,
         request,
         clamp_sets=read_clamp_sets(session, loaded.value, request.clamp),
@@ -42,7 +42,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
         raise BadUsage(f"{asked.algorithm} computes no log Z, but the format pr holds only log Z", hint="--format mar")
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
-        shards.finish_units(session, made, "starts", finish, loaded, request)
+        shards.finish_units(session, made, "starts", save_all_units, loaded, request)
     except DataError as error:  # the error is in the network, not in the evidence, which was read last
         error.where = error.where or loaded.name
         raise
@@ -56,7 +56,7 @@ def _infer_shard(
     from herdcli.markov.model import beliefs
 
     network, evidence = network_and_evidence
-    restarts = request.restarts if settings.algorithm in reading("restarts") else 0
+    restarts = request.restarts if settings.algorithm in algorithms_reading_option("restarts") else 0
     if not restarts:
         shards.refuse_shards(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.unit_numbers(session, restarts + 1, "starts")
@@ -76,33 +76,33 @@ def _check_results(
 ) -> list[dict[str, object]]:
     """Return bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
     from herdcli.artifacts import memory_budget
-    from herdcli.markov.mean.mean_field_bound import mean_field_bound
+    from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
     from herdcli.markov.query import reliability
 
     if not inferred:  # a shard without a start
         return []
-    bound = mean_field_bound(network)
+    bound = compute_mean_field_bound(network)
     baseline = {"log_z_mean_field": None if inferred[0][1] in NO_LOG_Z else bound}
     if inferred[0][1] in EXACT:
         return [dict(baseline)] * len(inferred)
-    limit = session.max_memory or memory_budget.default_limit()
+    limit = session.max_memory or memory_budget.default_memory_limit()
 
     def checked(result: InferenceResult, name: str) -> dict[str, object]:
         # Each result is checked with its own iterations, so that shards of several starts report the same as a single run.
         iterations = int(result.attributes.get("iterations", 1))
         known = reliability.compute_reference(network, iterations, bound, answer=result, seed=settings.seed, limit=limit)
-        return reliability.assess_answer(result, name, known, chosen=settings.algorithm == AUTO).attributes() | baseline
+        return reliability.assess_answer(result, name, known, confirmed=settings.algorithm == AUTO).attributes() | baseline
 
     return [checked(found, name) for found, name in inferred]
 
 
-def finish(session: Session, whole: BeliefsShard, history: History, request: Request) -> None:
+def save_all_units(session: Session, whole: BeliefsShard, history: HistorySource, request: Request) -> None:
     """Save the best of all starts."""
-    from herdcli.markov.bethe.starts import best_start
+    from herdcli.markov.bethe.starts import select_best_start
 
     made, form = whole.parts[0], queries.output_format(session, request)
     if len(whole.parts) > 1:
-        made = best_start(whole.parts)
+        made = select_best_start(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
         session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
     summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
@@ -144,15 +144,17 @@ def _infer_once(session: Session, network: Network, settings: InferenceSettings)
 
 
 def run_algorithm(
-    session: Session, network: Network, settings: InferenceSettings, first: bool = True, made: InferenceMethod | None = None
+    session: Session, network: Network, settings: InferenceSettings, first: bool = True, prepared_method: InferenceMethod | None = None
 ) -> InferenceResult:
-    """Run one algorithm and return its result.  made  the method, if the choice of the algorithm has already built it."""
+    """Run one algorithm and return its result.  prepared_method  the method, if the choice of the algorithm has already built it."""
     from herdcli.artifacts import memory_budget
     from herdcli.cli.ups_infer import message_storage
     from herdcli.markov import algorithms
     from herdcli.markov.exact.exact_algorithms import JunctionTree
 
-    method = made or algorithms.make_method(network, settings, session.map, session.max_memory or memory_budget.default_limit())
+    method = prepared_method or algorithms.make_inference_method(
+        network, settings, session.map, session.max_memory or memory_budget.default_memory_limit()
+    )
     if method.note and first:
         session.console.note(method.note)
 
@@ -163,23 +165,23 @@ def run_algorithm(
         _, what = method.bytes_needed(state)
         told = what.rstrip(",")
         if isinstance(method, JunctionTree):
-            size, told = message_storage.choose_storage(session, method, cast("OrderSearch", state))
+            size, told = message_storage.choose_message_storage(session, method, cast("OrderSearch", state))
             session.require_memory(size, what)
         if settings.algorithm == "junction-tree":
             session.console.note(told)
 
     def fitted(tree: JunctionTree, state: OrderSearch) -> int:
-        size, told = message_storage.choose_storage(session, tree, state)
+        size, told = message_storage.choose_message_storage(session, tree, state)
         session.console.note(told)
         return 0 if tree.chosen is None and size <= tree.limit else size
 
     def after(state: HasStep) -> tuple[float, int]:
-        return algorithms.remaining_cost(method, state, fitted)
+        return algorithms.estimate_remaining_cost(method, state, fitted)
 
     return session.run(method, label=settings.algorithm, memory=method.words, after=after, ended=ended)
 
 
-def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, wanted: str) -> None:
+def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, reaction: str) -> None:
     message = f"{beliefs.algorithm} did not converge in {beliefs.iterations} iterations: the residual is {beliefs.residual:.3g}"
     if beliefs.algorithm in SAMPLED:
         message = (
@@ -191,6 +193,6 @@ def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, wanted: str) -> 
                 f"{beliefs.iterations} sweeps"
             )
     hint = TABLE[beliefs.algorithm].hint
-    if wanted == "error":
+    if reaction == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

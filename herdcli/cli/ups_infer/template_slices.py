@@ -21,14 +21,14 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.markov.exact import interface_algorithm
     from herdcli.markov.model.slice_tasks import parse_task
-    from herdcli.markov.model.slice_templates import template_from_network
+    from herdcli.markov.model.slice_templates import parse_two_slice_network
 
     try:
-        given = template_from_network(loaded.value)
+        given = parse_two_slice_network(loaded.value)
     except DataError as error:
         error.where = error.where or loaded.name
         raise
-    one = given.one_slice()
+    one = given.slice_network()
     variables, dense, _ = evidence_rows.read_evidence_rows(session, request, one)
     if dense.shape[1] == 1:
         session.console.note("empty lines are skipped in a table of one column: write -1 for a slice without evidence")

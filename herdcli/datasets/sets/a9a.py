@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.datasets.registry import DatasetEntry, Source
+from herdcli.datasets.registry import DatasetEntry, PublishedFile
 
 ENTRY = DatasetEntry(
     name="a9a",
@@ -15,6 +15,6 @@ ENTRY = DatasetEntry(
     licence="CC BY 4.0 (UCI Adult)",
     restricted=False,
     origin="www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets",
-    sources=(Source(file="a9a", urls=("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/a9a",), size=2_327_314),),
+    sources=(PublishedFile(file="a9a", urls=("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/a9a",), size=2_327_314),),
     digest="af45aba8749c26d8f76587c5a6ce4b02e61848e24d6bac57326e745118e7090a",
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import Arrays, DatasetEntry, PublishedFile
 
 MIRRORS = ("https://storage.googleapis.com/cvdf-datasets/mnist", "https://ossci-datasets.s3.amazonaws.com/mnist")
 PARTS = ("train", "t10k")
@@ -41,7 +41,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
 
     images = [read_idx(files[f"{part}-images-idx3-ubyte.gz"]) for part in PARTS]
     labels = [read_idx(files[f"{part}-labels-idx1-ubyte.gz"]) for part in PARTS]
-    return _arrays(np.concatenate(images), np.concatenate(labels), [len(each) for each in labels])
+    return _pictures_and_labels(np.concatenate(images), np.concatenate(labels), [len(each) for each in labels])
 
 
 def convert_pictures(path: Path) -> Arrays:
@@ -59,12 +59,12 @@ def convert_pictures(path: Path) -> Arrays:
             found[int(index)] = (int(digit.rpartition("/")[2]), decode_grey(content))
         parts.append([found[index] for index in sorted(found)])
     together = [each for part in parts for each in part]
-    return _arrays(
+    return _pictures_and_labels(
         np.stack([picture for _, picture in together]), np.array([digit for digit, _ in together]), [len(each) for each in parts]
     )
 
 
-def _arrays(images: Any, labels: Any, counts: list[int]) -> Arrays:
+def _pictures_and_labels(images: Any, labels: Any, counts: list[int]) -> Arrays:
     import numpy as np
 
     return {
@@ -86,7 +86,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="the IDX files of LeCun, Cortes and Burges; also github.com/rasbt/mnist-pngs",
     sources=tuple(
-        Source(file=name, urls=tuple(f"{mirror}/{name}" for mirror in MIRRORS), size=size, sha256=digest)
+        PublishedFile(file=name, urls=tuple(f"{mirror}/{name}" for mirror in MIRRORS), size=size, sha256=digest)
         for name, (size, digest) in FILES.items()
     ),
     attributes={"image_shape": (28, 28), "value_range": (0, 255), "n_classes": 10},

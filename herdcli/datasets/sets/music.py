@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 COMMIT = "450cdd8a002c98e7bdbfebb309fc1ed024001f77"
 RATE, LENGTH = 8_820, 88_436  # the size in Teh's thesis
@@ -95,7 +95,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/librosa/data, audio/*.hq.ogg",
     sources=tuple(
-        Source(
+        PublishedFile(
             file=name,
             urls=(f"{GITHUB}/librosa/data/{COMMIT}/audio/{quote(name)}", f"https://librosa.org/data/audio/{quote(name)}"),
             sha256=digest,

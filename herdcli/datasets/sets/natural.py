@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "hyvarinenBookImages.zip"
 
@@ -39,7 +39,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/probml/pmtkdata, hyvarinenBookImages",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/probml/pmtkdata/42bc2738a294382f9d6ffb1b0203404ffb10295a/hyvarinenBookImages/{FILE}",),
             size=1_486_977,

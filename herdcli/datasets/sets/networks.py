@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posixpath import basename
 
-from herdcli.datasets.registry import GITHUB, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, DatasetEntry, PublishedFile
 
 # repository, commit and folder -> name here, bytes, SHA-256; the prefix merlin_ or pgmpy_ is not in the published name
 FILES: dict[str, tuple[tuple[str, int, str], ...]] = {
@@ -95,7 +95,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="github.com/dechterlab/uai-competitions, UAI-2014/MAR; bnlearn.com/bnrepository by way of pgmpy; libDAI; merlin",
     sources=tuple(
-        Source(file=name, urls=(f"{GITHUB}/{place}/{_published_name(name)}",), size=size, sha256=digest)
+        PublishedFile(file=name, urls=(f"{GITHUB}/{place}/{_published_name(name)}",), size=size, sha256=digest)
         for place, files in FILES.items()
         for name, size, digest in files
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "20news_w100.mat"
 
@@ -37,7 +37,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/probml/pmtkdata, 20news_w100/20news_w100.mat",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/probml/pmtkdata/42bc2738a294382f9d6ffb1b0203404ffb10295a/20news_w100/{FILE}",),
             size=416_176,

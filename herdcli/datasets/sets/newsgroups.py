@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import Arrays, DatasetEntry, PublishedFile
 
 FILE = "20news-bydate.tar.gz"
 COMMIT = "962223652e9bb164ac2d83cd09fc7b8845ce860b"
@@ -23,7 +23,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
     import numpy as np
 
     from herdcli.datasets.archives import read_members
-    from herdcli.datasets.word_counts import count_words, words
+    from herdcli.datasets.word_counts import count_words, split_words
 
     posts: list[tuple[str, str, str, bytes]] = []
     for part in ("test", "train"):
@@ -34,7 +34,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
     groups = sorted({group for _, group, _, _ in posts})
     texts = (content.decode("latin-1").replace("\r\n", "\n") for _, _, _, content in posts)
     return {
-        **count_words((words(subject_and_body(text)) for text in texts), least=2),
+        **count_words((split_words(subject_and_body(text)) for text in texts), min_documents=2),
         "class_names": groups,
         "split": np.array([part == "test" for part, _, _, _ in posts], np.uint8),
         "y": np.array([groups.index(group) for _, group, _, _ in posts], np.int32),
@@ -53,7 +53,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="qwone.com/~jason/20Newsgroups; also data/20ng in github.com/yao8839836/text_gcn",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=("https://ndownloader.figshare.com/files/5975967", "http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz"),
             sha256="8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",

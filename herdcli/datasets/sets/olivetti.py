@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 from herdcli.datasets.sets.orl import LICENCE, read_glasses
 
 FILE = "faces.rda"
@@ -38,7 +38,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="github.com/cran/loon.data, data/faces.rda; first on Sam Roweis' page",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/cran/loon.data/7603f08d2a8c055c41093153c0668c98cbc1a449/data/{FILE}",),
             size=1_162_085,

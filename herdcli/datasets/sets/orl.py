@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "att_faces.zip"
 LICENCE = "free use, credit Olivetti Research Laboratory (AT&T Laboratories Cambridge; Samaria & Harter 1994)"
@@ -45,7 +45,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="github.com/lawrennd/datasets_mirror, olivetti_faces/att_faces.zip",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/lawrennd/datasets_mirror/2eb6dce7501464457465facc7ef9334250efe4b4/olivetti_faces/{FILE}",),
         ),

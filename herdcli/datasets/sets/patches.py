@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import Arrays, DatasetEntry, PublishedFile
 
 FILE = "BSDS500.zip"
 COMMIT = "a04b7c6c3a9f0ace74bf205c72a43d32e1c72722"
@@ -46,7 +46,7 @@ ENTRY = DatasetEntry(
     licence="non-commercial research and education (Berkeley BSDS300/500)",
     restricted=True,
     origin="github.com/BIDS/BSDS500, BSDS500/data/images/train",
-    sources=(Source(file=FILE, urls=(f"https://github.com/BIDS/BSDS500/archive/{COMMIT}.zip",)),),
+    sources=(PublishedFile(file=FILE, urls=(f"https://github.com/BIDS/BSDS500/archive/{COMMIT}.zip",)),),
     attributes={"image_shape": (SIDE, SIDE), "value_range": (0, 255), "seed": SEED},
     packages=("PIL",),
     checked=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "phoneme.RData"
 
@@ -40,7 +40,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="github.com/cran/ElemStatLearn, data/phoneme.RData",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/cran/ElemStatLearn/253e54016d004ac67879b594311651be3debbed4/data/{FILE}",),
             size=3_354_072,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 ADDRESS = f"{GITHUB}/Maryam-ask/NLP_PFAI_Assignment/22b863544b9282b7795bdc8be1e3906f2608b274"
 TRAIN, TEST = "r8-train-all-terms.txt", "r8-test-all-terms.txt"
@@ -16,7 +16,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
     """Return the training part, then the test part; a line is a topic, a tab, and the text.  The columns are words of two or more texts."""
     import numpy as np
 
-    from herdcli.datasets.word_counts import count_words, words
+    from herdcli.datasets.word_counts import count_words, split_words
 
     documents: list[tuple[int, str, str]] = []
     for split, name in enumerate((TRAIN, TEST)):
@@ -25,7 +25,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
         documents += [(split, topic, text) for topic, _, text in pairs]
     topics = sorted({topic for _, topic, _ in documents})
     return {
-        **count_words((words(text) for _, _, text in documents), least=2),
+        **count_words((split_words(text) for _, _, text in documents), min_documents=2),
         "class_names": topics,
         "split": np.array([split for split, _, _ in documents], np.uint8),
         "y": np.array([topics.index(topic) for _, topic, _ in documents], np.int32),
@@ -44,13 +44,13 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/Maryam-ask/NLP_PFAI_Assignment, r8-*-all-terms.txt",
     sources=(
-        Source(
+        PublishedFile(
             file=TRAIN,
             urls=(f"{ADDRESS}/{TRAIN}",),
             size=3_354_438,
             sha256="64b54d11c97ecd9c4540090d96cc5be601eb843af7931c8b59aa34e51705a812",
         ),
-        Source(
+        PublishedFile(
             file=TEST,
             urls=(f"{ADDRESS}/{TEST}",),
             size=1_195_275,

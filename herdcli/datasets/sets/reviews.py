@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 ADDRESS = f"{GITHUB}/lorenzoritter/domainadaption/f35a75418ea0ecf75dd85237bfcf68c224533747/sorted_data_acl"
 DOMAINS = {"books": "books", "dvd": "dvd", "electronics": "electronics", "kitchen": "kitchen_&_housewares"}  # name -> folder
 OPINIONS = ("positive", "negative")
 
 
-def file_name(domain: str, opinion: str) -> str:
+def review_file_name(domain: str, opinion: str) -> str:
     """Return the name of a part in the folder of sources."""
     return f"{domain}-{opinion}.review"
 
@@ -33,16 +33,16 @@ def convert(files: Mapping[str, Path]) -> Arrays:
     """Return the reviews domain by domain, positive ones first; the columns are words and pairs of three or more reviews."""
     import numpy as np
 
-    from herdcli.datasets.word_counts import count_words, words_and_pairs
+    from herdcli.datasets.word_counts import count_words, split_words_and_pairs
 
     parts = [(domain, opinion) for domain in range(len(DOMAINS)) for opinion in (1, 0)]
     found = []
     for domain, opinion in parts:
-        name = file_name(list(DOMAINS)[domain], OPINIONS[1 - opinion])
+        name = review_file_name(list(DOMAINS)[domain], OPINIONS[1 - opinion])
         found.append(read_reviews(files[name].read_text(encoding="latin-1")))
     counts = [len(each) for each in found]
     return {
-        **count_words((words_and_pairs(text) for each in found for text in each), least=3),
+        **count_words((split_words_and_pairs(text) for each in found for text in each), min_documents=3),
         "domain": np.repeat(np.array([domain for domain, _ in parts], np.uint8), counts),
         "domain_names": list(DOMAINS),
         "y": np.repeat(np.array([opinion for _, opinion in parts], np.int32), counts),
@@ -61,7 +61,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/lorenzoritter/domainadaption, sorted_data_acl",
     sources=tuple(
-        Source(file=file_name(domain, opinion), urls=(f"{ADDRESS}/{quote(folder)}/{opinion}.review",))
+        PublishedFile(file=review_file_name(domain, opinion), urls=(f"{ADDRESS}/{quote(folder)}/{opinion}.review",))
         for domain, folder in DOMAINS.items()
         for opinion in OPINIONS
     ),

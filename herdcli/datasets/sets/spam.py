@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "spam.RData"
 WORDS = """make address all 3d our over remove internet order mail receive will people report addresses free business email you credit your
@@ -45,7 +45,7 @@ ENTRY = DatasetEntry(
     restricted=False,
     origin="github.com/cran/ElemStatLearn, data/spam.RData",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/cran/ElemStatLearn/253e54016d004ac67879b594311651be3debbed4/data/{FILE}",),
             size=107_544,

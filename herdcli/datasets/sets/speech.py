@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import Arrays, DatasetEntry, PublishedFile
 
 FILE = "free-spoken-digit-dataset.zip"
 COMMIT = "26eb9aaf76e81b692f806f9140c2d2777410d7a1"
@@ -54,7 +54,7 @@ ENTRY = DatasetEntry(
     licence="CC BY-SA 4.0",
     restricted=False,
     origin="github.com/Jakobovski/free-spoken-digit-dataset, recordings",
-    sources=(Source(file=FILE, urls=(f"https://github.com/Jakobovski/free-spoken-digit-dataset/archive/{COMMIT}.zip",)),),
+    sources=(PublishedFile(file=FILE, urls=(f"https://github.com/Jakobovski/free-spoken-digit-dataset/archive/{COMMIT}.zip",)),),
     attributes={"sample_rate": 8000, "seed": SEED},
     checked=False,
     convert=convert,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "usps_all.mat"
-SOURCE = Source(
+SOURCE = PublishedFile(
     file=FILE,
     urls=(f"{GITHUB}/kisakson/usps-digits/de6fec1a200d516c72ea8719a710a9a45847aa23/{FILE}", f"https://cs.nyu.edu/~roweis/data/{FILE}"),
     size=1_484_005,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
+from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, PublishedFile
 
 FILE = "Yale_64x64.mat"
 CONDITIONS = (
@@ -43,7 +43,7 @@ ENTRY = DatasetEntry(
     restricted=True,
     origin="github.com/MetinUnlu/Univr_FoDA, data/Yale_64x64.mat (Deng Cai's aligned pictures)",
     sources=(
-        Source(
+        PublishedFile(
             file=FILE,
             urls=(f"{GITHUB}/MetinUnlu/Univr_FoDA/863d92de2dd6a61706f01b7606b58d4c9e940ddf/data/{FILE}",),
             size=611_391,

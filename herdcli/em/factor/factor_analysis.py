@@ -20,14 +20,14 @@ import numpy as np
 
 from herdcli.em.driver import Parameters
 from herdcli.em.factor import closed_form_pca
-from herdcli.em.factor.closed_form_pca import fix_signs
+from herdcli.em.factor.closed_form_pca import fix_axis_signs
 from herdcli.em.mixture.gaussian_densities import LOG_TAU
 from herdcli.em.model_table import TABLE
-from herdcli.em.variance_floors import column_floors
+from herdcli.em.variance_floors import floor_and_column_scales
 from herdcli.errors import BadUsage
 from herdcli.numerics import symmetric_matrices
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Statistics, Sums, row_moments
-from herdcli.numerics.factor_model import maximise_likelihood
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowMoments, Sums, row_moments
+from herdcli.numerics.factor_model import fit_factors_above_noise
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -54,7 +54,7 @@ class MomentsBlock:
             yield self.found
 
 
-def recognition_model(name: str, C: Array, noise: Array) -> tuple[Array, Array, float]:
+def recognition_parameters(name: str, C: Array, noise: Array) -> tuple[Array, Array, float]:
     """Return V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
     K = C.shape[1]
     if name == "pca":
@@ -69,7 +69,7 @@ def recognition_model(name: str, C: Array, noise: Array) -> tuple[Array, Array, 
 
 
 @dataclass(frozen=True)
-class FactorRowStatistics(Statistics):
+class FactorRowStatistics(BlockStatistics):
     """The E-step statistics of a block of rows with missing values.
 
     name, parameters  of the model.
@@ -95,29 +95,29 @@ class FactorRowStatistics(Statistics):
             rows = np.flatnonzero(which.ravel() == number)
             if there.any():
                 w = np.ones(len(rows)) if block.weight is None else block.weight[rows]
-                self._one_pattern(there, block.X[rows][:, there], w, sums)
+                self._add_missing_pattern(there, block.X[rows][:, there], w, sums)
         return sums
 
-    def _one_pattern(self, there: Array, Y: Array, w: Array, sums: Sums) -> None:
+    def _add_missing_pattern(self, observed: Array, Y: Array, w: Array, sums: Sums) -> None:
         parameters = self.parameters
-        C, noise, K = parameters["loading"][there], parameters["noise"][there], parameters["loading"].shape[1]
-        V, beta, determinant = recognition_model(self.name, C, noise)
-        Y = Y - parameters["mean"][there]
+        C, noise, K = parameters["loading"][observed], parameters["noise"][observed], parameters["loading"].shape[1]
+        V, beta, determinant = recognition_parameters(self.name, C, noise)
+        Y = Y - parameters["mean"][observed]
         Z = np.concatenate([Y @ beta.T, np.ones((len(Y), 1))], axis=1)
         weighted = Z * w[:, None]
         xx = weighted.T @ Z
         xx[:K, :K] += w.sum() * V
-        sums["xx"][there] += xx
-        sums["yx"][there] += Y.T @ weighted
-        sums["yy"][there] += w @ np.square(Y)
-        sums["known"][there] += w.sum()
+        sums["xx"][observed] += xx
+        sums["yx"][observed] += Y.T @ weighted
+        sums["yy"][observed] += w @ np.square(Y)
+        sums["known"][observed] += w.sum()
         rest = Y - Z[:, :K] @ C.T
         if self.name == "pca":
             sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
             return
         # y'(CC' + Ψ)⁻¹y = (y − Cβy)'Ψ⁻¹y, as (CC' + Ψ)⁻¹ = Ψ⁻¹(I − Cβ): Woodbury's identity (Makin, eq. A.18).
         squares = (rest * Y / noise).sum(axis=1)
-        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
+        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + observed.sum() * LOG_TAU))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class FactorEM:
         return np.asarray(self.floor * self.scale**2)
 
     @cached_property
-    def _varies(self) -> Array:
+    def _varying_columns(self) -> Array:
         """The columns with more than one value, (D,) bool.  Constant columns teach nothing: their noise is at its floor, if any."""
         varies: Array = self.found.variance > 0
         return varies if varies.any() and self.floor > 0 else np.ones(len(varies), dtype=bool)
@@ -153,28 +153,32 @@ class FactorEM:
             return {name: item.copy() for name, item in self.given.items()}
         variance, D = self.found.variance, len(self.found.mean)
         if restart == 0 and self.init == "newton" and self.name == "fa" and not self.found.missing and self.floor > 0:
-            best, _ = maximise_likelihood(self.found.covariance, self.factors, self.least)
-            return {"loading": fix_signs(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
+            best, _ = fit_factors_above_noise(self.found.covariance, self.factors, self.least)
+            return {"loading": fix_axis_signs(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
         if restart == 0 and self.init != "random" and not self.found.missing:
-            loading, noise = self._closed_form()
+            loading, noise = self._ppca_closed_form()
             if self.name == "fa":
                 noise = np.maximum(variance - np.square(loading).sum(axis=1), 0.1 * variance)
         else:
             random = generator(self.seed, Stream.EM_START, unit=restart)
             loading = random.standard_normal((D, self.factors)) * np.sqrt(variance if variance.any() else np.ones(D))[:, None]
             loading /= np.sqrt(2 * self.factors)
-            noise = 0.5 * variance if self.name == "fa" else np.where(self._varies, 0.5 * variance[self._varies].mean(), 0.0)
+            noise = (
+                0.5 * variance if self.name == "fa" else np.where(self._varying_columns, 0.5 * variance[self._varying_columns].mean(), 0.0)
+            )
         noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.least)
         return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
 
-    def _closed_form(self) -> tuple[Array, Array]:
+    def _ppca_closed_form(self) -> tuple[Array, Array]:
         """Return loadings (D, K) and noise (D,) of probabilistic PCA; those of constant columns are 0."""
         loading, noise = np.zeros((len(self.found.mean), self.factors)), np.zeros(len(self.found.mean))
         found = replace(
-            self.found, mean=self.found.mean[self._varies], covariance=self.found.covariance[np.ix_(self._varies, self._varies)]
+            self.found,
+            mean=self.found.mean[self._varying_columns],
+            covariance=self.found.covariance[np.ix_(self._varying_columns, self._varying_columns)],
         )
         begun = closed_form_pca.ppca_closed_form(found, min(self.factors, len(found.mean)), self.floor)
-        loading[self._varies, : begun["loading"].shape[1]], noise[self._varies] = begun["loading"], begun["noise"]
+        loading[self._varying_columns, : begun["loading"].shape[1]], noise[self._varying_columns] = begun["loading"], begun["noise"]
         return loading, noise
 
     def expect(self, parameters: Parameters) -> Callable[[RowMoments | RowBlock], Sums]:
@@ -185,7 +189,7 @@ class FactorEM:
             return of_rows
 
         def statistics(block: RowMoments | RowBlock) -> Sums:
-            return self._of_moments(parameters, block) if isinstance(block, RowMoments) else of_rows(block)
+            return self._statistics_from_moments(parameters, block) if isinstance(block, RowMoments) else of_rows(block)
 
         return statistics
 
@@ -199,23 +203,23 @@ class FactorEM:
         values, vectors = np.linalg.eigh(self.found.covariance / np.outer(units, units))
         return np.asarray(units[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
 
-    def _squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
+    def _residual_mean_squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
         """Return mean squares (D,) of y − Cβy − c over complete rows; d is their mean relative to the origin of β."""
         # Computed from the root of the covariance: y'y − 2Cβyy' + … would cancel where noise is 1e-6 of a column's variance.
         rest = np.eye(len(C)) - C @ beta
         return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
 
-    def _of_moments(self, parameters: Parameters, moments: RowMoments) -> Sums:
+    def _statistics_from_moments(self, parameters: Parameters, moments: RowMoments) -> Sums:
         C, noise, n = parameters["loading"], parameters["noise"], moments.mass
         D, K = C.shape
-        V, beta, determinant = recognition_model(self.name, C, noise)
+        V, beta, determinant = recognition_parameters(self.name, C, noise)
         d = moments.mean - parameters["mean"]
         S = moments.covariance + np.outer(d, d)  # second moment about the model's mean
         xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
         # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the rows' moments are sufficient.
         xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + inner, beta @ d, beta @ d, 1.0
         yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
-        left = self._squares(beta, d, C, np.zeros(D))
+        left = self._residual_mean_squares(beta, d, C, np.zeros(D))
         if self.name == "pca":
             evidence = -float(left.sum())
         else:
@@ -232,7 +236,7 @@ class FactorEM:
             "spread": V,
         }
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics with the mean that was subtracted from the rows."""
         return sums | {"mean": parameters["mean"]}
 
@@ -240,7 +244,7 @@ class FactorEM:
         """Return Σ E(y_d − C_d x − c_d)² for each column, (D,)."""
         C, c = parameters["loading"], parameters["mean"] - sums["mean"]
         if "recognition" in sums:
-            squares = self._squares(sums["recognition"], self.found.mean - sums["mean"], C, c)
+            squares = self._residual_mean_squares(sums["recognition"], self.found.mean - sums["mean"], C, c)
             return np.asarray(sums["known"] * (squares + np.einsum("dk,kl,dl->d", C, sums["spread"], C)))
         A, xx = np.concatenate([C, c[:, None]], axis=1), sums["xx"]
         # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d') holds for any A, including one that is not the regression's.
@@ -271,8 +275,8 @@ class FactorEM:
             return after, 0
         residuals, known = self._residuals(after, sums), sums["known"]
         if self.name == "ppca":
-            noise = np.full(len(known), residuals[self._varies].sum() / known[self._varies].sum())
-            noise[~self._varies] = self.floor
+            noise = np.full(len(known), residuals[self._varying_columns].sum() / known[self._varying_columns].sum())
+            noise[~self._varying_columns] = self.floor
         else:
             noise = residuals / known
         low = np.count_nonzero(noise < self.least)
@@ -309,7 +313,7 @@ def prepare_factors(
 ) -> tuple[FactorEM, BlockSource]:
     """Return the model, and the source for its passes: one block of moments if no value is missing.
 
-    floor  least noise variance; by default one per column for fa, see `variance_floors.column_floors`, and their mean for ppca.
+    floor  least noise variance; by default one per column for fa, see `variance_floors.floor_and_column_scales`, and their mean for ppca.
     Raises BadUsage for more factors than columns, or for as many if noise is learned.
     """
     if name not in MODELS:
@@ -321,7 +325,7 @@ def prepare_factors(
         raise BadUsage(f"{count} factors of {D} columns cannot be learned by {name}", hint=f"--components from 1 to {most}")
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
-    least, scale = column_floors(found.variance, found.mean, floor)
+    least, scale = floor_and_column_scales(found.variance, found.mean, floor)
     model = FactorEM(name, count, least, scale if name == "fa" else np.ones(D), found, seed, init, start)
     return model, (source if found.missing else MomentsBlock(found))
 
@@ -345,7 +349,7 @@ def factor_posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
         patterns, which = np.unique(known, axis=0, return_inverse=True)
     for number, there in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == number)
-        _, beta, determinant = recognition_model(name, loading[there], noise[there])
+        _, beta, determinant = recognition_parameters(name, loading[there], noise[there])
         Y = X[rows][:, there] - parameters["mean"][there]
         scores[rows] = Y @ beta.T
         if not noise.any():

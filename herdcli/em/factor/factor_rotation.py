@@ -26,7 +26,7 @@ def varimax(loading: Array) -> tuple[Array, Array]:
         L = loading @ R
         # The criterion Σ_j (mean L_·j⁴ − (mean L_·j²)²) has the slope (4/D) B by R, B = C'(L³ − L diag(mean L²)).  Among orthogonal R tr
         # R'B is largest at UW' of B = UΣW': where R is its own UW' the criterion is stationary.
-        U, s, W = symmetric_matrices.singular_values(loading.T @ (L**3 - L * np.square(L).mean(axis=0)))
+        U, s, W = symmetric_matrices.singular_value_decomposition(loading.T @ (L**3 - L * np.square(L).mean(axis=0)))
         if s.sum() <= reached * (1.0 + TOLERANCE):
             break
         R, reached = U @ W, s.sum()

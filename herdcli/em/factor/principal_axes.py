@@ -11,19 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.algorithm import RunProgress
-from herdcli.em.driver import EMFit, Ledger
-from herdcli.em.factor.closed_form_pca import OVERSAMPLED, fix_signs, sorted_eigen
+from herdcli.em.driver import EMFit, ObjectiveHistory
+from herdcli.em.factor.closed_form_pca import OVERSAMPLED, fix_axis_signs, sorted_eigendecomposition
 from herdcli.em.mixture.component_search import SearchResult
 from herdcli.numerics.block_statistics import (
     BLOCK,
     PASS_BLOCKS,
     BlockSource,
+    BlockStatistics,
     Map,
     MarginalMoments,
     RowBlock,
-    Statistics,
     Sums,
-    total_statistics,
+    sum_statistics,
 )
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -48,7 +48,7 @@ class AxesState:
 
 
 @dataclass(frozen=True)
-class CovarianceProduct(Statistics):
+class CovarianceProduct(BlockStatistics):
     """A function from a block to its part of Σw S Q.  mean (D,);  span (D, L), Q."""
 
     mean: Array
@@ -95,28 +95,28 @@ class PrincipalAxes:
         """Take one pass over the rows."""
         state.step += 1
         if self.exact:
-            state.axes, state.values = self._of_inner_products()
+            state.axes, state.values = self._axes_from_inner_products()
             state.gained = 0.0
             return state
-        turned = total_statistics(self.source, CovarianceProduct(self.found.mean, state.span), self.map)["image"] / self.found.mass
+        turned = sum_statistics(self.source, CovarianceProduct(self.found.mean, state.span), self.map)["image"] / self.found.mass
         small = state.span.T @ turned
-        values, vectors = sorted_eigen(0.5 * (small + small.T))
+        values, vectors = sorted_eigendecomposition(0.5 * (small + small.T))
         K, before = self.components, state.values.sum()
-        state.axes, state.values = fix_signs(state.span @ vectors[:, :K]), values[:K]
+        state.axes, state.values = fix_axis_signs(state.span @ vectors[:, :K]), values[:K]
         state.gained = float(state.values.sum() - before) / max(float(self.found.variance.sum()), 1e-300)
         state.span = np.linalg.qr(turned)[0]
         return state
 
-    def _of_inner_products(self) -> tuple[Array, Array]:
+    def _axes_from_inner_products(self) -> tuple[Array, Array]:
         (block,) = self.source.take(0, 1)
         Z = block.X - self.found.mean
         if block.weight is not None:
             Z *= np.sqrt(block.weight)[:, None]
-        K, (values, vectors) = self.components, sorted_eigen(Z @ Z.T)
+        K, (values, vectors) = self.components, sorted_eigendecomposition(Z @ Z.T)
         kept = np.flatnonzero(values[:K] > NOTHING * max(float(values[0]), 1e-300))
         axes, found = np.zeros((Z.shape[1], K)), np.zeros(K)
         # ZZ'a = λa gives Z'Z(Z'a) = λ(Z'a), and |Z'a|² = a'ZZ'a = λ.
-        axes[:, kept] = fix_signs((Z.T @ vectors[:, kept]) / np.sqrt(values[kept]))
+        axes[:, kept] = fix_axis_signs((Z.T @ vectors[:, kept]) / np.sqrt(values[kept]))
         found[kept] = values[kept] / self.found.mass
         return axes, found
 
@@ -146,7 +146,7 @@ class PrincipalAxes:
             "noise": np.zeros(D),
         }
         entry = np.array([left])
-        ledger = Ledger(-entry, entry, np.zeros(1), np.zeros(1, dtype=np.int64))
+        ledger = ObjectiveHistory(-entry, entry, np.zeros(1), np.zeros(1, dtype=np.int64))
         ended = np.array([state.gained <= SETTLED])
         return SearchResult(EMFit(parameters, ledger, -entry, np.zeros(1, dtype=np.int64), ended, 0, self.found.mass), K, (0.0,))
 

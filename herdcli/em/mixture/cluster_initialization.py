@@ -32,7 +32,7 @@ def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Gen
     """
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
-    found = _centres_among(rows, count, init, random, scale)
+    found = _choose_centres(rows, count, init, random, scale)
     if rows.labels is not None:
         if rows.labels.max() * per_class >= count:
             raise DataError(
@@ -43,11 +43,11 @@ def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Gen
             own = np.flatnonzero(rows.labels == label)
             its = RowBlock(0, rows.X[own], None, None if rows.weight is None else rows.weight[own])
             several = slice(label * per_class, (label + 1) * per_class)
-            found[several] = its.X.mean(axis=0) if per_class == 1 else _centres_among(its, per_class, init, random, scale)
+            found[several] = its.X.mean(axis=0) if per_class == 1 else _choose_centres(its, per_class, init, random, scale)
     return found
 
 
-def _centres_among(rows: RowBlock, count: int, init: str, random: np.random.Generator, scale: Array) -> Array:
+def _choose_centres(rows: RowBlock, count: int, init: str, random: np.random.Generator, scale: Array) -> Array:
     chosen = draw_rows(rows, count, random) if init == "random" else greedy_kmeans_pp(rows.X / scale, count, random, rows.weight)
     found: Array = rows.X[chosen].copy()
     return found
@@ -93,7 +93,7 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
     return chosen
 
 
-def moments_of_nearest(rows: RowBlock, centre: Array, scale: Array, per_class: int = 1) -> dict[str, Array]:
+def moments_by_nearest_centre(rows: RowBlock, centre: Array, scale: Array, per_class: int = 1) -> dict[str, Array]:
     """Return weight, mean and covariance of the rows nearest to each centre; labelled rows go to a centre of their label.
 
     A component with too few rows for a covariance of full rank gets the covariance of all rows about their centres.

@@ -49,9 +49,9 @@ class ComponentSearch(HasStateShapes[SearchState]):
     finer: tuple[EM, ...] = ()
     state = SearchState  # the type of its states
 
-    def like(self) -> SearchState:
+    def state_template(self) -> SearchState:
         """Return the first candidate without its initial parameters."""
-        now = self.runs[0].like()
+        now = self.runs[0].state_template()
         return SearchState(0, now, now)
 
     def init(self) -> SearchState:
@@ -75,7 +75,7 @@ class ComponentSearch(HasStateShapes[SearchState]):
             if not self._all_candidates_ended(state):
                 state.now = self.runs[at + 1].init()
             elif self.finer:
-                state.refining, state.now = True, self.finer[self._best(state)].resumed(state.best)
+                state.refining, state.now = True, self.finer[self._best(state)].resume_best_restart(state.best)
         return state
 
     def _refine_step(self, state: SearchState) -> SearchState:

@@ -33,7 +33,7 @@ LOWEST = np.finfo(np.float64).min
 MARGIN = 1e-10  # share of the trace by which eigenvalues must exceed a floor to be clearly above it
 
 
-def feature_pairs(columns: int, diagonal: bool) -> tuple[Array, Array]:
+def quadratic_feature_indices(columns: int, diagonal: bool) -> tuple[Array, Array]:
     """Return indices (i, j) of the quadratic features, i ≤ j; only i = j if `diagonal`."""
     return (np.arange(columns),) * 2 if diagonal else np.triu_indices(columns)
 
@@ -88,7 +88,7 @@ class PreparedGaussians:
         found[np.isneginf(self.offset)] = -np.inf
         return found
 
-    def statistics(self, phi: Array, Y: Array, weight: Array) -> Array:
+    def weighted_feature_sums(self, phi: Array, Y: Array, weight: Array) -> Array:
         """Return Σ_n w_kn φ(y_n − ref_k) (K, F) of rows Y (m, D) with features phi and weights (K, m)."""
         if not self.uses_whitening:
             found: Array = weight @ phi.T
@@ -116,7 +116,7 @@ def precision_roots(covariance: Array) -> Array:
     return found
 
 
-def is_clear_of_floor(covariance: Array, floor: float) -> bool:
+def are_eigenvalues_above_floor(covariance: Array, floor: float) -> bool:
     """Return whether all eigenvalues of all matrices (K, D, D) are clearly above the floor; False if that needs a closer look.
 
     All eigenvalues of S are above f if S − f I has a Cholesky factor, at a fraction of the cost of eigenvalues.  The margin is far above
@@ -149,8 +149,8 @@ def prepare_gaussians(
     towards = np.einsum("kij,kj->ki", precision, m)
     largest = np.trace(precision, axis1=1, axis2=2)
     narrow = largest * (spread + np.square(m).sum(axis=1)) > NARROW * D
-    narrow |= prefers_whitening(D, len(mean)) and not diagonal
-    i, j = feature_pairs(D, diagonal)
+    narrow |= is_whitening_faster(D, len(mean)) and not diagonal
+    i, j = quadratic_feature_indices(D, diagonal)
     finite = np.where(np.isneginf(offset), 0.0, offset)
     constant = finite - 0.5 * np.einsum("ki,ki->k", m, towards)
     # In −½ z'Pz a pair i < j occurs twice: its feature has the coefficient −P_ij, a square −½ P_ii.
@@ -159,7 +159,7 @@ def prepare_gaussians(
     return PreparedGaussians(centre, mean, roots, offset, narrow, theta, diagonal)
 
 
-def prefers_whitening(columns: int, components: int) -> bool:
+def is_whitening_faster(columns: int, components: int) -> bool:
     """Return whether whitening by each component is faster than features."""
     return columns > min(WIDE[1], max(WIDE[0], 4 * components))
 
@@ -170,10 +170,10 @@ def weighted_features(Z: Array, weight: Array, diagonal: bool) -> Array:
         found: Array = quadratic_features(Z, diagonal) @ weight
         return found
     weighted = Z * weight[:, None]
-    return np.concatenate([[weight.sum()], weighted.sum(axis=0), (weighted.T @ Z)[feature_pairs(Z.shape[1], diagonal)]])
+    return np.concatenate([[weight.sum()], weighted.sum(axis=0), (weighted.T @ Z)[quadratic_feature_indices(Z.shape[1], diagonal)]])
 
 
-def normalise_joint(joint: Array) -> Array:
+def normalise_log_joint(joint: Array) -> Array:
     """Replace log joints (K, m) by posteriors in place; return their log normalisers (m,).
 
     log Σ_k e^{a_k} = a_max + log Σ_k e^{a_k − a_max}.
@@ -193,7 +193,7 @@ def unpack_moments(packed: Array, columns: int, diagonal: bool) -> Array:
     quadratic = packed[:, 1 + columns :]
     if diagonal:
         return quadratic
-    i, j = feature_pairs(columns, diagonal=False)
+    i, j = quadratic_feature_indices(columns, diagonal=False)
     found = np.empty((len(packed), columns, columns))
     found[:, i, j] = quadratic
     found[:, j, i] = quadratic

@@ -22,16 +22,16 @@ from herdcli.em.mixture.gaussian_densities import (
     SLAB,
     WHITENED_SLAB,
     PreparedGaussians,
-    is_clear_of_floor,
+    are_eigenvalues_above_floor,
+    is_whitening_faster,
     log_determinants,
-    normalise_joint,
+    normalise_log_joint,
     precision_roots,
-    prefers_whitening,
     prepare_gaussians,
     unpack_moments,
 )
-from herdcli.em.mixture.mixture_e_step import EStep, complete_rows
-from herdcli.em.variance_floors import apply_floor, column_floors
+from herdcli.em.mixture.mixture_e_step import EStep, impute_rows
+from herdcli.em.variance_floors import apply_variance_floor, floor_and_column_scales
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Sums, row_moments, sample_rows
 from herdcli.records import dataclass
@@ -63,7 +63,8 @@ class GMM:
     map: Map = map
     per_class: int = 1
     shrinkage: CovariancePrior | None = None  # of full covariances
-    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # cached values, see `_cached`
+    # cached values, see `_compute_cached`
+    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def diagonal(self) -> bool:
@@ -83,35 +84,37 @@ class GMM:
 
     def _parameters_near(self, rows: RowBlock, mean: Array, scale: Array) -> Parameters:
         """Return initial parameters from the rows nearest to each mean; each row counts once."""
-        parameters = cluster_initialization.moments_of_nearest(rows, mean, scale, self.per_class)
-        parameters["covariance"], _ = self._raise_to_floor(self._shape_covariances(parameters["covariance"], parameters["weight"]))
+        parameters = cluster_initialization.moments_by_nearest_centre(rows, mean, scale, self.per_class)
+        parameters["covariance"], _ = self._raise_to_floor(
+            self._restrict_covariances_to_family(parameters["covariance"], parameters["weight"])
+        )
         return parameters
 
     def expect(self, parameters: Parameters) -> EStep:
         """Return the E step with the statistics packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
         own = {name: parameters[name] for name in ("weight", "mean", "covariance")}
-        return EStep(self._ready(parameters), own, self.per_class)
+        return EStep(self._prepared_gaussians(parameters), own, self.per_class)
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics and their reference points (K, D)."""
-        return sums | {"reference": self._ready(parameters).reference}
+        return sums | {"reference": self._prepared_gaussians(parameters).reference}
 
-    def _cached(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
+    def _compute_cached(self, key_arrays: tuple[Array, ...], make: Callable[[], T]) -> T:
         """Return the value that `make` computes from arrays, cached: E steps of many parts and free energies need the same values."""
         for arrays, found in self.made:
-            if len(arrays) == len(of) and all(one is other for one, other in zip(arrays, of, strict=True)):
+            if len(arrays) == len(key_arrays) and all(one is other for one, other in zip(arrays, key_arrays, strict=True)):
                 return cast(T, found)
         value = make()
-        self.made[:] = [*self.made[1 - KEPT :], (of, value)]
+        self.made[:] = [*self.made[1 - KEPT :], (key_arrays, value)]
         return value
 
     def _roots(self, parameters: Parameters) -> Array:
         covariance = parameters["covariance"]
-        return self._cached((covariance,), lambda: precision_roots(covariance))
+        return self._compute_cached((covariance,), lambda: precision_roots(covariance))
 
-    def _ready(self, parameters: Parameters) -> PreparedGaussians:
+    def _prepared_gaussians(self, parameters: Parameters) -> PreparedGaussians:
         of = tuple(parameters[name] for name in ("weight", "mean", "covariance"))
-        return self._cached(of, lambda: self._prepare(parameters))
+        return self._compute_cached(of, lambda: self._prepare(parameters))
 
     def _prepare(self, parameters: Parameters) -> PreparedGaussians:
         with np.errstate(divide="ignore"):
@@ -121,14 +124,14 @@ class GMM:
             weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal
         )
 
-    def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
+    def component_moments(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
         """Return Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), about the references."""
         packed, D = sums["packed"], parameters["mean"].shape[1]
         return packed[:, 0], packed[:, 1 : 1 + D], unpack_moments(packed, D, self.diagonal)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ r_nk log π_k N(y_n; μ_k, Σ_k), from statistics about the references."""
-        count, first, second = self.moments_of(parameters, sums)
+        count, first, second = self.component_moments(parameters, sums)
         d = parameters["mean"] - sums["reference"]
         roots = self._roots(parameters)
         precision = roots.transpose(0, 2, 1) @ roots
@@ -138,10 +141,10 @@ class GMM:
         towards = np.einsum("kij,kj->ki", precision, d)
         squares = trace + (towards * (count[:, None] * d - 2.0 * first)).sum(axis=1)
         used = count > 0
-        constant = self._constants(parameters, roots)
+        constant = self._log_constants(parameters, roots)
         return float((count[used] * constant[used]).sum() - 0.5 * squares[used].sum())
 
-    def _constants(self, parameters: Parameters, roots: Array) -> Array:
+    def _log_constants(self, parameters: Parameters, roots: Array) -> Array:
         """Return log π_k + ½ log |P_k| − ½ D log 2π, (K,)."""
         with np.errstate(divide="ignore"):
             found: Array = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - roots.shape[1] * LOG_TAU)
@@ -149,7 +152,7 @@ class GMM:
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return weights, means and covariances; a component without rows keeps its mean and covariance."""
-        count, first, second = self.moments_of(parameters, sums)
+        count, first, second = self.component_moments(parameters, sums)
         used = count > 0
         shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
         mean = np.where(used[:, None], sums["reference"] + shift, parameters["mean"])
@@ -161,10 +164,10 @@ class GMM:
             covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
             if self.shrinkage is not None:
                 covariance[k] = self.shrinkage.shrink(covariance[k], float(count[k]))
-        covariance, floors = self._raise_to_floor(self._shape_covariances(covariance, count))
+        covariance, floors = self._raise_to_floor(self._restrict_covariances_to_family(covariance, count))
         return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
 
-    def _shape_covariances(self, covariance: Array, count: Array) -> Array:
+    def _restrict_covariances_to_family(self, covariance: Array, count: Array) -> Array:
         """Return the maximum-likelihood covariances of the family: one shared covariance, diagonals, or mean variances."""
         K, D, _ = covariance.shape
         if self.covariance == "tied":
@@ -184,12 +187,12 @@ class GMM:
         eigenvalues max(λ, f).  So the floor is part of the M step and does not raise the free energy.
         """
         raised, found = 0, covariance.copy()
-        if not self.diagonal and is_clear_of_floor(covariance / np.outer(self.scale, self.scale), self.floor):
+        if not self.diagonal and are_eigenvalues_above_floor(covariance / np.outer(self.scale, self.scale), self.floor):
             return found, 0
         one_for_all = self.covariance == "spherical"
         scale = np.ones(len(self.scale)) if one_for_all else self.scale
         for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
-            value, low = apply_floor(one, self.floor, scale, self.diagonal)
+            value, low = apply_variance_floor(one, self.floor, scale, self.diagonal)
             if low:
                 found[k], raised = value, raised + (1 if one_for_all else low)
         return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
@@ -219,18 +222,18 @@ class GMM:
         width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
         work = (
             WHITENED_SLAB * (3 * D + self.components)
-            if prefers_whitening(D, self.components) and not self.diagonal
+            if is_whitening_faster(D, self.components) and not self.diagonal
             else SLAB * (width + self.components)
         )
         return 8 * (2 * self.components * width + work)
 
-    def starting(self) -> int:
+    def initialisation_memory(self) -> int:
         """Return the bytes needed for finding initial parameters."""
         return 0 if self.given is not None else cluster_initialization.memory_needed(self.found, self.components)
 
     def base(self) -> Array:
         """Return the covariance (D, D) of one Gaussian of this family for all rows."""
-        found: Array = self._raise_to_floor(self._shape_covariances(self.found.covariance[None], np.ones(1)))[0][0]
+        found: Array = self._raise_to_floor(self._restrict_covariances_to_family(self.found.covariance[None], np.ones(1)))[0][0]
         return found
 
     def start_from_means(self, mean: Array) -> GMM:
@@ -242,7 +245,7 @@ class GMM:
 
     def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
         """Return posteriors (n, K) and log p(y) (n,) of rows; those with missing values use their observed values."""
-        return posteriors(parameters, X, self._ready(parameters))
+        return posteriors_under_gaussians(parameters, X, self._prepared_gaussians(parameters))
 
 
 def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
@@ -254,10 +257,10 @@ def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full
         log_weight = np.log(weight)
     roots = precision_roots(parameters["covariance"])
     made = prepare_gaussians(log_weight, mean, roots, centre, spread, diagonal=covariance in ("diagonal", "spherical"))
-    return posteriors(parameters, np.asarray(X, dtype=np.float64), made)
+    return posteriors_under_gaussians(parameters, np.asarray(X, dtype=np.float64), made)
 
 
-def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -> tuple[Array, Array]:
+def posteriors_under_gaussians(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -> tuple[Array, Array]:
     """Return posteriors (n, K) and log densities (n,) of rows (n, D) under prepared Gaussians; NaN is a missing value."""
     found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
     absent = np.isnan(X)
@@ -267,7 +270,7 @@ def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -
         rows = part if whole is None else whole[part]
         Y = X[rows]
         joint = gaussians.log_joint(gaussians.features(Y), Y)
-        evidence[rows] = normalise_joint(joint)
+        evidence[rows] = normalise_log_joint(joint)
         found[rows] = joint.T
     if whole is None:
         return found, evidence
@@ -278,8 +281,8 @@ def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -
     for number, pattern in enumerate(patterns):
         rows = broken[which.ravel() == number]
         both = zip(parameters["mean"], parameters["covariance"], strict=True)
-        joint = weight[:, None] + np.array([complete_rows(X[rows], pattern, m, S)[0] for m, S in both])
-        evidence[rows] = normalise_joint(joint)
+        joint = weight[:, None] + np.array([impute_rows(X[rows], pattern, m, S)[0] for m, S in both])
+        evidence[rows] = normalise_log_joint(joint)
         found[rows] = joint.T
     return found, evidence
 
@@ -297,7 +300,7 @@ def prepare_gmm(
 ) -> GMM:
     """Return a mixture of `components` Gaussians for the rows of a source.
 
-    floor   least variance in any direction; by default each column has its own, see `variance_floors.column_floors`.  0: none.
+    floor   least variance in any direction; by default each column has its own, see `variance_floors.floor_and_column_scales`.  0: none.
     init    kmeans++, random (random rows) or kmeans.
     start   initial parameters, in place of `init`.
     Raises BadUsage for invalid settings, DataError for fewer rows than components.
@@ -311,7 +314,7 @@ def prepare_gmm(
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
     if start is not None and start["mean"].shape != (components, len(found.mean)):
         raise DataError(f"the initial model has means of shape {start['mean'].shape}, expected {(components, len(found.mean))}")
-    return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, start, map)
+    return GMM(components, covariance, *floor_and_column_scales(found.variance, found.mean, floor), found, source, init, seed, start, map)
 
 
 def parameter_count(components: int, columns: int, covariance: str) -> int:

@@ -16,17 +16,17 @@ from scipy.spatial.distance import cdist
 
 from herdcli import fast
 from herdcli.algorithm import HasStateShapes, RunProgress
-from herdcli.em.driver import EMFit, Ledger, Parameters
+from herdcli.em.driver import EMFit, ObjectiveHistory, Parameters
 from herdcli.em.mixture import cluster_initialization
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import (
     BLOCK,
     BlockSource,
+    BlockStatistics,
     Map,
     RowBlock,
     RowMoments,
     RowReader,
-    Statistics,
     Sums,
     SumTree,
     add_next_blocks,
@@ -58,7 +58,7 @@ class HamerlyBounds:
 
 
 @dataclass(frozen=True)
-class AssignmentSums(Statistics):
+class AssignmentSums(BlockStatistics):
     """The statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, and −SSE as log_likelihood.
 
     centre (K, D) is also relative to that mean;  mean (D,).
@@ -70,7 +70,7 @@ class AssignmentSums(Statistics):
     def __call__(self, block: RowBlock) -> Sums:
         """Return the sums of a block, with the nearest centres found from all distances."""
         Z = block.X - self.mean
-        return self.sums(block, Z, nearest_centres(Z, self.centre)[0])
+        return self.sums(block, Z, nearest_centres_with_bounds(Z, self.centre)[0])
 
     def sums(self, block: RowBlock, Z: Array, nearest: Array) -> Sums:
         """Return the sums of a block whose rows Z (m, D), relative to the mean, have these nearest centres (m,)."""
@@ -133,7 +133,7 @@ class KMeans:
         """
         held = self.bounds.get(block)
         if held is None:
-            nearest, upper, lower = nearest_centres(Z, centre)
+            nearest, upper, lower = nearest_centres_with_bounds(Z, centre)
             self.bounds[block] = HamerlyBounds(centre, nearest, upper, lower)
             return nearest
         drift = np.sqrt(np.square(centre - held.centre).sum(axis=1))
@@ -146,10 +146,10 @@ class KMeans:
         held.upper[doubtful] = np.sqrt(np.square(Z[doubtful] - centre[held.nearest[doubtful]]).sum(axis=1)) * (1.0 + SLACK)
         doubtful = doubtful[held.upper[doubtful] >= safe[doubtful]]
         if len(doubtful):
-            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = nearest_centres(Z[doubtful], centre)
+            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = nearest_centres_with_bounds(Z[doubtful], centre)
         return held.nearest
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics and the centres of the assignment."""
         return sums | {"centre": parameters["centre"]}
 
@@ -178,12 +178,12 @@ class KMeans:
         D, rows = len(self.found.mean), min(BLOCK, self.found.rows)
         return 8 * (self.clusters * (D + SLAB) + 3 * BLOCK + 2 * rows * D)
 
-    def starting(self) -> int:
+    def initialisation_memory(self) -> int:
         """Return the bytes needed for finding initial centres."""
         return cluster_initialization.memory_needed(self.found, self.clusters)
 
 
-def nearest_centres(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
+def nearest_centres_with_bounds(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
     """Return the nearest of the centres (K, D) for rows (m, D), an upper bound of its distance, and a lower bound of all others.
 
     The lowest index wins ties.
@@ -218,7 +218,7 @@ def prepare_kmeans(
     *,
     init: str = "kmeans++",
     seed: int = 0,
-    given: Array | None = None,
+    start_centres: Array | None = None,
     bounded: bool = True,
     map: Map = map,
 ) -> KMeans:
@@ -231,9 +231,9 @@ def prepare_kmeans(
         raise DataError(message, hint="--model gmm --covariance spherical can")
     if found.rows < clusters:
         raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"--components {found.rows} or fewer")
-    if given is not None and given.shape != (clusters, len(found.mean)):
-        raise DataError(f"the initial model has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
-    return KMeans(clusters, found, source, init, seed, given, bounded)
+    if start_centres is not None and start_centres.shape != (clusters, len(found.mean)):
+        raise DataError(f"the initial model has centres of shape {start_centres.shape}, expected {(clusters, len(found.mean))}")
+    return KMeans(clusters, found, source, init, seed, start_centres, bounded)
 
 
 @dataclass
@@ -267,14 +267,14 @@ class MiniBatch(HasStateShapes[BatchState]):
         centre = self.model.start(0)["centre"]
         return BatchState(0, centre, np.zeros(len(centre)))
 
-    def like(self) -> BatchState:
+    def state_template(self) -> BatchState:
         """Return a state with the right shapes and without initial centres."""
         return BatchState(0, np.zeros((self.model.clusters, self.rows.columns)), np.zeros(self.model.clusters))
 
     def step(self, state: BatchState) -> BatchState:
         """Process one minibatch, or some blocks of the final pass."""
         state.step += 1
-        return self._batch(state) if state.step <= self.batches else self._judge(state)
+        return self._batch(state) if state.step <= self.batches else self._evaluate_blocks(state)
 
     def _batch(self, state: BatchState) -> BatchState:
         random = generator(self.model.seed, Stream.MINIBATCH, step=state.step - 1)
@@ -282,7 +282,7 @@ class MiniBatch(HasStateShapes[BatchState]):
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
         X = np.concatenate([block.X for block in blocks])
         w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
-        nearest, upper, _ = nearest_centres(X, state.centre)
+        nearest, upper, _ = nearest_centres_with_bounds(X, state.centre)
         state.error = float(w @ np.square(upper) / max(float(w.sum()), np.finfo(float).tiny))
         mass = np.bincount(nearest, w, minlength=len(state.centre))
         sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
@@ -291,7 +291,7 @@ class MiniBatch(HasStateShapes[BatchState]):
         state.centre[used] += (sums[used] - mass[used, None] * state.centre[used]) / state.taken[used, None]
         return state
 
-    def _judge(self, state: BatchState) -> BatchState:
+    def _evaluate_blocks(self, state: BatchState) -> BatchState:
         tree, source = SumTree(state.sizes, state.sums), self.model.source
         add_next_blocks(tree, source, self.model.expect({"centre": state.centre}), self.map)
         return state
@@ -315,6 +315,6 @@ class MiniBatch(HasStateShapes[BatchState]):
         sums = SumTree(state.sizes, state.sums).total()
         mass = float(sums["mass"][0])
         reached = sums["log_likelihood"] / mass
-        ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
+        ledger = ObjectiveHistory(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
         ended = np.ones(1, dtype=bool)  # by reaching the number of batches, the only stopping criterion
         return EMFit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)

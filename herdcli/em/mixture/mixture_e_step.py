@@ -11,18 +11,18 @@ from herdcli.em.mixture.gaussian_densities import (
     WHITENED_SLAB,
     PreparedGaussians,
     log_determinants,
-    normalise_joint,
+    normalise_log_joint,
     precision_roots,
     weighted_features,
 )
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import RowBlock, Statistics, Sums
+from herdcli.numerics.block_statistics import BlockStatistics, RowBlock, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class EStep(Statistics):
+class EStep(BlockStatistics):
     """The statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood.
 
     parameters  weight (K,), mean (K, D), covariance (K, D, D), from which the Gaussians were prepared.
@@ -38,7 +38,7 @@ class EStep(Statistics):
         sums = self._empty()
         absent = np.isnan(block.X)
         if absent.any():
-            self._conditioned(block, np.asarray(~absent.any(axis=1)), sums)
+            self._add_incomplete_rows(block, np.asarray(~absent.any(axis=1)), sums)
         else:
             self._add(block.X, block.labels, block.weight, sums)
         return sums
@@ -57,10 +57,10 @@ class EStep(Statistics):
             phi = self.gaussians.features(rows)
             joint = self.gaussians.log_joint(phi, rows)
             w = None if weight is None else weight[part]
-            self._posterior(joint, None if labels is None else labels[part], w, sums)
-            sums["packed"] += self.gaussians.statistics(phi, rows, joint)
+            self._add_responsibilities(joint, None if labels is None else labels[part], w, sums)
+            sums["packed"] += self.gaussians.weighted_feature_sums(phi, rows, joint)
 
-    def _posterior(self, joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
+    def _add_responsibilities(self, joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
         """Replace log joints by weighted responsibilities in place, and add their normalisers to the sums."""
         if labels is not None:
             if labels.max(initial=-1) * self.per_class >= len(joint):
@@ -70,14 +70,14 @@ class EStep(Statistics):
                 )
             other = np.arange(len(joint))[:, None] // self.per_class != labels
             joint[other & (labels >= 0)] = -np.inf
-        evidence = normalise_joint(joint)
+        evidence = normalise_log_joint(joint)
         if weight is not None:
             joint *= weight
             evidence = np.where(weight > 0, weight * evidence, 0.0)
         sums["mass"] += joint.shape[1] if weight is None else weight.sum()
         sums["log_likelihood"] += evidence.sum()
 
-    def _conditioned(self, block: RowBlock, whole: Array, sums: Sums) -> None:
+    def _add_incomplete_rows(self, block: RowBlock, whole: Array, sums: Sums) -> None:
         """Add rows with missing values to the sums, by their patterns, after the complete rows.
 
         For a row with observed values y_o, component k replaces the missing ones by their conditional mean
@@ -93,15 +93,15 @@ class EStep(Statistics):
         rows = np.flatnonzero(~whole)
         patterns, which = np.unique(np.isnan(block.X[rows]), axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
-            self._one_pattern(pattern, block, rows[which.ravel() == number], sums)
+            self._add_missing_pattern(pattern, block, rows[which.ravel() == number], sums)
 
-    def _one_pattern(self, missing: Array, block: RowBlock, rows: Array, sums: Sums) -> None:
+    def _add_missing_pattern(self, missing: Array, block: RowBlock, rows: Array, sums: Sums) -> None:
         X, reference = block.X[rows], self.gaussians.reference
-        completed = [complete_rows(X, missing, m, S) for m, S in zip(self.parameters["mean"], self.parameters["covariance"], strict=True)]
+        completed = [impute_rows(X, missing, m, S) for m, S in zip(self.parameters["mean"], self.parameters["covariance"], strict=True)]
         with np.errstate(divide="ignore"):
             joint = np.log(self.parameters["weight"])[:, None] + np.array([density for density, _, _ in completed])
         labels, weight = (None if item is None else item[rows] for item in (block.labels, block.weight))
-        self._posterior(joint, labels, weight, sums)
+        self._add_responsibilities(joint, labels, weight, sums)
         i, j = (np.arange(len(missing)),) * 2 if self.gaussians.diagonal else np.triu_indices(len(missing))
         for k, (_, Y, spread) in enumerate(completed):
             sums["packed"][k] += weighted_features(Y - reference[k], joint[k], self.gaussians.diagonal)
@@ -109,7 +109,7 @@ class EStep(Statistics):
             sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 
 
-def complete_rows(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
+def impute_rows(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
     """Return log densities (m,) of the observed values, completed rows (m, D), and the conditional covariance (D, D).
 
     All rows (m, D) lack the same values.  These are replaced by conditional means; the covariance is 0 outside them.

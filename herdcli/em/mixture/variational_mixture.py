@@ -27,12 +27,12 @@ from herdcli.em.mixture.gaussian_densities import (
     LOG_TAU,
     PreparedGaussians,
     log_determinants,
-    normalise_joint,
+    normalise_log_joint,
     precision_roots,
     prepare_gaussians,
 )
 from herdcli.em.mixture.gmm import GMM
-from herdcli.em.mixture.mixture_e_step import complete_rows
+from herdcli.em.mixture.mixture_e_step import impute_rows
 from herdcli.errors import BadUsage
 from herdcli.numerics.block_statistics import Sums
 from herdcli.records import dataclass
@@ -54,7 +54,7 @@ class MixturePrior:
 
 @dataclass(frozen=True)
 class VariationalGMM(GMM):
-    """The variational mixture for `driver.EM`, made by `variational_gmm`.
+    """The variational mixture for `driver.EM`, made by `make_variational_gmm`.
 
     Parameters: the expectations of those of GMM (weight, mean, (ν W)⁻¹), and concentration α, precision β, freedom ν, each (K,).
     The `log_likelihood` of its ledger is Σ log Σ_k exp(…), the bound without the KL.
@@ -78,9 +78,9 @@ class VariationalGMM(GMM):
         begun = super().start(restart)
         if "concentration" in begun:
             return begun
-        return self._posterior_of(begun["weight"] * self.found.mass, begun["mean"], begun["covariance"])
+        return self._parameter_posterior(begun["weight"] * self.found.mass, begun["mean"], begun["covariance"])
 
-    def _posterior_of(self, count: Array, mean: Array, covariance: Array) -> Parameters:
+    def _parameter_posterior(self, count: Array, mean: Array, covariance: Array) -> Parameters:
         """Return q(θ) given weights n_k (K,), means (K, D) and covariances (K, D, D) of the components' rows: the M step."""
         prior = self.known
         beta, nu, alpha = prior.precision + count, prior.freedom + count, prior.concentration + count
@@ -95,7 +95,7 @@ class VariationalGMM(GMM):
         learned = {"weight": alpha / alpha.sum(), "mean": m, "covariance": scatter / nu[:, None, None]}
         return learned | {"concentration": alpha, "precision": beta, "freedom": nu}
 
-    def _extra(self, parameters: Parameters) -> Array:
+    def _expected_log_corrections(self, parameters: Parameters) -> Array:
         """Return ½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
         D, roots = len(self.found.mean), self._roots(parameters)
         known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.least)
@@ -111,24 +111,26 @@ class VariationalGMM(GMM):
         found: Array = digamma(alpha) - digamma(alpha.sum())
         return found
 
-    def _ready(self, parameters: Parameters) -> PreparedGaussians:
+    def _prepared_gaussians(self, parameters: Parameters) -> PreparedGaussians:
         roots, spread = precision_roots(parameters["covariance"]), float(self.found.variance.sum())
-        weight, extra = self._log_weight(parameters), self._extra(parameters)
+        weight, extra = self._log_weight(parameters), self._expected_log_corrections(parameters)
         return prepare_gaussians(weight, parameters["mean"], roots, self.found.mean, spread, diagonal=False, extra=extra)
 
-    def _constants(self, parameters: Parameters, roots: Array) -> Array:
+    def _log_constants(self, parameters: Parameters, roots: Array) -> Array:
         D = len(self.found.mean)
-        found: Array = self._log_weight(parameters) + 0.5 * (log_determinants(roots) - D * LOG_TAU) + self._extra(parameters)
+        found: Array = (
+            self._log_weight(parameters) + 0.5 * (log_determinants(roots) - D * LOG_TAU) + self._expected_log_corrections(parameters)
+        )
         return found
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return the posterior of the parameters given the responsibilities; the prior takes the place of a floor."""
-        count, first, second = self.moments_of(parameters, sums)
+        count, first, second = self.component_moments(parameters, sums)
         used = count > 0
         shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
         covariance = np.divide(second, count[:, None, None], out=np.zeros_like(second), where=used[:, None, None])
         covariance -= shift[:, :, None] * shift[:, None, :]
-        return self._posterior_of(count, sums["reference"] + shift, covariance), 0
+        return self._parameter_posterior(count, sums["reference"] + shift, covariance), 0
 
     def penalty(self, parameters: Parameters) -> float:
         """Return −KL(q(θ) ‖ p(θ))."""
@@ -162,7 +164,7 @@ def _log_wishart_normaliser(log_w: Any, nu: Array, D: int) -> Array:
     return found
 
 
-def variational_gmm(model: GMM, *, concentration: float | None = None, prior: MixturePrior | None = None) -> VariationalGMM:
+def make_variational_gmm(model: GMM, *, concentration: float | None = None, prior: MixturePrior | None = None) -> VariationalGMM:
     """Return a mixture with the default prior: α₀ = 1/K, β₀ = 1, ν₀ = D, m₀ and W₀⁻¹ the mean and covariance of all rows.
 
     The columns' floors are added to the covariance, so that it is positive definite despite constant columns.
@@ -178,7 +180,7 @@ def variational_gmm(model: GMM, *, concentration: float | None = None, prior: Mi
     return VariationalGMM(**{field.name: getattr(model, field.name) for field in fields(GMM)}, prior=made)
 
 
-def predictive_densities(parameters: Parameters, X: Array) -> tuple[Array, Array]:
+def predictive_posteriors(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     """Return posteriors (n, K) and log densities (n,) of rows (n, D) under the predictive mixture of Student distributions.
 
     p(y | rows) = Σ_k α_k / Σα St(y; m_k, (1 + β_k) / (β_k (ν_k + 1 − D)) W_k⁻¹, ν_k + 1 − D).  NaN is a missing value; its entries are
@@ -196,10 +198,10 @@ def predictive_densities(parameters: Parameters, X: Array) -> tuple[Array, Array
         for k in range(K if d else 0):
             # of the Gaussian with this shape: log N = c − ½ Δ², which gives Δ²
             there = ~missing
-            gaussian, _, _ = complete_rows(X[rows], missing, parameters["mean"][k], shape[k])
+            gaussian, _, _ = impute_rows(X[rows], missing, parameters["mean"][k], shape[k])
             level = 0.5 * (-float(np.linalg.slogdet(shape[k][np.ix_(there, there)])[1]) - d * LOG_TAU)
             squares = np.maximum(2.0 * (level - gaussian), 0.0)
             constant = gammaln(0.5 * (freedom[k] + d)) - gammaln(0.5 * freedom[k]) - 0.5 * d * np.log(0.5 * freedom[k])
             joint[k, rows] += constant + level - 0.5 * (freedom[k] + d) * np.log1p(squares / freedom[k])
-    evidence = normalise_joint(joint)
+    evidence = normalise_log_joint(joint)
     return joint.T.copy(), evidence

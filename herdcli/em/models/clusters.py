@@ -22,9 +22,11 @@ class ClusterModels(RowModel):
             raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
         given = options.given if isinstance(options.given, np.ndarray) else None
         # bounds take 24 bytes per row, too much for rows on disk; rows in other processes have no bounds here
-        in_memory = isinstance(rows.training, block_statistics.RowTable) and not isinstance(source, RemoteSource)
+        in_memory = isinstance(rows.training, block_statistics.ArrayRows) and not isinstance(source, RemoteSource)
         init = options.init or "kmeans++"
-        model = kmeans.prepare_kmeans(source, options.sizes[0], init=init, seed=options.seed, given=given, bounded=in_memory, map=map)
+        model = kmeans.prepare_kmeans(
+            source, options.sizes[0], init=init, seed=options.seed, start_centres=given, bounded=in_memory, map=map
+        )
         return PreparedFit(options, rows, model.found, 0.0, None, ComponentSearch(options.sizes, (EM(model, source, settings, map),)))
 
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> artifacts.Clusters:

@@ -8,9 +8,9 @@ from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.factor import factor_analysis
 from herdcli.em.factor.principal_axes import PrincipalAxes, choose_solver
-from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_criterion
+from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_size_criterion
 from herdcli.em.mixture.component_search import ComponentSearch
-from herdcli.em.variance_floors import column_floors
+from herdcli.em.variance_floors import floor_and_column_scales
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import BlockSource, Map, marginal_moments
 
@@ -24,7 +24,7 @@ class FactorModels(RowModel):
         if options.criterion == "icl":
             raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
         wide = (
-            _prepare_axes(rows, options, source, map)
+            _prepare_axes_fit(rows, options, source, map)
             if options.model == "pca" and options.given is None and options.init in (None, "pca")
             else None
         )
@@ -41,13 +41,13 @@ class FactorModels(RowModel):
             raise BadUsage(message, hint=f"--components from 1 to {most}")
         models = [replace(first, factors=size) for size in options.sizes]
         search = ComponentSearch(options.sizes, tuple(EM(model, short, settings, map) for model in models))
-        return add_criterion(PreparedFit(options, rows, first.found, first.floor, None, search), map)
+        return add_size_criterion(PreparedFit(options, rows, first.found, first.floor, None, search), map)
 
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> artifacts.FactorModel:
         return artifacts.factor_artifact(fit, self.name, prepared.floor, prepared.asked.seed, prepared.rows.holdout)
 
 
-def _prepare_axes(rows: FitRows, options: FitOptions, source: BlockSource, map: Map) -> PreparedFit | None:
+def _prepare_axes_fit(rows: FitRows, options: FitOptions, source: BlockSource, map: Map) -> PreparedFit | None:
     """Return a fit of pca without the D × D covariance if that is faster or requested; None means by the covariance.
 
     Raises DataError for rows with missing values, which a randomised range cannot use.
@@ -62,6 +62,6 @@ def _prepare_axes(rows: FitRows, options: FitOptions, source: BlockSource, map: 
     how = choose_solver(options.solver, n, D, K, complete=not found.missing)
     if how == "columns":
         return None
-    floor = column_floors(found.variance, found.mean, None)[0]
+    floor = floor_and_column_scales(found.variance, found.mean, None)[0]
     axes = PrincipalAxes(source, found, K, how == "rows", floor, options.seed, map)
     return PreparedFit(options, rows, found, floor, None, ComponentSearch(options.sizes, ()), axes)

@@ -8,10 +8,10 @@ import numpy as np
 
 from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
-from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_criterion, require_enough_rows
+from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_size_criterion, require_enough_rows
 from herdcli.em.mixture import gmm
 from herdcli.em.mixture.component_search import ComponentSearch
-from herdcli.em.mixture.variational_mixture import variational_gmm
+from herdcli.em.mixture.variational_mixture import make_variational_gmm
 from herdcli.numerics.block_statistics import BlockSource, Map
 
 
@@ -32,12 +32,12 @@ class MixtureModels(RowModel):
         require_enough_rows(first.found, tuple(each * size for size in options.sizes), "components")
         models = [replace(first, components=each * size, per_class=size if several else 1) for size in options.sizes]
         if options.bayes:
-            models = [variational_gmm(model, concentration=options.concentration) for model in models]
+            models = [make_variational_gmm(model, concentration=options.concentration) for model in models]
         else:
             models = [model.with_shrinkage(options.shrinkage) for model in models]
         search = ComponentSearch(options.sizes, tuple(EM(model, source, settings, map) for model in models))
         made = PreparedFit(options, rows, first.found, first.floor, first.base(), search)
-        return add_criterion(made, map)
+        return add_size_criterion(made, map)
 
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> artifacts.Mixture:
         value = artifacts.mixture_artifact(fit, prepared.asked.covariance, prepared.floor, prepared.asked.seed, prepared.rows.holdout)

@@ -74,7 +74,7 @@ class EmissionFamily(Protocol):
         """Return the statistics of no rows."""
         ...
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics of a pass with anything else that the M step needs."""
         ...
 
@@ -141,11 +141,11 @@ def raise_to_floor(counts: Array, floor: float) -> tuple[Array, int]:
         low |= more
 
 
-def require_emittable(X: Array, good: Callable[[Array], Array], what: str, hint: str, names: list[str] | None) -> None:
+def require_emittable(X: Array, is_valid: Callable[[Array], Array], what: str, hint: str, names: list[str] | None) -> None:
     """Raise DataError for the first value of a table that a family cannot emit; NaN is a missing value and passes."""
     for start in range(0, len(X), BLOCK):
         part = np.asarray(X[start : start + BLOCK], dtype=np.float64)
-        bad = ~np.isnan(part) & ~good(part)
+        bad = ~np.isnan(part) & ~is_valid(part)
         if bad.any():
             row, column = (int(place[0]) for place in np.nonzero(bad))
             name = f"'{names[column]}'" if names else str(column)
@@ -207,7 +207,7 @@ class Categorical:
         """Return counts (K, D, V) of 0."""
         return {"counts": np.zeros((states, self.columns, len(self.symbols)))}
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics unchanged."""
         return sums
 
@@ -313,7 +313,7 @@ class MeanEmission:
         """Return zeros for Σ γ y, for Σ γ over the observed values, and for Σ log y! (1,)."""
         return {"values": np.zeros((states, self.columns)), "there": np.zeros((states, self.columns)), "base": np.zeros(1)}
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics unchanged."""
         return sums
 

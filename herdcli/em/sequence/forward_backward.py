@@ -197,8 +197,8 @@ def _scaled_forward_log_pass(chain: HiddenChain, logs: Array) -> tuple[Array, Ar
     for t, own in enumerate(logs):
         # α_t(j) ∝ b_t(j) Σ_i α_{t−1}(i) A_ij (Makin, eq. 2.37 and 2.38); its sum is p(y_t | y_<t), and their logarithms add up to log p(y)
         # (eq. 2.41).
-        row = own + (first if t == 0 else log_sum(alpha[t - 1][:, None] + transition, axis=0))
-        scale = float(log_sum(row, axis=0))
+        row = own + (first if t == 0 else log_sum_exp(alpha[t - 1][:, None] + transition, axis=0))
+        scale = float(log_sum_exp(row, axis=0))
         if np.isneginf(scale):
             break
         alpha[t], scales[t] = row - scale, scale
@@ -225,8 +225,8 @@ def smooth_states_in_logs(chain: HiddenChain, logs: Array, first_row: int = 0) -
             # impossible.
             ahead = transition + (logs[t] + beta)
             joint = log_alpha[t - 1][:, None] + ahead
-            pairs += np.exp(joint - log_sum(joint.ravel(), axis=0))
-            beta = log_sum(ahead, axis=1)
+            pairs += np.exp(joint - log_sum_exp(joint.ravel(), axis=0))
+            beta = log_sum_exp(ahead, axis=1)
             beta -= beta.max()
     return SmoothedChain(_normalise_logs(log_alpha), gamma, pairs, np.array([found]))
 
@@ -239,7 +239,7 @@ class ImpossibleRow(DataError):
         self.row = row
 
 
-def log_sum(a: Array, axis: int) -> Array:
+def log_sum_exp(a: Array, axis: int) -> Array:
     """Return log Σ exp along an axis; −inf where all entries are −inf."""
     top = a.max(axis=axis, keepdims=True)
     top = np.where(np.isneginf(top), 0.0, top)

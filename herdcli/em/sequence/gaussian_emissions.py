@@ -15,9 +15,9 @@ import numpy as np
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture import cluster_initialization, gmm
 from herdcli.em.mixture.gaussian_densities import SLAB, PreparedGaussians, precision_roots, prepare_gaussians, quadratic_features
-from herdcli.em.mixture.mixture_e_step import complete_rows
-from herdcli.em.sequence.forward_backward import ScaledLikelihoods, log_sum, scale_likelihoods
-from herdcli.em.variance_floors import column_floors
+from herdcli.em.mixture.mixture_e_step import impute_rows
+from herdcli.em.sequence.forward_backward import ScaledLikelihoods, log_sum_exp, scale_likelihoods
+from herdcli.em.variance_floors import floor_and_column_scales
 from herdcli.errors import BadUsage
 from herdcli.numerics.block_statistics import BlockSource, RowBlock, RowMoments, Sums
 from herdcli.records import dataclass
@@ -39,11 +39,11 @@ class GaussianEmission:
     def of(cls, moments: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
         """Return the family for rows with these moments; by default each column has its own floor.
 
-        See `variance_floors.column_floors`.
+        See `variance_floors.floor_and_column_scales`.
         """
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
-        return cls(covariance, mixtures, *column_floors(moments.variance, moments.mean, floor), moments, source)
+        return cls(covariance, mixtures, *floor_and_column_scales(moments.variance, moments.mean, floor), moments, source)
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ class GaussianEmission:
         D = len(self.found.mean)
         return {"packed": np.zeros((states * self.mixtures, 1 + D + (D if self.diagonal else D * (D + 1) // 2)))}
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics with their references."""
         return sums | {"reference": self.ready(parameters).gaussians.reference}
 
@@ -112,7 +112,7 @@ class GaussianEmission:
             centre[k * M : (k + 1) * M] = rows.X[own[chosen]] if M > 1 else rows.X[own].mean(axis=0)
             far = np.square(Z[:, None] - centre[k * M : (k + 1) * M] / scale).sum(axis=-1)
             label[own] = k * M + far.argmin(axis=1)
-        found = cluster_initialization.moments_of_nearest(replace(rows, labels=label), centre, scale)
+        found = cluster_initialization.moments_by_nearest_centre(replace(rows, labels=label), centre, scale)
         mixing = found["weight"].reshape(states, M)
         sums = self._statistics_from(found, self.found.mean)
         flat, _ = self._mixture(states).maximise(found, sums)
@@ -170,7 +170,7 @@ class _PreparedGaussian:
         joint = self.joint(X)
         if self.mixtures == 1:
             return np.ascontiguousarray(joint.T)
-        return np.ascontiguousarray(log_sum(joint.reshape(-1, self.mixtures, len(X)), axis=1).T)
+        return np.ascontiguousarray(log_sum_exp(joint.reshape(-1, self.mixtures, len(X)), axis=1).T)
 
     def joint(self, X: Array) -> Array:
         """Return log c N of rows (K M, m); rows with missing values use their observed values."""
@@ -187,7 +187,7 @@ class _PreparedGaussian:
             each = zip(self.flat["mean"], self.flat["covariance"], strict=True)
             with np.errstate(divide="ignore"):
                 weight = np.log(self.flat["weight"])[:, None]
-            found[:, some] = weight + np.array([complete_rows(X[some], pattern, m, S)[0] for m, S in each])
+            found[:, some] = weight + np.array([impute_rows(X[some], pattern, m, S)[0] for m, S in each])
         return found
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
@@ -195,14 +195,14 @@ class _PreparedGaussian:
         r = np.ascontiguousarray(gamma.T)
         if self.mixtures > 1:
             joint = self.joint(X).reshape(-1, self.mixtures, len(X))
-            r = (r[:, None] * np.exp(joint - log_sum(joint, axis=1)[:, None])).reshape(-1, len(X))
+            r = (r[:, None] * np.exp(joint - log_sum_exp(joint, axis=1)[:, None])).reshape(-1, len(X))
         absent = np.isnan(X)
         broken: Array = np.asarray(absent.any(axis=1))
         whole = X if not broken.any() else X[~broken]
         self._moments(whole, r if not broken.any() else r[:, ~broken], sums["packed"])
         for pattern, some in _missing_patterns(absent, broken):
             if not pattern.all():
-                self._conditioned(X[some], pattern, r[:, some], sums["packed"])
+                self._add_incomplete_rows(X[some], pattern, r[:, some], sums["packed"])
 
     def _moments(self, X: Array, r: Array, packed: Array) -> None:
         diagonal = self.gaussians.diagonal
@@ -213,12 +213,12 @@ class _PreparedGaussian:
                 made[k] = quadratic_features(part - self.gaussians.mean[k], diagonal) @ own[k]
             packed += made
 
-    def _conditioned(self, X: Array, missing: Array, r: Array, packed: Array) -> None:
+    def _add_incomplete_rows(self, X: Array, missing: Array, r: Array, packed: Array) -> None:
         """Add rows that all lack the same values, with conditional means and conditional covariance."""
         diagonal, reference = self.gaussians.diagonal, self.gaussians.reference
         i, j = (np.arange(len(missing)),) * 2 if diagonal else np.triu_indices(len(missing))
         for k, (mean, covariance) in enumerate(zip(self.flat["mean"], self.flat["covariance"], strict=True)):
-            _, Y, spread = complete_rows(X, missing, mean, covariance)
+            _, Y, spread = impute_rows(X, missing, mean, covariance)
             packed[k] += quadratic_features(Y - reference[k], diagonal) @ r[k]
             packed[k, 1 + len(missing) :] += r[k].sum() * spread[i, j]
 

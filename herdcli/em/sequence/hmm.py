@@ -21,7 +21,17 @@ from herdcli.em.sequence.emissions import EMISSIONS, Categorical, EmissionFamily
 from herdcli.em.sequence.gaussian_emissions import GaussianEmission
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import SAMPLE_ROWS, Map, RowBlock, RowBlocks, RowMoments, RowTable, Statistics, Sums, row_moments
+from herdcli.numerics.block_statistics import (
+    SAMPLE_ROWS,
+    ArrayRows,
+    BlockStatistics,
+    Map,
+    RowBlock,
+    RowBlocks,
+    RowMoments,
+    Sums,
+    row_moments,
+)
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -72,7 +82,7 @@ def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainS
 
 
 @dataclass(frozen=True)
-class HMMEStep(Statistics):
+class HMMEStep(BlockStatistics):
     """The E step of a block of sequences; known states of rows come with the block.
 
     ready  emissions with their parameters.      empty  their statistics of no rows.
@@ -87,7 +97,7 @@ class HMMEStep(Statistics):
         w, K = block.weights, self.chain.states
         rows = self.ready.emitted(block.X)
         if block.beside is not None:
-            rows = clamp_labelled(rows, block.beside, K)
+            rows = clamp_labelled_rows(rows, block.beside, K)
         try:
             found = forward_backward.smooth_states(self.chain, rows, block.offsets, w)
         except forward_backward.ImpossibleRow as error:
@@ -162,17 +172,19 @@ class HMM:
         X, chosen = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "chosen"))
         return SequenceBlock(0, X, offsets, weight, chosen), place
 
-    def _initial_states(self, block: SequenceBlock, place: Array, weight: Array, restart: int, random: np.random.Generator) -> Array:
+    def _initial_states(
+        self, block: SequenceBlock, relative_position: Array, weight: Array, restart: int, random: np.random.Generator
+    ) -> Array:
         """Return the initial states (m,) of rows; all −1 if the emissions are to be initialised at random."""
         K = self.states
         labels = None if self.labels is None else self.labels[block.chosen]
         if self.structure.in_order:
             ends = np.arange(1, K) / K if restart == 0 else np.sort(random.random(K - 1))
-            state = np.searchsorted(ends, place, side="right")
+            state = np.searchsorted(ends, relative_position, side="right")
         elif isinstance(self.emission, Categorical):
-            state = np.full(len(place), -1)
+            state = np.full(len(relative_position), -1)
             if labels is not None and (labels >= 0).any():
-                return np.where(labels >= 0, labels, random.integers(K, size=len(place)))
+                return np.where(labels >= 0, labels, random.integers(K, size=len(relative_position)))
         else:
             rows = cluster_initialization.fill_with_means(RowBlock(0, block.X, labels, weight), self.found)
             scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
@@ -188,9 +200,9 @@ class HMM:
             return step
         return lambda block: step(replace(block, beside=labels[block.chosen]))
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics with anything else that the emissions need."""
-        return self.emission.settle(parameters, sums)
+        return self.emission.complete_statistics(parameters, sums)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
@@ -221,7 +233,7 @@ class HMM:
         )
 
 
-def clamp_labelled(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
+def clamp_labelled_rows(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
     """Return likelihoods in which rows with a known state (labels ≥ 0) have only that state."""
     known = np.flatnonzero(labels >= 0)
     kept = rows.b[known, labels[known]]
@@ -257,7 +269,7 @@ def emission_family(
     if name not in EMISSIONS:
         raise BadUsage(f"unknown emission '{name}', expected {', '.join(EMISSIONS)}")
     weight = None if sequences.weight is None else np.repeat(sequences.weight, sequences.lengths)
-    rows = RowBlocks(RowTable(sequences.X, None, weight, sequences.chosen))
+    rows = RowBlocks(ArrayRows(sequences.X, None, weight, sequences.chosen))
     found = row_moments(rows, map)
     if name == "categorical":
         return Categorical.of(sequences.X, floor, names), found
@@ -277,7 +289,7 @@ def prepare_hmm(
     seed: int = 0,
     start: Parameters | None = None,
     labels: Array | None = None,
-    sent: bool = False,
+    labels_in_blocks: bool = False,
 ) -> HMM:
     """Return a hidden Markov model with `states` states.  Raises DataError for fewer rows than states or labels beyond them."""
     if sequences.rows < states:
@@ -286,7 +298,7 @@ def prepare_hmm(
         raise DataError(
             f"label {labels.max()} is out of range: there are {states} states, 0 to {states - 1}", hint=f"--components {labels.max() + 1}"
         )
-    made = HMM(transitions or chain_structure("full", states), family, sequences, moments, init, seed, start, labels, sent)
+    made = HMM(transitions or chain_structure("full", states), family, sequences, moments, init, seed, start, labels, labels_in_blocks)
     if start is not None and len(start["initial"]) != states:
         raise DataError(f"the initial model has {len(start['initial'])} states, expected {states}")
     return made

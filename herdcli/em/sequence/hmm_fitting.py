@@ -9,14 +9,14 @@ import numpy as np
 from herdcli.em import driver
 from herdcli.em.artifacts import restart_outcomes
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
-from herdcli.em.hmm_artifacts import Emissions, Held, KnownChain, MarkovChain
+from herdcli.em.hmm_artifacts import ChainFitFacts, Emissions, HeldoutSequences, HiddenMarkovModel
 from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
 from herdcli.em.mixture.gmm import information_criteria
 from herdcli.em.sequence import forward_backward, hmm
 from herdcli.em.sequence.emissions import Categorical, EmissionFamily
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import Map, RowMoments, Spreading, Sums, is_local, total_statistics
+from herdcli.numerics.block_statistics import Map, RowMoments, Spreading, Sums, keep_blocks_local, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -54,7 +54,7 @@ class ChainOptions:
     init: str | None = None
     patience: int | None = None  # consecutive sizes that may be worse than the best; None: all sizes are tried
     seed: int = 0
-    given: MarkovChain | None = None
+    given: HiddenMarkovModel | None = None
     supervised: bool = False
 
 
@@ -69,11 +69,11 @@ class PreparedChainFit:
     settings: EMSettings
     search: ComponentSearch
 
-    def finished(self, search: SearchResult, map: Map = map) -> MarkovChain:
+    def finished(self, search: SearchResult, map: Map = map) -> HiddenMarkovModel:
         """Return the artifact of the result of a search."""
         value = self.made(search.size, search.fit)
         several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
-        known = KnownChain(
+        known = ChainFitFacts(
             rows=self.rows.training.rows,
             sequences=self.rows.training.count,
             occupancy=state_occupancy(value, self.rows.training, map),
@@ -98,20 +98,20 @@ class PreparedChainFit:
         family = self.family.single()
         one = hmm.prepare_hmm(self.rows.training, 1, family, self.found)
         fit = driver.run_em(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
-        return emission_parameters(fit.parameters, family)
+        return emissions_from_parameters(fit.parameters, family)
 
-    def made(self, size: int, fit: EMFit) -> MarkovChain:
+    def made(self, size: int, fit: EMFit) -> HiddenMarkovModel:
         """Return the artifact of one fit, without further facts about the rows."""
         run = self.search.runs[self.search.sizes.index(size)].model
         assert isinstance(run, hmm.HMM)
-        return MarkovChain(
+        return HiddenMarkovModel(
             emission=self.asked.emission,
             family=self.asked.covariance if self.asked.emission in ("gaussian", "gmm") else None,
             initial=fit.parameters["initial"],
             transition=fit.parameters["transition"],
             allowed=run.structure.allowed,
             first=run.structure.first,
-            emissions=emission_parameters(fit.parameters, self.family),
+            emissions=emissions_from_parameters(fit.parameters, self.family),
             floor=self.family.floor,
             ledger=fit.ledger,
             restarts=restart_outcomes(fit),
@@ -122,7 +122,7 @@ class PreparedChainFit:
 
 
 def prepare_chain_fit(
-    rows: ChainSequences, options: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+    rows: ChainSequences, options: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = keep_blocks_local
 ) -> PreparedChainFit:
     """Return a fit that is ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
 
@@ -144,13 +144,13 @@ def prepare_chain_fit(
             seed=options.seed,
             start=given,
             labels=labels,
-            sent=True,
+            labels_in_blocks=True,
         )
         for size in options.sizes
     )
     source = spread(SequenceBlocks(rows.training, labels))
     search = ComponentSearch(options.sizes, tuple(EM(model, source, settings, map) for model in models))
-    return _add_criterion(PreparedChainFit(options, rows, found, family, settings, search), map)
+    return _add_size_criterion(PreparedChainFit(options, rows, found, family, settings, search), map)
 
 
 def _emission_family(rows: ChainSequences, options: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
@@ -196,7 +196,7 @@ def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parame
     return p
 
 
-def _add_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
+def _add_size_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
     """Return the fit with a criterion added if there are several sizes."""
     if len(prepared.search.sizes) == 1:
         return prepared
@@ -213,25 +213,25 @@ def _add_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
     return replace(prepared, search=replace(prepared.search, score=score, patience=prepared.asked.patience))
 
 
-def chain_information_criteria(value: MarkovChain) -> dict[str, float]:
+def chain_information_criteria(value: HiddenMarkovModel) -> dict[str, float]:
     """Return AIC and BIC of the training sequences; n is the number of rows."""
     return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)
 
 
-def emission_parameters(parameters: Parameters, family: EmissionFamily) -> Emissions:
+def emissions_from_parameters(parameters: Parameters, family: EmissionFamily) -> Emissions:
     """Return the emission parameters of a fit as a part of the artifact."""
     own = {name: item for name, item in parameters.items() if name not in hmm.STRUCTURE}
     return Emissions(**own, symbols=family.symbols if isinstance(family, Categorical) else None)
 
 
-def _heldout_sequences(test: Sequences, y: Array | None) -> Held:
+def _heldout_sequences(test: Sequences, y: Array | None) -> HeldoutSequences:
     block = test.whole()
-    return Held(
+    return HeldoutSequences(
         X=block.X, offsets=test.offsets.astype(np.int64), y=None if y is None else y[block.chosen], names=test.names, later=test.later
     )
 
 
-def state_occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) -> Array:
+def state_occupancy(value: HiddenMarkovModel, sequences: Sequences, map: Map = map) -> Array:
     """Return the mean smoothed probabilities (K,) of the states over the rows of sequences."""
     ready = value.ready()
 
@@ -239,5 +239,5 @@ def state_occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) ->
         found = forward_backward.smooth_states(value.chain, ready.emitted(block.X), block.offsets).smoothed[:, : value.states]
         return {"sum": np.repeat(block.weights, block.lengths) @ found}
 
-    found = total_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
+    found = sum_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
     return np.asarray(found / found.sum())

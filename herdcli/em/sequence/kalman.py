@@ -60,7 +60,7 @@ class CollapsedRows:
     log: Array
 
 
-def noise_root(noise: Array, mask: Array) -> Array:
+def masked_noise_cholesky(noise: Array, mask: Array) -> Array:
     """Return L (…, D, D) of R, with rows and columns of missing values replaced by those of the identity."""
     both = mask[..., :, None] & mask[..., None, :]
     return np.asarray(np.linalg.cholesky(np.where(both, noise, np.eye(len(noise)))))
@@ -78,7 +78,7 @@ def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) ->
     at_once = max(1, PATTERNS // (D * D))
     for first in range(0, count, at_once):
         mask = missing.masks[first : first + at_once]
-        L = noise_root(R, mask)
+        L = masked_noise_cholesky(R, mask)
         basis, T = np.linalg.qr(np.linalg.solve(L, C * mask[:, :, None]))
         found.TT[first : first + len(mask), :, :size] = T.transpose(0, 2, 1)
         # log|R| = 2 Σ log L_ii; a missing row has L_ii = 1, and no log 2π.
@@ -87,17 +87,17 @@ def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) ->
         rows = order[bounds[first] : bounds[first + len(mask)]]
         local = missing.which[rows] - first
         if len(rows) < FEW * len(mask) or len(mask) == 1:
-            _collapse(E, mask, inverse, basis, constant, rows, local, found)
+            _collapse_pattern_rows(E, mask, inverse, basis, constant, rows, local, found)
             continue
         for k in range(len(mask)):
             own = order[bounds[first + k] : bounds[first + k + 1]]
-            _collapse(
+            _collapse_pattern_rows(
                 E, mask[k : k + 1], inverse[k : k + 1], basis[k : k + 1], constant[k : k + 1], own, np.zeros(len(own), np.int64), found
             )
     return found
 
 
-def _collapse(
+def _collapse_pattern_rows(
     E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, collapsed: CollapsedRows
 ) -> None:
     """Write z and the log density of some rows, which have one pattern in common or one pattern each."""
@@ -168,8 +168,8 @@ class SmoothedStates:
         return np.where((self.pair < 0)[:, None, None], 0.0, found)
 
 
-def _covariance_slots(room: int) -> Array:
-    return np.empty((2, 1 << max(4, (2 * room).bit_length())), dtype=np.int64)
+def _allocate_covariance_slots(capacity: int) -> Array:
+    return np.empty((2, 1 << max(4, (2 * capacity).bit_length())), dtype=np.int64)
 
 
 def state_drift(parameters: Parameters, U: Array | None, rows: int) -> Array:
@@ -200,7 +200,20 @@ def filter_sequences(
         places = [np.empty(room, np.int64) for _ in range(3)]
         pivots = np.empty((room, K))
         problem = (seen.TT, AT, Q, parameters["start_mean"], parameters["start_covariance"], offsets, missing.which, seen.z, drift)
-        tables = (node, *places, covariance, factor, whiten, gain, pivots, edge, predicted, mean, quadratic, _covariance_slots(room))
+        tables = (
+            node,
+            *places,
+            covariance,
+            factor,
+            whiten,
+            gain,
+            pivots,
+            edge,
+            predicted,
+            mean,
+            quadratic,
+            _allocate_covariance_slots(room),
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             nodes, edges = fast.kalman_filter(*problem, *tables)
         if nodes >= 0 or room == most:
@@ -240,7 +253,7 @@ def smooth_sequences(parameters: Parameters, filtered: FilteredStates, offsets: 
     while True:
         after, lagged = np.empty((room, K, K)), np.empty((room, K, K))
         places = [np.empty(room, np.int64) for _ in range(3)]
-        tables = (back, rest, after, *places, lagged, which, pair, mean, _covariance_slots(room))
+        tables = (back, rest, after, *places, lagged, which, pair, mean, _allocate_covariance_slots(room))
         covariances, pairs = fast.kalman_smoother(A, Q, offsets, *given, np.ascontiguousarray(A.T), *tables)
         if covariances >= 0 or room == most:
             break

@@ -22,13 +22,20 @@ from herdcli.em.driver import Parameters
 from herdcli.em.mixture.gaussian_densities import LOG_TAU
 from herdcli.em.quasi_newton import HasCoordinates
 from herdcli.em.sequence import lds_initialization
-from herdcli.em.sequence.kalman import MissingPatterns, SmoothedStates, filter_sequences, missing_patterns, noise_root, smooth_sequences
+from herdcli.em.sequence.kalman import (
+    MissingPatterns,
+    SmoothedStates,
+    filter_sequences,
+    masked_noise_cholesky,
+    missing_patterns,
+    smooth_sequences,
+)
 from herdcli.em.sequence.lds_coordinates import LDSCoordinates, lds_coordinates
 from herdcli.em.sequence.lds_initialization import WindowMoments
 from herdcli.em.sequence.sequences import SequenceBlock
-from herdcli.em.variance_floors import FLOOR, apply_floor
+from herdcli.em.variance_floors import FLOOR, apply_variance_floor
 from herdcli.errors import Diverged
-from herdcli.numerics.block_statistics import Statistics, Sums
+from herdcli.numerics.block_statistics import BlockStatistics, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -37,7 +44,7 @@ SINGULAR = 1e-13  # share of the largest eigenvalue below which a direction coun
 
 
 @dataclass(frozen=True)
-class LDSEStep(Statistics):
+class LDSEStep(BlockStatistics):
     """The E step of a block of sequences; controls of the rows come with the block.  centre  (D,) subtracted from the rows."""
 
     parameters: Parameters
@@ -53,20 +60,20 @@ class LDSEStep(Statistics):
         total = found.log_likelihood.sum() if w is None else w @ found.log_likelihood
         return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
 
-    def _of_rows(self, block: SequenceBlock, missing: MissingPatterns, after: SmoothedStates, w: Array | None) -> Sums:
+    def _of_rows(self, block: SequenceBlock, missing: MissingPatterns, smoothed: SmoothedStates, w: Array | None) -> Sums:
         """Return Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
-        m, centre = after.mean, self.centre
+        m, centre = smoothed.mean, self.centre
         K = m.shape[1]
         one = np.ones((len(m), 1))
         X = np.concatenate([m, one], axis=1)
         weighted = X if w is None else X * w[:, None]
         xx = weighted.T @ X
-        xx[:K, :K] += _sum_covariances(after.covariances, after.which, w)
+        xx[:K, :K] += _sum_covariances(smoothed.covariances, smoothed.which, w)
         Y = block.X - centre
         if missing.whole:
             yy = (Y if w is None else Y * w[:, None]).T @ Y
             return {"xx": xx, "yx": Y.T @ weighted, "yy": yy}
-        Y, gain, spread = complete_rows(self.parameters, Y + centre, missing, after, w)
+        Y, gain, spread = impute_rows(self.parameters, Y + centre, missing, smoothed, w)
         Y -= centre
         yx = Y.T @ weighted
         yx[:, :K] += gain
@@ -100,7 +107,7 @@ class LDS(HasCoordinates):
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         found = lds_initialization.initial_parameters(self.opening, self.states, self.seed, restart + self.random, diagonal=self.diagonal)
-        return found | {"noise": apply_floor(found["noise"], self.floor, self.scale, self.diagonal)[0]}
+        return found | {"noise": apply_variance_floor(found["noise"], self.floor, self.scale, self.diagonal)[0]}
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
         """Return the E step, which computes the statistics of a block of sequences with the smoother."""
@@ -109,22 +116,22 @@ class LDS(HasCoordinates):
             return step
         return lambda block: step(replace(block, beside=controls[block.chosen]))
 
-    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+    def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics unchanged."""
         return sums
 
-    def regressions(self, p: Parameters) -> tuple[Array, Array]:
+    def regression_coefficients(self, p: Parameters) -> tuple[Array, Array]:
         """Return the coefficients [A B a], and [C c] for rows less their centre."""
         F = np.concatenate([p["transition"], p["control"], p["drift"][:, None]], axis=1)
         return F, np.concatenate([p["loading"], (p["mean"] - self.opening.centre)[:, None]], axis=1)
 
-    def with_regressions(self, p: Parameters, F: Array, G: Array) -> Parameters:
+    def with_regression_coefficients(self, p: Parameters, F: Array, G: Array) -> Parameters:
         """Return the parameters with these regression coefficients."""
         K = self.states
         steps = {"transition": F[:, :K].copy(), "control": F[:, K:-1].copy(), "drift": F[:, -1].copy()}
         return p | steps | {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K]}
 
-    def chart(self, parameters: Parameters, sums: Sums) -> LDSCoordinates:
+    def make_coordinates(self, parameters: Parameters, sums: Sums) -> LDSCoordinates:
         """Return coordinates for quasi-Newton steps, cached because the same ones are requested repeatedly."""
         for origin, basis, known in self.charts:
             if origin is parameters and basis is sums:
@@ -133,16 +140,16 @@ class LDS(HasCoordinates):
         self.charts[:] = [(parameters, sums, found)]
         return found
 
-    def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
+    def residual_sums(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
         """Return Σ E[ee'] of first states, of steps and of rows."""
-        F, G = self.regressions(p)
+        F, G = self.regression_coefficients(p)
         one = p["start_mean"][:, None]
         first = residual_sums(s["firsts"], s["first"][:, None], s["counts"][:1][:, None], one)
         return first, residual_sums(s["nn"], s["nz"], s["zz"], F), residual_sums(s["yy"], s["yx"], s["xx"], G)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ E log p(x, y), including missing values."""
-        first, steps, rows = self.residuals(parameters, sums)
+        first, steps, rows = self.residual_sums(parameters, sums)
         sequences, transitions = sums["counts"]
         return (
             _gaussian_log_likelihood(sequences, parameters["start_covariance"], first)
@@ -153,16 +160,16 @@ class LDS(HasCoordinates):
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return regressions on the states and noise from the residuals, with no variance below its floor."""
         K, (sequences, transitions) = self.states, sums["counts"]
-        F = regression_coefficients(sums["zz"], sums["nz"]) if transitions else self.regressions(parameters)[0]
-        after = self.with_regressions(parameters, F, regression_coefficients(sums["xx"], sums["yx"]))
+        F = regression_coefficients(sums["zz"], sums["nz"]) if transitions else self.regression_coefficients(parameters)[0]
+        after = self.with_regression_coefficients(parameters, F, regression_coefficients(sums["xx"], sums["yx"]))
         after["start_mean"] = sums["first"] / sequences
-        first, steps, rows = self.residuals(after, sums)
-        after["noise"], low = apply_floor(rows / sums["xx"][-1, -1], self.floor, self.scale, self.diagonal)
+        first, steps, rows = self.residual_sums(after, sums)
+        after["noise"], low = apply_variance_floor(rows / sums["xx"][-1, -1], self.floor, self.scale, self.diagonal)
         unit = np.ones(K)
         if transitions:
-            after["process"], more = apply_floor(steps / transitions, STATE_FLOOR, unit, diagonal=False)
+            after["process"], more = apply_variance_floor(steps / transitions, STATE_FLOOR, unit, diagonal=False)
             low += more
-        after["start_covariance"], more = apply_floor(first / sequences, STATE_FLOOR, unit, diagonal=False)
+        after["start_covariance"], more = apply_variance_floor(first / sequences, STATE_FLOOR, unit, diagonal=False)
         low += more * self.several
         return after, low
 
@@ -175,13 +182,13 @@ class LDS(HasCoordinates):
         return 8 * self.opening.longest * (6 * self.states**2 + 2 * len(self.scale))
 
 
-def state_sums(block: SequenceBlock, after: SmoothedStates, U: Array | None, w: Array | None) -> Sums:
+def state_sums(block: SequenceBlock, smoothed: SmoothedStates, U: Array | None, w: Array | None) -> Sums:
     """Return sums over steps of z = (x, u, 1) and the next state, and sums over first states.
 
     E[x_t x_t'] = P_t + m m' and E[x_{t+1} x_t'] = Cov(x_{t+1}, x_t) + m_{t+1} m_t'.  Three different sums of ⟨xx'⟩ are needed: over rows
     with a next row, over rows with a previous row, and over all rows.  Source: Makin, sec. 6.4.4.
     """
-    m, K, n = after.mean, after.mean.shape[1], len(after.mean)
+    m, K, n = smoothed.mean, smoothed.mean.shape[1], len(smoothed.mean)
     has_next = np.ones(n, dtype=bool)
     has_next[block.offsets[1:] - 1] = False
     now = np.flatnonzero(has_next)
@@ -190,13 +197,13 @@ def state_sums(block: SequenceBlock, after: SmoothedStates, U: Array | None, w: 
     share = None if w is None else w[now]
     weighted = z if share is None else z * share[:, None]
     zz, nz = weighted.T @ z, m[now + 1].T @ weighted
-    zz[:K, :K] += _sum_covariances(after.covariances, after.which[now], share)
-    nz[:, :K] += _sum_covariances(after.lags, after.pair[now], share)
+    zz[:K, :K] += _sum_covariances(smoothed.covariances, smoothed.which[now], share)
+    nz[:, :K] += _sum_covariances(smoothed.lags, smoothed.pair[now], share)
     x = m[now + 1]
-    nn = (x if share is None else x * share[:, None]).T @ x + _sum_covariances(after.covariances, after.which[now + 1], share)
+    nn = (x if share is None else x * share[:, None]).T @ x + _sum_covariances(smoothed.covariances, smoothed.which[now + 1], share)
     start = block.offsets[:-1]
     each = block.weights
-    firsts = (m[start] * each[:, None]).T @ m[start] + _sum_covariances(after.covariances, after.which[start], each)
+    firsts = (m[start] * each[:, None]).T @ m[start] + _sum_covariances(smoothed.covariances, smoothed.which[start], each)
     steps = float(len(now)) if share is None else float(share.sum())
     counts = np.array([each.sum(), steps])
     return {"zz": zz, "nz": nz, "nn": nn, "first": each @ m[start], "firsts": firsts, "counts": counts}
@@ -208,7 +215,7 @@ def _sum_covariances(table: Array, which: Array, w: Array | None) -> Array:
     return np.asarray(np.tensordot(counts, table, axes=1))
 
 
-def complete_rows(p: Parameters, Y: Array, missing: MissingPatterns, after: SmoothedStates, w: Array | None) -> tuple[Array, Array, Array]:
+def impute_rows(p: Parameters, Y: Array, missing: MissingPatterns, smoothed: SmoothedStates, w: Array | None) -> tuple[Array, Array, Array]:
     """Return rows with missing values replaced by E[y | observed], Σ Cov(y, x) (D, K), and Σ Cov(y, y) (D, D).
 
     For a missing part u and an observed part o,  y_u = C_u x + c_u + S (y_o − C_o x − c_o) + N(0, R_uu − S R_ou)  with  S = R_uo R_oo⁻¹,
@@ -227,26 +234,26 @@ def complete_rows(p: Parameters, Y: Array, missing: MissingPatterns, after: Smoo
         # Cov(y_u, x) = G P and Cov(y_u) = G P G' + R_uu − S R_ou: uncertainty of x plus noise given the observed part.
         G = np.where(u[:, None], C - S @ C, 0.0)
         e = np.where(mask, Y[rows] - c, 0.0)
-        found[rows] = np.where(u, after.mean[rows] @ G.T + (c + e @ S.T), Y[rows])
+        found[rows] = np.where(u, smoothed.mean[rows] @ G.T + (c + e @ S.T), Y[rows])
         share = None if w is None else w[rows]
-        P = _sum_few_covariances(after, rows, share)
+        P = _sum_few_covariances(smoothed, rows, share)
         cross += G @ P
         count = float(len(rows)) if share is None else float(share.sum())
         spread += G @ P @ G.T + count * np.where(u[:, None] & u, R - S @ R, 0.0)
     return found, cross, spread
 
 
-def _sum_few_covariances(after: SmoothedStates, rows: Array, w: Array | None) -> Array:
+def _sum_few_covariances(smoothed: SmoothedStates, rows: Array, w: Array | None) -> Array:
     """Return the sum of the covariances of some rows."""
-    if len(rows) > len(after.covariances):
-        return _sum_covariances(after.covariances, after.which[rows], w)
-    P = after.covariances[after.which[rows]]
+    if len(rows) > len(smoothed.covariances):
+        return _sum_covariances(smoothed.covariances, smoothed.which[rows], w)
+    P = smoothed.covariances[smoothed.which[rows]]
     return np.asarray(P.sum(axis=0) if w is None else np.tensordot(w, P, axes=1))
 
 
 def regression_on_observed(R: Array, mask: Array) -> Array:
     """Return S (D, D): R_uo R_oo⁻¹ in the rows of missing values and the columns of observed ones, 0 elsewhere."""
-    L = noise_root(R, mask)
+    L = masked_noise_cholesky(R, mask)
     cross = np.where(~mask[:, None] & mask, R, 0.0)
     if not cross.any():
         return cross
@@ -292,7 +299,7 @@ def parameter_count(states: int, columns: int, controls: int, *, diagonal: bool,
     return dynamics + D * K + D + noise + first - K * K - K
 
 
-def floor_and_scale(variance: Array, floor: float | None) -> tuple[float, Array]:
+def variance_floor_and_scale(variance: Array, floor: float | None) -> tuple[float, Array]:
     """Return the floor and its unit for each column: a share of the column's variance, or a given floor in every direction."""
     if floor is not None:
         return floor, np.ones(len(variance))

@@ -47,21 +47,21 @@ class HasDynamics(Protocol):
         """The scales of the columns (D,)."""
         ...
 
-    def regressions(self, p: Parameters) -> tuple[Array, Array]:
+    def regression_coefficients(self, p: Parameters) -> tuple[Array, Array]:
         """Return the coefficients [A B a], and [C c] for rows less their centre."""
         ...
 
-    def with_regressions(self, p: Parameters, F: Array, G: Array) -> Parameters:
+    def with_regression_coefficients(self, p: Parameters, F: Array, G: Array) -> Parameters:
         """Return the parameters with these regression coefficients."""
         ...
 
-    def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
+    def residual_sums(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
         """Return Σ E[ee'] of first states, of steps and of rows."""
         ...
 
 
 @lru_cache(maxsize=32)
-def _below_diagonal(D: int) -> tuple[Array, Array]:
+def _below_diagonal_indices(D: int) -> tuple[Array, Array]:
     """Return the indices below the diagonal of a matrix (D, D), row by row."""
     return np.tril_indices(D, -1)
 
@@ -87,7 +87,7 @@ class CovarianceCoordinates:
         D = len(self.floor)
         T = np.diag(1.0 + t[:D] / np.sqrt(2.0 * self.count))
         if not self.diagonal:
-            T[_below_diagonal(D)] = t[D:] / np.sqrt(self.count)
+            T[_below_diagonal_indices(D)] = t[D:] / np.sqrt(self.count)
         return T
 
     def covariance(self, t: Array) -> Array:
@@ -101,12 +101,12 @@ class CovarianceCoordinates:
         inverse = np.linalg.inv(self.covariance(t))
         D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.turned(t)
         own = np.diag(G) / np.sqrt(2.0 * self.count)
-        return own if self.diagonal else np.concatenate([own, G[_below_diagonal(D)] / np.sqrt(self.count)])
+        return own if self.diagonal else np.concatenate([own, G[_below_diagonal_indices(D)] / np.sqrt(self.count)])
 
 
-def covariance_coordinates(S: Array, least: float, scale: Array, count: float, diagonal: bool) -> CovarianceCoordinates:
-    """Return coordinates around a covariance that is at least `least` · scale² in every direction."""
-    floor, unit = np.diag(least * scale**2), np.sqrt(np.diag(S))
+def covariance_coordinates(S: Array, variance_floor: float, scale: Array, count: float, diagonal: bool) -> CovarianceCoordinates:
+    """Return coordinates around a covariance that is at least `variance_floor` · scale² in every direction."""
+    floor, unit = np.diag(variance_floor * scale**2), np.sqrt(np.diag(S))
     both = np.outer(unit, unit)
     values, vectors = np.linalg.eigh((S - floor) / both)
     values = np.maximum(values, max(NEAR, ABOVE * float(np.diag(floor / both).min())))
@@ -114,7 +114,7 @@ def covariance_coordinates(S: Array, least: float, scale: Array, count: float, d
     return CovarianceCoordinates(floor, np.linalg.cholesky(Z), np.linalg.cholesky(floor + Z), max(count, 1.0), diagonal)
 
 
-def _root(xx: Array) -> Array:
+def _scaled_cholesky(xx: Array) -> Array:
     scale = np.sqrt(np.diag(xx))
     scale[scale == 0] = 1.0
     return np.asarray(np.linalg.cholesky(xx / np.outer(scale, scale) + EASE * np.eye(len(xx))) * scale[:, None])
@@ -151,7 +151,7 @@ class LDSCoordinates:
         F = self.steps[0] + spreads["process"].root @ f @ self.steps[1]
         G = self.rows[0] + spreads["noise"].root @ g @ self.rows[1]
         first = spreads["start_covariance"]
-        found = self.model.with_regressions(self.origin, F, G)
+        found = self.model.with_regression_coefficients(self.origin, F, G)
         found["start_mean"] = self.origin["start_mean"] + first.root @ m / np.sqrt(first.count)
         return found | {name: one.covariance(t) for (name, one), t in zip(spreads.items(), rest, strict=True)}
 
@@ -159,13 +159,13 @@ class LDSCoordinates:
         """Return the gradient (N,) of E log p(states, rows)."""
         *_, q, r, s = self._parts(x)
         p, spreads = self.parameters(x), self.spreads
-        F, G = self.model.regressions(p)
+        F, G = self.model.regression_coefficients(p)
         # −½ tr Q⁻¹ Σ(x⁺ − Fz)(x⁺ − Fz)' has the gradient Q⁻¹(Σ x⁺z' − F Σ zz') in F; F = F₀ + N f M⁻¹ turns it into N' · M⁻ᵀ.
         f = spreads["process"].root.T @ np.linalg.solve(p["process"], sums["nz"] - F @ sums["zz"]) @ self.steps[1].T
         g = spreads["noise"].root.T @ np.linalg.solve(p["noise"], sums["yx"] - G @ sums["xx"]) @ self.rows[1].T
         first = spreads["start_covariance"]
         away = np.linalg.solve(p["start_covariance"], sums["first"] - sums["counts"][0] * p["start_mean"])
-        of_first, of_steps, of_rows = self.model.residuals(p, sums)
+        of_first, of_steps, of_rows = self.model.residual_sums(p, sums)
         sequences, transitions = sums["counts"]
         return np.concatenate(
             [
@@ -187,6 +187,6 @@ def lds_coordinates(model: HasDynamics, parameters: Parameters, sums: Sums, stat
         "noise": covariance_coordinates(parameters["noise"], model.floor, model.scale, float(sums["xx"][-1, -1]), model.diagonal),
         "start_covariance": covariance_coordinates(parameters["start_covariance"], state_floor, one, float(sequences), False),
     }
-    F, G = model.regressions(parameters)
-    steps, rows = (F, np.linalg.inv(_root(sums["zz"]))), (G, np.linalg.inv(_root(sums["xx"])))
+    F, G = model.regression_coefficients(parameters)
+    steps, rows = (F, np.linalg.inv(_scaled_cholesky(sums["zz"]))), (G, np.linalg.inv(_scaled_cholesky(sums["xx"])))
     return LDSCoordinates(model, parameters, spreads, steps, rows)

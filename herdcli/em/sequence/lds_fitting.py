@@ -8,15 +8,15 @@ import numpy as np
 
 from herdcli.em.artifacts import restart_outcomes
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
-from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics
+from herdcli.em.lds_artifacts import DynamicsFitFacts, LinearDynamics
 from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
 from herdcli.em.mixture.gmm import information_criteria
 from herdcli.em.sequence.kalman import filter_sequences
-from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds import LDS, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import WindowMoments, window_moments
 from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import BlockSource, Map, Spreading, Sums, is_local, total_statistics
+from herdcli.numerics.block_statistics import BlockSource, Map, Spreading, Sums, keep_blocks_local, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -68,7 +68,7 @@ class PreparedDynamicsFit:
         """Return the artifact of the result of a search."""
         value, rows, several = self.made(search.fit), self.rows, len(self.search.sizes) > 1
         U, test = rows.controls, rows.test
-        known = KnownDynamics(
+        known = DynamicsFitFacts(
             rows=self.found.rows,
             sequences=len(self.found.lengths),
             base_mean=self.found.centre,
@@ -115,7 +115,7 @@ class PreparedDynamicsFit:
 
         None if all sequences of the part are whole.
         """
-        return first_states(value, self.rows.whole, part, self.rows.controls)
+        return first_state_distributions(value, self.rows.whole, part, self.rows.controls)
 
     def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
         """Return the log-likelihood per row of a part; its pieces are conditioned on the rows before them."""
@@ -134,17 +134,19 @@ class PreparedDynamicsFit:
             w = np.repeat(block.weights, block.lengths)  # type: ignore[attr-defined]
             return {"sum": np.array([w @ found.log_likelihood])}
 
-        return float(total_statistics(SequenceBlocks(part), statistics, map)["sum"][0]) / part.mass
+        return float(sum_statistics(SequenceBlocks(part), statistics, map)["sum"][0]) / part.mass
 
 
-def first_states(value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None) -> tuple[Array, Array] | None:
+def first_state_distributions(
+    value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None
+) -> tuple[Array, Array] | None:
     """Return means (S, K) and covariances of the first state of each sequence of a part, given the earlier rows of the whole ones.
 
     controls  (n, m) of all rows.  Returns None if all sequences start at their beginning.
     """
     means, covariances, later = [], [], False
     for begin in part.offsets[:-1]:
-        before = _places_up_to(whole, int(part.chosen[begin]))
+        before = _row_indices_up_to(whole, int(part.chosen[begin]))
         if len(before) < 2:
             means.append(value.start_mean)
             covariances.append(value.start_covariance)
@@ -157,15 +159,15 @@ def first_states(value: LinearDynamics, whole: Sequences, part: Sequences, contr
     return (np.array(means), np.array(covariances)) if later else None
 
 
-def _places_up_to(whole: Sequences, place: int) -> Array:
+def _row_indices_up_to(whole: Sequences, row_index: int) -> Array:
     """Return the table indices of a sequence's rows up to and including one."""
-    at = int(np.flatnonzero(whole.chosen == place)[0])
+    at = int(np.flatnonzero(whole.chosen == row_index)[0])
     begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
     return whole.chosen[begin : at + 1]
 
 
 def prepare_dynamics_fit(
-    rows: DynamicsSequences, options: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+    rows: DynamicsSequences, options: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = keep_blocks_local
 ) -> PreparedDynamicsFit:
     """Return a fit that is ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
 
@@ -179,18 +181,18 @@ def prepare_dynamics_fit(
     found = window_moments(SequenceBlocks(rows.training), max(options.sizes), U, map)
     if max(options.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
         raise DataError(f"{found.rows} rows are too few for {max(options.sizes)} states", hint=f"--components {most} or fewer")
-    least, relative = floor_and_scale(found.variance, options.floor)
+    least, relative = variance_floor_and_scale(found.variance, options.floor)
     given = None if options.given is None else _rescale_parameters(options.given, shift, scale)
     several = rows.training.count > 1
     random = options.init == "random"
     models = [LDS(size, options.diagonal, least, relative, found, U, options.seed, several, given, random, True) for size in options.sizes]
     source = spread(SequenceBlocks(rows.training, U))
-    search = _component_search(options.sizes, models, source, settings, map, rows.training.mass)
+    search = _state_count_search(options.sizes, models, source, settings, map, rows.training.mass)
     made = PreparedDynamicsFit(options, rows, found, least, shift, scale, search)
-    return _add_criterion(made, map)
+    return _add_size_criterion(made, map)
 
 
-def _component_search(
+def _state_count_search(
     sizes: tuple[int, ...], models: list[LDS], source: BlockSource, settings: EMSettings, map: Map, mass: float
 ) -> ComponentSearch:
     """Return the search for a number of states; its runs end once a step gains less than CHOOSING nats over all rows."""
@@ -223,7 +225,7 @@ def _rescale_parameters(p: Parameters, shift: Array, scale: Array) -> Parameters
     return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
 
 
-def _add_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
+def _add_size_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
     """Return the fit with a criterion added if there are several sizes."""
     if len(prepared.search.sizes) == 1:
         return prepared
@@ -236,7 +238,7 @@ def _add_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsF
         if prepared.asked.criterion == "valid" and valid is not None:
             return -prepared.judged(value, valid, map)
         value = replace(
-            value, known=KnownDynamics(rows=0, sequences=len(prepared.found.lengths), base_mean=value.mean, base_variance=value.mean)
+            value, known=DynamicsFitFacts(rows=0, sequences=len(prepared.found.lengths), base_mean=value.mean, base_variance=value.mean)
         )
         return lds_information_criteria(value)[prepared.asked.criterion]
 

@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.em.driver import Parameters
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, Sums, total_statistics
+from herdcli.numerics.block_statistics import Map, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -67,7 +67,7 @@ def window_moments(source: SequenceBlocks, states: int, controls: Array | None, 
         at = np.flatnonzero(now)
         return {"here": (F * w).T @ F, "before": (F[at] * w[at]).T @ F[at], "step": V[at + 1].T @ (F[at] * w[at])}
 
-    sums = total_statistics(source, statistics, map)
+    sums = sum_statistics(source, statistics, map)
     lengths = source.sequences.lengths
     longest = int(max(block.sum() for block in np.split(lengths, source.bounds[1:-1])))
     missing = source.sequences.rows * D - known
@@ -88,7 +88,7 @@ def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Arr
         count = np.array([np.count_nonzero(known)])
         return {"known": w @ known, "first": w @ Z, "second": (w[:, None] * Z).T @ Z, "count": count}
 
-    sums = total_statistics(source, statistics, map)
+    sums = sum_statistics(source, statistics, map)
     if not sums["known"].all():
         raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
     shift = sums["first"] / sums["known"]

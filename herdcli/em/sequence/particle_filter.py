@@ -45,7 +45,7 @@ class StateSpaceModel(Protocol):
         """Sample states (N, …) at row t + 1 given the states x at row t."""
         ...
 
-    def transition(self, x: Array, after: Array, t: int) -> Array:
+    def transition(self, x: Array, next_states: Array, t: int) -> Array:
         """Return log p(after_m at row t + 1 | x_n at row t), (N, M)."""
         ...
 
@@ -124,7 +124,7 @@ def smooth_particles(system: StateSpaceModel, cloud: ParticleCloud) -> ParticleC
     return ParticleCloud(cloud.particles, weight, 1.0 / np.square(weight).sum(axis=1), cloud.log_likelihood)
 
 
-def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, after: Array, t: int) -> Array:
+def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, next_weights: Array, t: int) -> Array:
     """Return the weights of row t from those of row t + 1, computed for a slab of the later particles at a time."""
     count = cloud.weight.shape[1]
     found = np.zeros(count)
@@ -139,7 +139,7 @@ def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, after: Arra
         np.exp(joint, out=joint)
         whole = joint.sum(axis=0)
         # `joint` has w_t(m) p(x_n | x_m) in column n; divided by its sum it is p(m | n), which passes the later weights back.
-        found += joint @ np.divide(after[part], whole, out=np.zeros(len(whole)), where=whole > 0)
+        found += joint @ np.divide(next_weights[part], whole, out=np.zeros(len(whole)), where=whole > 0)
     return np.asarray(found / found.sum())
 
 
@@ -168,7 +168,7 @@ class LinearGaussianModel:
     def _roots(self) -> dict[str, Array]:
         return {name: np.linalg.cholesky(self.p[name]) for name in ("start_covariance", "process")}
 
-    def _ahead(self, x: Array, t: int) -> Array:
+    def _predict_state_means(self, x: Array, t: int) -> Array:
         found: Array = x @ self.p["transition"].T + self.p["drift"]
         return found if self.U is None else found + self.p["control"] @ self.U[t]
 
@@ -179,12 +179,12 @@ class LinearGaussianModel:
 
     def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
         """Sample the states after x."""
-        return np.asarray(self._ahead(x, t) + random.standard_normal(x.shape) @ self._roots["process"].T)
+        return np.asarray(self._predict_state_means(x, t) + random.standard_normal(x.shape) @ self._roots["process"].T)
 
-    def transition(self, x: Array, after: Array, t: int) -> Array:
+    def transition(self, x: Array, next_states: Array, t: int) -> Array:
         """Return log N(after; A x + B u + a, Q), by whitened distances."""
         L = self._roots["process"]
-        a, b = np.linalg.solve(L, self._ahead(x, t).T), np.linalg.solve(L, after.T)
+        a, b = np.linalg.solve(L, self._predict_state_means(x, t).T), np.linalg.solve(L, next_states.T)
         cross = a.T @ b
         # |L⁻¹(x' − Ax)|² of all pairs by one product: |a|² + |b|² − 2 a·b.
         squares = np.square(a).sum(axis=0)[:, None] + np.square(b).sum(axis=0) - 2.0 * cross
@@ -230,16 +230,16 @@ class DiscreteChainModel:
         found: Array = (edges <= (random.random(len(x)) * edges[:, -1])[:, None]).sum(axis=1)
         return np.asarray(np.minimum(found, self.move.shape[1] - 1))
 
-    def transition(self, x: Array, after: Array, t: int) -> Array:
+    def transition(self, x: Array, next_states: Array, t: int) -> Array:
         """Return the log transition probabilities of all pairs of states."""
-        return np.asarray(self._logs[x[:, None], after])
+        return np.asarray(self._logs[x[:, None], next_states])
 
     def emission(self, x: Array, t: int) -> Array:
         """Return the log-likelihoods of the states x at row t."""
         return np.asarray(self.emitted[t, x])
 
 
-def state_probabilities(
+def estimate_state_probabilities(
     system: DiscreteChainModel, count: int, seed: int, *, unit: int = 0, smooth: bool = True
 ) -> tuple[Array, ParticleCloud]:
     """Return probabilities (T, K) of discrete states given all rows, or with `smooth` off given those up to each, and the particles."""
@@ -255,7 +255,7 @@ def memory_needed(longest: int, count: int, states: int) -> int:
     return 8 * longest * count * (states + 3) + 16 * count * count
 
 
-def filter_lds(
+def particle_filter_lds(
     parameters: Parameters, Y: Array, offsets: Array, U: Array | None, count: int, seed: int, smooth: bool, map: Map = map
 ) -> ParticleMoments:
     """Return the moments of the states of rows Y (n, D) with controls U (n, M); sequence s begins at offsets[s].
@@ -273,7 +273,7 @@ def filter_lds(
     return ParticleMoments(mean, deviation, effective, sum(part.log_likelihood for part in parts))
 
 
-def filter_hmm(
+def particle_filter_hmm(
     states: HiddenChain, logs: Callable[[Array], Array], sequences: Sequences, count: int, seed: int, smooth: bool, map: Map = map
 ) -> tuple[Array, Array]:
     """Return probabilities (n, K) of the states of all sequences, and effective sample sizes (n,).
@@ -283,7 +283,7 @@ def filter_hmm(
 
     def one(s: int) -> tuple[Array, Array]:
         system = DiscreteChainModel(states.initial, states.transition, logs(sequences.take(s, s + 1).X))
-        told, cloud = state_probabilities(system, count, seed, unit=s, smooth=smooth)
+        told, cloud = estimate_state_probabilities(system, count, seed, unit=s, smooth=smooth)
         return told, cloud.effective
 
     told, effective = zip(*map(one, range(sequences.count)), strict=True)

@@ -172,7 +172,7 @@ def block_bounds(lengths: Array) -> Array:
     return np.array(found, dtype=np.int64)
 
 
-def group_rows(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
+def group_rows_into_sequences(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
     """Return the sequences of a table (n, D): rows with the same key (n,), number or text, in their order; without a key one sequence.
 
     Sequences are in the order of their first rows; rows of different sequences may be mixed.
@@ -188,16 +188,16 @@ def group_rows(X: Array, key: Array | None = None, weight: Array | None = None) 
         own = place[number.ravel()]
         chosen = np.argsort(own, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(order)))])
-        names = [_text(values[index]) for index in order]
+        names = [_key_text(values[index]) for index in order]
     found = Sequences(X, chosen, offsets.astype(np.int64), None, names)
-    return found if weight is None else Sequences(X, chosen, found.offsets, _weights(found, weight), names)
+    return found if weight is None else Sequences(X, chosen, found.offsets, _sequence_weights(found, weight), names)
 
 
-def _text(value: object) -> str:
+def _key_text(value: object) -> str:
     return str(int(value)) if isinstance(value, np.floating) and value == int(value) else str(value)
 
 
-def _weights(sequences: Sequences, weight: Array) -> Array:
+def _sequence_weights(sequences: Sequences, weight: Array) -> Array:
     """Return the weights (S,) of sequences from row weights (n,) that are constant along each sequence."""
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise DataError("weights must be finite, not negative, and not all 0")
@@ -210,16 +210,18 @@ def _weights(sequences: Sequences, weight: Array) -> Array:
     return np.asarray(first, dtype=np.float64)
 
 
-def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | Fold | None, seed: int) -> dict[int, Sequences]:
+def split_sequences(
+    sequences: Sequences, row_splits: Array | None, parts: tuple[float, ...] | Fold | None, seed: int
+) -> dict[int, Sequences]:
     """Return parts 0 (training), 1 (validation) and 2 (test), each of whole sequences; empty parts are left out.
 
-    given  (n,) the split of the rows of the table, which must be constant along a sequence.
+    row_splits  (n,) the split of the rows of the table, which must be constant along a sequence.
     parts  three fractions, three numbers of sequences, or a fold, which needs as many sequences as there are folds.  With fewer than FEW
            sequences, fractions split each in time: its first part is for training and its last one for testing.  Otherwise sequences are
            assigned at random from the seed.
     """
-    if given is not None and parts is None:
-        return _split_by_rows(sequences, given)
+    if row_splits is not None and parts is None:
+        return _split_by_rows(sequences, row_splits)
     if isinstance(parts, Fold):
         order = generator(seed, Stream.SPLIT).permutation(sequences.count)
         members: dict[int, list[Array]] = {part: [] for part in PARTS}
@@ -230,7 +232,7 @@ def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[floa
     fractions = all(part <= 1 for part in sizes) and sum(sizes) <= 1 + 1e-9
     if fractions and sequences.count < FEW:
         return _split_in_time(sequences, sizes)
-    whole = np.array(_whole_parts(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
+    whole = np.array(_round_parts(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
     if whole.sum() > sequences.count:
         raise DataError(f"asks for {whole.sum()} sequences, there are {sequences.count}", where="--split")
     order = generator(seed, Stream.SPLIT).permutation(sequences.count)
@@ -239,7 +241,7 @@ def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[floa
     return {part: select_sequences(sequences, which) for part, which in drawn.items() if len(which)}
 
 
-def _whole_parts(count: int, parts: tuple[float, ...]) -> list[int]:
+def _round_parts(count: int, parts: tuple[float, ...]) -> list[int]:
     """Return fractions of a number as whole numbers, by largest remainder."""
     exact = [count * part for part in parts]
     sizes = [int(size + 1e-9) for size in exact]
@@ -249,8 +251,8 @@ def _whole_parts(count: int, parts: tuple[float, ...]) -> list[int]:
     return sizes
 
 
-def _split_by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
-    own = given[sequences.chosen]
+def _split_by_rows(sequences: Sequences, row_splits: Array) -> dict[int, Sequences]:
+    own = row_splits[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs) and sequences.names is None:  # one sequence: its parts are consecutive pieces of it
@@ -269,20 +271,20 @@ def _split_by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
 
 def _split_in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
     """Return each sequence cut into consecutive parts of the given shares."""
-    sizes = np.array([_whole_parts(int(length), parts) for length in sequences.lengths])
+    sizes = np.array([_round_parts(int(length), parts) for length in sequences.lengths])
     rest = sequences.lengths - sizes.sum(axis=1)
     within = np.concatenate([np.repeat((*PARTS, UNUSED), (*size, left)) for size, left in zip(sizes, rest, strict=True)])
     return {part: _keep_rows(sequences, within == part) for part in PARTS if (within == part).any()}
 
 
-def _keep_rows(sequences: Sequences, kept: Array) -> Sequences:
-    """Return the sequences with only the rows `kept` (m,); sequences without any are dropped."""
-    lengths = np.add.reduceat(kept.astype(np.int64), sequences.offsets[:-1])
+def _keep_rows(sequences: Sequences, kept_rows: Array) -> Sequences:
+    """Return the sequences with only the rows `kept_rows` (m,); sequences without any are dropped."""
+    lengths = np.add.reduceat(kept_rows.astype(np.int64), sequences.offsets[:-1])
     some = np.flatnonzero(lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths[some])])
     names = None if sequences.names is None else [sequences.names[s] for s in some]
     weight = None if sequences.weight is None else sequences.weight[some]
-    return Sequences(sequences.X, sequences.chosen[kept], offsets, weight, names, later=not kept[sequences.offsets[:-1]].all())
+    return Sequences(sequences.X, sequences.chosen[kept_rows], offsets, weight, names, later=not kept_rows[sequences.offsets[:-1]].all())
 
 
 def uninformative_columns(sequences: Sequences) -> tuple[Array, Array]:
@@ -325,7 +327,7 @@ def select_sequences(sequences: Sequences, which: Array) -> Sequences:
     return Sequences(sequences.X, np.concatenate(rows), offsets, weight, names, sequences.later)
 
 
-def parse_parts(text: str | None) -> tuple[float, ...] | Fold | None:
+def parse_split_parts(text: str | None) -> tuple[float, ...] | Fold | None:
     """Return three fractions, three numbers of sequences or a fold from text; None for None."""
     if text is None:
         return None

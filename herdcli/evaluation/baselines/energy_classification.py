@@ -45,7 +45,7 @@ def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCa
     energy = scores.energy[fitted]
     X, y = standardise_energies(energy, energy), scores.y[fitted]
     penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)
-    return EnergyCalibration(logistic.fit_calibrated(X, y, energy.shape[1], penalty=penalty, seed=settings.seed), energy)
+    return EnergyCalibration(logistic.fit_penalised_logistic(X, y, energy.shape[1], penalty=penalty, seed=settings.seed), energy)
 
 
 def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSettings) -> Array:

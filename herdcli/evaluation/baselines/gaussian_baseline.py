@@ -10,20 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.em.correlation_shrinkage import correlations, kept_share
-from herdcli.em.variance_floors import apply_floor
+from herdcli.em.variance_floors import apply_variance_floor
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.schema import Array
 
 LOG_TAU = exact_arithmetic.LOG_TAU
 
 
-def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
+def predictive_variances(variance: Array, rows: int, floors: Array) -> Array:
     """Return the variances (D,) of a new row under independent columns: (n + 1)/(n − 1) times those of n rows (divisor n).
 
-    least  (D,) floors.
+    floors  (D,) floors.
     """
     factor = (rows + 1.0) / (rows - 1.0) if rows > 1 else 1.0
-    return np.asarray(np.maximum(variance * factor, least))
+    return np.asarray(np.maximum(variance * factor, floors))
 
 
 def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Array, *, shrunk: bool = True) -> Array:
@@ -37,10 +37,10 @@ def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Arr
     made = np.sqrt(predictive_variances(variance, rows, floor * np.square(scale)))
     found: Array = kept * r * made[:, None] * made
     np.fill_diagonal(found, np.square(made))
-    return apply_floor(found, floor, scale, diagonal=False)[0]
+    return apply_variance_floor(found, floor, scale, diagonal=False)[0]
 
 
-def log_density(X: Array, mean: Array, covariance: Array) -> Array:
+def log_densities(X: Array, mean: Array, covariance: Array) -> Array:
     """Return (n,) log densities of rows (n, D) under a Gaussian; covariance (D, D), or (D,) for independent columns.
 
     NaN is a missing value.
@@ -51,17 +51,17 @@ def log_density(X: Array, mean: Array, covariance: Array) -> Array:
         terms = np.square(np.where(absent, 0.0, Z)) / covariance + (exact_arithmetic.log(covariance) + LOG_TAU) * ~absent
         return np.asarray(-0.5 * terms.sum(axis=1))
     if not absent.any():
-        return _complete_row_densities(Z, covariance)
+        return _complete_row_log_densities(Z, covariance)
     found = np.zeros(len(Z))
     patterns, which = np.unique(absent, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         rows, there = np.flatnonzero(which.ravel() == number), np.flatnonzero(~pattern)
         if len(there):
-            found[rows] = _complete_row_densities(Z[np.ix_(rows, there)], covariance[np.ix_(there, there)])
+            found[rows] = _complete_row_log_densities(Z[np.ix_(rows, there)], covariance[np.ix_(there, there)])
     return found
 
 
-def _complete_row_densities(Z: Array, covariance: Array) -> Array:
+def _complete_row_log_densities(Z: Array, covariance: Array) -> Array:
     """Return the log densities of centred rows without missing values, computed in units of the columns' deviations to keep precision."""
     deviation = np.sqrt(np.diagonal(covariance))
     L = symmetric_matrices.cholesky(covariance / deviation[:, None] / deviation)

@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
-from herdcli.rbm.learning.folds import assign_folds
+from herdcli.rbm.learning.folds import assign_stratified_folds
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -161,7 +161,7 @@ def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, b
         p = exact_arithmetic.exp(log_p)
         gradient, hessian = objective.gradient(U, p), objective.hessian(p)
         while True:
-            direction = -symmetric_matrices.solve_definite(hessian + share * bound, gradient.ravel()).reshape(U.shape)
+            direction = -symmetric_matrices.solve_positive_definite(hessian + share * bound, gradient.ravel()).reshape(U.shape)
             slope = float((gradient * direction).sum())
             if share == LEAST_SHARE and -slope / 2 <= TOLERANCE * rows:
                 return U, True, False
@@ -207,7 +207,7 @@ def _is_separated(objective: _Objective, loss: float, log_p: Array) -> bool:
 
 def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:
     """Return the penalty of `GRID` with the least log-loss in 5-fold cross-validation; the stronger one on ties."""
-    assigned = assign_folds(y, FOLDS, seed)
+    assigned = assign_stratified_folds(y, FOLDS, seed)
     loss = np.zeros(len(GRID))
     for fold in range(FOLDS):
         inside = assigned != fold
@@ -220,6 +220,6 @@ def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:
     return float(GRID[loss.argmin()])
 
 
-def fit_calibrated(X: Array, y: Array, classes: int, *, penalty: float | None, seed: int) -> LogisticFit:
+def fit_penalised_logistic(X: Array, y: Array, classes: int, *, penalty: float | None, seed: int) -> LogisticFit:
     """Return `fit_logistic` with the given penalty, or with the one that cross-validation chooses if it is None."""
     return fit_logistic(X, y, classes, choose_penalty(X, y, classes, seed) if penalty is None else penalty)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from herdcli.evaluation.baselines.gaussian_baseline import LOG_TAU, log_density, predictive_covariance, predictive_variances
+from herdcli.evaluation.baselines.gaussian_baseline import LOG_TAU, log_densities, predictive_covariance, predictive_variances
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -27,23 +27,24 @@ class SeriesMoments:
     scale: Array
 
 
-def baseline_densities(moments: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
-    """Return (n,) log densities of rows (n, D) of sequences with offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
+def baseline_log_densities(moments: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
+    """Return (n,) log densities of rows (n, D) of sequences with offsets (S + 1,): `independent`, `gaussian` and
+    `persistence_log_densities`.
 
     NaN is a missing value.  The full Gaussian is shrunk or not, whichever gives the rows the higher density.
     """
     least = moments.floor * np.square(moments.scale)
     variance = predictive_variances(np.diagonal(moments.covariance), moments.rows, least)
-    found = {"independent": log_density(X, moments.mean, variance)}
+    found = {"independent": log_densities(X, moments.mean, variance)}
     both = [
-        log_density(X, moments.mean, predictive_covariance(moments.covariance, moments.rows, moments.floor, moments.scale, shrunk=shrunk))
+        log_densities(X, moments.mean, predictive_covariance(moments.covariance, moments.rows, moments.floor, moments.scale, shrunk=shrunk))
         for shrunk in (True, False)
     ]
     found["gaussian"] = max(both, key=lambda each: float(each.sum()))
-    return found | {"persistence": persistence_densities(X, offsets, moments.mean, variance, np.maximum(moments.step, least))}
+    return found | {"persistence": persistence_log_densities(X, offsets, moments.mean, variance, np.maximum(moments.step, least))}
 
 
-def persistence_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
+def persistence_log_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
     """Return (n,) log densities of rows given earlier rows: N(last observed value, step (D,) per row since), at first N(mean, variance)."""
     result = np.zeros(len(X))
     for begin, end in pairwise(offsets.tolist()):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.errors import DataError
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.records import dataclass
@@ -29,7 +29,7 @@ class BeliefsWithReference:
 
 
 def metrics(
-    value: Beliefs | BeliefsWithReference, settings: Any, *, map: Any = map, progress: Watch | None = None
+    value: Beliefs | BeliefsWithReference, settings: Any, *, map: Any = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None for those that need a missing reference.
 

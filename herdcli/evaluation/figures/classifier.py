@@ -13,11 +13,11 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.metrics import heldout_examples
-from herdcli.evaluation.metrics.score_collection import CollectedColumns, pack_scores, roc_area
+from herdcli.evaluation.metrics.score_collection import CollectedColumns, pack_scores_and_labels, roc_auc
 from herdcli.numerics import class_baselines
 from herdcli.online.model import Classifier
 from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
-from herdcli.online.predictions.prediction_sets import set_members
+from herdcli.online.predictions.prediction_sets import prediction_set_mask
 from herdcli.schema import Array
 
 BINS = 15
@@ -68,15 +68,15 @@ class EvaluatedExamples:
         p, predicted = class_probabilities(score, variance, self.model.scale, self.model.link), predicted_classes(score)
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
-        self.discordant += np.nan if baselines is None else class_baselines.discordant(y, predicted, baselines)
+        self.discordant += np.nan if baselines is None else class_baselines.count_discordant_rows(y, predicted, baselines)
         self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
         self.gaps = calibration_gaps(p.max(axis=1), predicted == y, self.gaps)
         # With two classes both columns have the same square, so only one is counted.
         square = ((p - np.eye(size)[y]) ** 2).sum(axis=1)
-        areas = [pack_scores(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
+        areas = [pack_scores_and_labels(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
         self.kept.append([np.log(np.maximum(p[rows, y], 1e-15)), square, *areas])
         if self.model.coverage is not None and self.on == "test":
-            among = set_members(score, variance, self.model.coverage.threshold)
+            among = prediction_set_mask(score, variance, self.model.coverage.threshold)
             self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
 
     def figures(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class EvaluatedExamples:
     def _auc(self) -> float | None:
         """Return the area under the ROC curve from ranks, ties counted half; None if a class does not occur."""
         count = 1 if len(self.confusion) == 2 else len(self.confusion)
-        found = [roc_area(self.kept.column(2 + z, np.uint64)) for z in range(count)]
+        found = [roc_auc(self.kept.column(2 + z, np.uint64)) for z in range(count)]
         known = [each for each in found if each is not None]
         return float(np.mean(known)) if known else None
 
@@ -118,7 +118,7 @@ def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = 
         result["progressive_error"] = model.running.wrong / model.running.seen
         result["progressive_loss"] = model.running.loss / model.running.seen
     if model.coverage is not None and model.coverage.examples:
-        result["progressive_coverage"] = model.coverage.reached
+        result["progressive_coverage"] = model.coverage.share_covered
         result["progressive_set_size"] = model.coverage.mean_size(numbers=False)
     return result if found is None else result | found.figures()
 
@@ -133,7 +133,7 @@ def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
     rows = value.holdout
     if rows is None:
         raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    _, chosen = heldout_examples.evaluated_rows(rows)
+    _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
     return class_probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], predicted_classes(score)
 
@@ -143,10 +143,10 @@ def calibration_error(confidence: Array, right: Array) -> float:
     return float(np.abs(calibration_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
 
 
-def calibration_gaps(confidence: Array, right: Array, before: Array) -> Array:
-    """Return Σ of confidence minus the number of correct predictions in each bin (15,), added to `before`."""
+def calibration_gaps(confidence: Array, right: Array, sums: Array) -> Array:
+    """Return Σ of confidence minus the number of correct predictions in each bin (15,), added to `sums`."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(before, confidence - right), minlength=BINS)
+    return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(sums, confidence - right), minlength=BINS)
 
 
 def confusion_rows(value: Classifier) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.rbm import independent_log_likelihood
@@ -13,9 +13,9 @@ from herdcli.evaluation.plots import plot_list, rbm_plots
 from herdcli.evaluation.plots.plot_list import Figure
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.layers import DBN
-from herdcli.rbm.learning.layerwise_learning import likelihood_bounds, reconstruct_rows, sample_states_above
+from herdcli.rbm.learning.layerwise_learning import reconstruct_rows, sample_likelihood_bounds, sample_top_hidden_states
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
@@ -23,7 +23,9 @@ from herdcli.splits import TEST, VALID
 SAMPLES = 20  # hidden states of each row whose mean is the bound
 
 
-def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
+def metrics(
+    value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
+) -> dict[str, float | None]:
     """Return means over test rows, in nats; None if the artifact has none.
 
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
@@ -45,23 +47,23 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     if first.holdout is None or not (first.holdout.split == TEST).any():
         return result
     rows = np.asarray(as_dense(first.holdout.X[first.holdout.split == TEST]), dtype=np.float64)
-    values = models[0].visible.discrete(rows)
+    values = models[0].visible.round_to_states(rows)
     valid = as_dense(first.holdout.X[first.holdout.split == VALID])
 
     def estimates(h: Harmonium, known: Array) -> dict[str, LogZEstimate]:
-        base = h.visible.base_rate(known) if len(known) else h.b
+        base = h.visible.base_rate_parameters(known) if len(known) else h.b
         ways = log_partitions({0: h}, {0: base}, {0: known} if len(known) else {}, settings, map, progress)
         return {way: found[0] for way, found in ways.items()}
 
-    tops = estimates(models[-1], sample_states_above(models[:-1], valid, settings.seed))
+    tops = estimates(models[-1], sample_top_hidden_states(models[:-1], valid, settings.seed))
     last, lowest = tops[""], (tops if len(models) == 1 else estimates(models[0], valid))[""]
-    drawn = likelihood_bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
+    drawn = sample_likelihood_bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
     spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
     for way, found in tops.items():
         # The bound contains the last layer's −log Z once for all samples, so another estimate moves the bound by the difference.
         result[f"log_likelihood_bound{way}"] = float(drawn.mean()) + last.log_partition - found.log_partition
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
-    result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
+    result["log_likelihood_first"] = float(row_log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
     result["log_likelihood_first_se"] = lowest.standard_error
     result["independent"] = independent_log_likelihood(first, {0: rows}, standardised=True)
     limits = models[0].visible.range or (0.0, 1.0)
@@ -84,7 +86,7 @@ def samples(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figu
 def reconstructions(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
     """Test rows beside what they become up to the last layer and down again by means."""
     models = value.harmoniums()
-    return rbm_plots.draw_beside(value.layers[0], lambda rows, _: reconstruct_rows(models, rows, map))
+    return rbm_plots.draw_reconstructions(value.layers[0], lambda rows, _: reconstruct_rows(models, rows, map))
 
 
 def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:

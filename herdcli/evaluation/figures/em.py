@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
-from herdcli.em.fitting import Made, baseline_density, information_criteria
+from herdcli.em.fitting import FittedArtifact, baseline_log_density, information_criteria
 from herdcli.em.variance_floors import floor_scale
-from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
+from herdcli.evaluation.baselines.gaussian_baseline import log_densities, predictive_covariance, predictive_variances
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import code_lengths, standard_errors
 from herdcli.numerics import block_statistics
@@ -32,13 +32,13 @@ CLUSTERS = ("adjusted_rand", "mutual_information", "error")
 class EvaluatedRows:
     """A model and the rows that evaluate it, in memory or not; their labels are 0 … labels − 1, −1 if unknown."""
 
-    model: Made
+    model: FittedArtifact
     rows: block_statistics.RowReader
     labels: int = 0
 
 
 def metrics(
-    value: Made | EvaluatedRows,
+    value: FittedArtifact | EvaluatedRows,
     settings: EvaluationSettings,
     *,
     map: Callable[..., Any] = map,
@@ -87,9 +87,9 @@ def metrics(
         result[f"{name}_valid"] = sign * known.valid
     if held is not None:
         against = _baseline_scores(value, density=density)
-        found = block_statistics.total_statistics(block_statistics.RowBlocks.within(held.rows), _block_statistics(held, against), map)
+        found = block_statistics.sum_statistics(block_statistics.RowBlocks.within(held.rows), _make_block_statistics(held, against), map)
         rows = float(found["rows"][0])
-        result |= {name: sign * float(found["own"][0]) / rows} | _baseline_figures(value, against, found, name, sign)
+        result |= {name: sign * float(found["own"][0]) / rows} | _baseline_columns(value, against, found, name, sign)
         result |= code_lengths.code_length_columns(value, found)
         if not isinstance(value, FactorModel) and held.labels:
             table = found["table"].astype(np.int64)
@@ -98,40 +98,40 @@ def metrics(
     return result
 
 
-def _heldout_rows(value: Made) -> EvaluatedRows | None:
+def _heldout_rows(value: FittedArtifact) -> EvaluatedRows | None:
     """Return the held-out rows stored with a model; None if there are none."""
     if value.holdout is None or not len(value.holdout):
         return None
     y = None if value.known is None else value.known.holdout_y
-    return EvaluatedRows(value, block_statistics.RowTable(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
+    return EvaluatedRows(value, block_statistics.ArrayRows(np.asarray(value.holdout), y), 0 if y is None else int(y.max()) + 1)
 
 
-def _baseline_scores(value: Made, *, density: bool) -> dict[str, Callable[[Array], Array]]:
+def _baseline_scores(value: FittedArtifact, *, density: bool) -> dict[str, Callable[[Array], Array]]:
     """Return the scores of the baselines as functions of rows (n, D): (n,) nats of Gaussians with the model's floors, or −squared error."""
     known = value.known
     assert known is not None
     if isinstance(value, Clusters) or not density:
-        return {"_baseline": baseline_density(value)}
+        return {"_baseline": baseline_log_density(value)}
     mean, variance = known.base_mean, known.base_variance
     rows = known.rows if value.mass < LEAST_MASS else round(value.mass)  # weights that sum to 1 are shares, not counts
     alike = (isinstance(value, Mixture) and value.family == "spherical") or (isinstance(value, FactorModel) and value.model == "ppca")
     scale = np.ones(len(mean)) if alike else floor_scale(variance, mean, value.floor)
     narrow = predictive_variances(variance, rows, value.floor * np.square(scale))
-    found: dict[str, Callable[[Array], Array]] = {"_independent": partial(log_density, mean=mean, covariance=narrow)}
+    found: dict[str, Callable[[Array], Array]] = {"_independent": partial(log_densities, mean=mean, covariance=narrow)}
     whole = known.base_full if known.base_full is not None else known.base_covariance
     if whole is not None:
         for part, shrunk in (("_gaussian", True), ("_unshrunk", False)):
             full = predictive_covariance(whole, rows, value.floor, scale, shrunk=shrunk)
-            found[part] = partial(log_density, mean=mean, covariance=full)
+            found[part] = partial(log_densities, mean=mean, covariance=full)
     return found
 
 
-def _baseline_figures(
-    value: Made, against: dict[str, Callable[[Array], Array]], sums: block_statistics.Sums, name: str, sign: float
+def _baseline_columns(
+    value: FittedArtifact, baseline_scores: dict[str, Callable[[Array], Array]], sums: block_statistics.Sums, name: str, sign: float
 ) -> dict[str, float | str | None]:
     """Return the columns of the baselines, and the gain over the baseline of the verdict."""
     rows = float(sums["rows"][0])
-    base = {part: float(sums["base" + part][0]) / rows for part in against}
+    base = {part: float(sums["base" + part][0]) / rows for part in baseline_scores}
     best = "_independent" if isinstance(value, FactorModel) and "_independent" in base else max(base, key=lambda part: base[part])
     total, squares = sums["gain" + best].tolist()
     if "_unshrunk" in base:  # the same Gaussian, shrunk or not, whichever is better
@@ -141,25 +141,25 @@ def _baseline_figures(
     return result | {"gain_se": standard_errors.independent_standard_error(rows, total, squares)}
 
 
-def _block_statistics(
-    evaluated_rows: EvaluatedRows, against: dict[str, Callable[[Array], Array]]
+def _make_block_statistics(
+    evaluated_rows: EvaluatedRows, baseline_scores: dict[str, Callable[[Array], Array]]
 ) -> Callable[[block_statistics.RowBlock], block_statistics.Sums]:
     """Return a function from rows to sums: the row count, densities of model and baselines, gains and their squares, and code lengths.
 
     The sums also contain the table of clusters by labels.
     """
     value = evaluated_rows.model
-    constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in against else value.known.constant
+    constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in baseline_scores else value.known.constant
 
     def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
         X, y = block.X, block.labels
-        own, parts = code_lengths.density_sums(value, X)
+        own, parts = code_lengths.densities_and_sums(value, X)
         found = {"rows": np.array([float(len(X))]), "own": np.array([own.sum()])} | parts
         varying, mine = X, own
         if constant.any():
             varying = np.where(constant, np.nan, X)
             mine = value.densities(varying)
-        for part, densities in against.items():
+        for part, densities in baseline_scores.items():
             base = densities(X)
             gain = mine - (base if varying is X else densities(varying))
             found |= {"base" + part: np.array([base.sum()]), "gain" + part: np.array([gain.sum(), gain @ gain])}
@@ -180,9 +180,9 @@ def _parameter_count(value: Mixture | FactorModel) -> int:
     return len(value.weight) if isinstance(value, Mixture) else int(value.loading.shape[1])
 
 
-def compare_with_labels(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
+def compare_with_labels(clusters: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
     """Compare clusters or states (n,) with labels (n,): two agreement indices, and the error if each class has its own cluster."""
-    return _agreement_columns(contingency_table(labels, found), float(np.count_nonzero(found != labels)), supervised=supervised)
+    return _agreement_columns(contingency_table(labels, clusters), float(np.count_nonzero(clusters != labels)), supervised=supervised)
 
 
 def _agreement_columns(table: Array, wrong: float, *, supervised: bool) -> dict[str, float | str | None]:

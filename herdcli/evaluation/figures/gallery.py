@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Row
 from herdcli.faces import face_similarities
-from herdcli.faces.rank_errors import first_match, rank_errors
-from herdcli.rbm.pair_similarity import hidden_totals, pair_similarity
+from herdcli.faces.rank_errors import count_wrong_before_match, rank_errors
+from herdcli.rbm.pair_similarity import compute_hidden_totals, pair_similarity
 from herdcli.rbm.pairs import PairRBM
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -56,7 +56,7 @@ class RecognitionTask:
 
 
 def metrics(
-    value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
+    value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> Row | list[Row]:
     """Return the figures stored in the artifact; with images, the rank-n error rates of `recognition_rows`.
 
@@ -76,7 +76,7 @@ def metrics(
 
 def model_similarity(value: RecognitionTask, map: Map = map) -> Array:
     """Return F (P, G) of probes and gallery images under the model of pairs."""
-    probes, gallery = (hidden_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
+    probes, gallery = (compute_hidden_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
     return pair_similarity(value.model, probes, gallery, map)
 
 
@@ -85,9 +85,9 @@ def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Arr
     train, persons, dimensions = value.images[value.train], value.persons[value.train], value.dimensions
     methods: dict[str, face_similarities.Similarity] = {
         "correlation": face_similarities.correlation,
-        "eigenfaces": face_similarities.eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
-        "fisherfaces": face_similarities.fisherfaces(train, persons, components=dimensions.fisherfaces),
-        "dppca": face_similarities.delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
+        "eigenfaces": face_similarities.fit_eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
+        "fisherfaces": face_similarities.fit_fisherfaces(train, persons, components=dimensions.fisherfaces),
+        "dppca": face_similarities.fit_delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
     }
     own = {"rbm-pairs": model_similarity(value, map)}
     probes, gallery = value.images[value.probes], value.images[value.gallery]
@@ -97,7 +97,7 @@ def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Arr
 def recognition_rows(value: RecognitionTask, map: Map = map) -> list[Row]:
     """Return one row for each test set and method, and for all probes together if there are several sets."""
     persons, gallery = value.persons[value.probes], value.persons[value.gallery]
-    ahead = {name: first_match(found, persons, gallery) for name, found in method_similarities(value, map).items()}
+    ahead = {name: count_wrong_before_match(found, persons, gallery) for name, found in method_similarities(value, map).items()}
     names = np.unique(value.sets).tolist()
     chosen = {name: value.sets == name for name in names}
     if len(names) > 1:
@@ -105,14 +105,14 @@ def recognition_rows(value: RecognitionTask, map: Map = map) -> list[Row]:
     return [
         {"set": name, "method": method, "probes": int(inside.sum()), "gallery": len(gallery)}
         | {f"rank_{rank}": error for rank, error in rank_errors(found[inside]).items()}
-        | {"verdict": compare_with_correlation(ahead, inside) if method == "rbm-pairs" else None}
+        | {"verdict": correlation_verdict(ahead, inside) if method == "rbm-pairs" else None}
         for name, inside in chosen.items()
         for method, found in ahead.items()
     ]
 
 
-def compare_with_correlation(ahead: dict[str, Array], inside: Array) -> str:
+def correlation_verdict(wrong_before_match: dict[str, Array], test_set_mask: Array) -> str:
     """Return `ok` or `worse than correlation`: significantly more wrong first matches than plain correlation, by two standard errors."""
-    own, plain = (rank_errors(ahead[name][inside])[1] for name in ("rbm-pairs", "correlation"))
-    spread = float(np.sqrt(max(plain * (1.0 - plain), 0.25 / len(inside)) / max(1, int(inside.sum()))))
+    own, plain = (rank_errors(wrong_before_match[name][test_set_mask])[1] for name in ("rbm-pairs", "correlation"))
+    spread = float(np.sqrt(max(plain * (1.0 - plain), 0.25 / len(test_set_mask)) / max(1, int(test_set_mask.sum()))))
     return "worse than correlation" if own > plain + 2.0 * spread else "ok"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.evaluation.baselines.energy_classification import class_probabilities, classification_errors
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.herding import sample_entropy
@@ -36,7 +36,9 @@ COLUMNS = (
 )
 
 
-def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
+def metrics(
+    value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
+) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None for those that do not apply.  They are means over runs unless stated otherwise.
 
     moment_gap            largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over features and runs (Prop. 1); times T it is largest |w_T − w_0|,
@@ -60,7 +62,9 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
         "weight_growth": value.growth,
     }
     if value.moments.hidden is not None:
-        result["hidden_entropy"] = float(sample_entropy.unit_entropy(value.moments.hidden / value.iterations, value.representation).mean())
+        result["hidden_entropy"] = float(
+            sample_entropy.unit_entropy_bits(value.moments.hidden / value.iterations, value.representation).mean()
+        )
     if value.states.shape[1]:
         result["effective_states"] = float(np.mean(list(map(sample_entropy.effective_state_count, value.states))))
         result["max_entropy_distance"] = _max_entropy_distance(value)
@@ -92,7 +96,7 @@ def _max_entropy_distance(value: Herding) -> float | None:
     for run in range(value.count):
         rates = value.rates
         sums = rates.visible[run] if rates.visible_pair is None else np.concatenate([rates.visible[run], rates.visible_pair[run]])
-        fitted = sample_entropy.max_entropy_distribution(sums / rates.scale[run], D, value.features, value.representation)
+        fitted = sample_entropy.fit_max_entropy(sums / rates.scale[run], D, value.features, value.representation)
         if fitted is None:
             return None
         distances.append(float(np.linalg.norm(sample_entropy.state_frequencies(value.kept(run)[0]) - fitted)))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.hmm_artifacts import Held, MarkovChain
+from herdcli.em.hmm_artifacts import HeldoutSequences, HiddenMarkovModel
 from herdcli.em.sequence import forward_backward
 from herdcli.em.sequence.hmm_fitting import chain_information_criteria
 from herdcli.em.variance_floors import floor_scale
-from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_densities
+from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_log_densities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.em import compare_with_labels
 from herdcli.evaluation.metrics import standard_errors
@@ -28,7 +28,11 @@ LABELLED = ("adjusted_rand", "mutual_information", "error")
 
 
 def metrics(
-    value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+    value: HiddenMarkovModel,
+    settings: EvaluationSettings,
+    *,
+    map: Callable[..., Any] = map,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
     """Return the columns of the kind; None for those without rows or labels.
 
@@ -56,7 +60,7 @@ def metrics(
         "floors": int(ledger.floors[-2:].max(initial=0)),
         **chain_information_criteria(value),
     }
-    floored = "variance at floor" if value.at_floor else None
+    floored = "variance at floor" if value.has_floored_variances else None
     result["verdict"] = floored or NO_ROWS
     if value.known is not None:
         result["log_likelihood_valid"] = value.known.valid
@@ -71,14 +75,14 @@ def metrics(
 
 
 @dataclass(frozen=True)
-class _BaselineFigures:
+class _BaselineComparison:
     """The columns of the baselines, and the findings of comparisons with them."""
 
     figures: dict[str, float | str | None]
     findings: list[str | None]
 
 
-def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigures:
+def _compare_with_baselines(value: HiddenMarkovModel, heldout: HeldoutSequences) -> _BaselineComparison:
     """Compare the held-out rows with simpler models, row by row."""
     known, sequences = value.known, heldout.sequences
     assert known is not None
@@ -87,7 +91,7 @@ def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigur
     own = forward_backward.row_log_likelihoods(value.states_of(sequences), forward_backward.scale_likelihoods(logs), block.offsets)
     with np.errstate(divide="ignore"):
         base = {
-            "mixture": forward_backward.log_sum(logs + np.log(known.occupancy), axis=1),
+            "mixture": forward_backward.log_sum_exp(logs + np.log(known.occupancy), axis=1),
             "one_state": value.single_state_densities(block.X),
         }
     lasting = None
@@ -95,7 +99,7 @@ def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigur
         variance = np.diagonal(known.base_full)
         scale = np.ones(len(variance)) if value.family == "spherical" else floor_scale(variance, known.base_mean, value.floor)
         moments = SeriesMoments(known.rows, known.base_mean, known.base_full, known.base_step, value.floor, scale)
-        base |= baseline_densities(moments, block.X, block.offsets)
+        base |= baseline_log_densities(moments, block.X, block.offsets)
         lasting = base.pop("persistence")
     means = {name: float(each.mean()) for name, each in base.items()}
     best = max(means, key=lambda name: means[name])
@@ -109,10 +113,10 @@ def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigur
         error = standard_errors.autocorrelated_standard_error(own - lasting, block.offsets)
         lost = loss_finding(float(own.mean()), float(lasting.mean()), worse="worse than persistence", scale=1.0, spread=error or 0.0)
         findings.append(None if lost == "learned nothing" else lost)
-    return _BaselineFigures(figures, findings)
+    return _BaselineComparison(figures, findings)
 
 
-def _compare_with_labels(value: MarkovChain, heldout: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
+def _compare_with_labels(value: HiddenMarkovModel, heldout: HeldoutSequences, map: Callable[..., Any]) -> dict[str, float | str | None]:
     """Compare the most probable paths with known labels."""
     if heldout.y is None or not (heldout.y >= 0).any():
         return {}

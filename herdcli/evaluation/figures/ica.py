@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import gabor
 from herdcli.ica.energy import LinearExperts, make_energy
@@ -61,12 +61,16 @@ class EvaluatedFilters:
         It takes one pass for the means, and one for the rest.
         """
         source, value = block_statistics.RowBlocks.within(self.rows), self.model
-        first = block_statistics.total_statistics(source, self._first, self.map)
+        first = block_statistics.sum_statistics(source, self._first, self.map)
         count = first["rows"][0]
         centre, middle = first["columns"] / count, (first["outputs"] / count).astype(self.dtype)
         J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
-        energy = make_energy(J, gamma, value.experts, topography=value.topography, density=value.density) if _has_scores(value) else None
-        linear = LinearExperts(J, gamma, combine_experts(value.experts)) if _has_likelihood(value) else None
+        energy = (
+            make_energy(J, gamma, value.experts, topography=value.topography, density=value.density)
+            if _supports_score_matching(value)
+            else None
+        )
+        linear = LinearExperts(J, gamma, combine_experts(value.experts)) if _is_likelihood_known(value) else None
 
         def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
             X = block.X
@@ -78,7 +82,7 @@ class EvaluatedFilters:
                 found["energies"] = np.array([linear.energy(X).sum()])
             return found
 
-        return block_statistics.total_statistics(source, sums, self.map)
+        return block_statistics.sum_statistics(source, sums, self.map)
 
     def _outputs(self, X: Array) -> Array:
         found: Array = X.astype(self.dtype, copy=False) @ self.model.J.T
@@ -112,11 +116,11 @@ def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = m
         return value
     if value.holdout is None or not len(value.holdout):
         return None
-    return EvaluatedFilters(value, block_statistics.RowTable(value.holdout), np.result_type(value.holdout, value.J), map)
+    return EvaluatedFilters(value, block_statistics.ArrayRows(value.holdout), np.result_type(value.holdout, value.J), map)
 
 
 def metrics(
-    value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
+    value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None for those that do not apply to the model.
 
@@ -145,7 +149,7 @@ def metrics(
     if value.trace.acceptance is not None:
         result["acceptance"] = float(value.trace.acceptance[-1])
     if value.mixing is not None:
-        result |= _separation_columns(value.unmixing @ value.mixing)
+        result |= _separation_columns(value.unmixing_matrix @ value.mixing)
     elif value.whitening.mean.size > 1:
         result |= _locality_columns(value, map)
     return result if held is None else result | {"score_matching": held.mean("scores")} | _heldout_columns(held)
@@ -165,7 +169,7 @@ def _heldout_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
     return kurtosis | whitening_columns(evaluated) | {"log_likelihood": _log_likelihood(evaluated)}
 
 
-def _has_scores(value: ICA) -> bool:
+def _supports_score_matching(value: ICA) -> bool:
     """Return whether score matching applies: not if e^{−E} is not the density (causal models) or E has kinks."""
     return value.algorithm != "sparse-coding" and "laplace" not in value.experts and value.density != "laplace"
 
@@ -177,7 +181,7 @@ def quick_metrics(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, flo
     return row if held is None else row | _heldout_columns(held)
 
 
-def _has_likelihood(value: ICA) -> bool:
+def _is_likelihood_known(value: ICA) -> bool:
     """Return whether the partition function is known; FastICA's filters are not scaled to a density."""
     M, D = value.J.shape
     if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica", "sobi"):
@@ -195,7 +199,7 @@ def _log_likelihood(evaluated: EvaluatedFilters) -> float | None:
 
 def _separation_columns(product: Array) -> dict[str, float | None]:
     """Return the separation columns from the product of unmixing and mixing matrix (M, S)."""
-    decibels = measures.source_to_interference(product)
+    decibels = measures.source_to_interference_db(product)
     found: dict[str, float | None] = {"sir": float(decibels.mean()), "sir_least": float(decibels.min())}
     if product.shape[0] == product.shape[1]:
         found |= {"amari": amari_distance(product), "amari_squared": amari_distance(product, squared=True)}

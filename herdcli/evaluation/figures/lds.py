@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics, one_step_predictions
+from herdcli.em.lds_artifacts import DynamicsFitFacts, LinearDynamics, one_step_predictions
 from herdcli.em.sequence.kalman import filter_sequences
-from herdcli.em.sequence.lds import floor_and_scale
+from herdcli.em.sequence.lds import variance_floor_and_scale
 from herdcli.em.sequence.lds_fitting import lds_information_criteria
 from herdcli.em.variance_floors import FLOOR
-from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_densities
+from herdcli.evaluation.baselines.series_baselines import SeriesMoments, baseline_log_densities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import standard_errors
 from herdcli.evaluation.verdicts import ERRORS, NO_ROWS, join_findings, loss_finding
@@ -70,22 +70,22 @@ def metrics(
     return result
 
 
-def heldout_columns(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[str, float | str | None], list[str | None]]:
+def heldout_columns(value: LinearDynamics, facts: DynamicsFitFacts) -> tuple[dict[str, float | str | None], list[str | None]]:
     """Return the columns of the held-out sequences, compared with Gaussians and persistence, and the findings from them."""
-    moments = _training_moments(value, known)
-    spread, rows = np.maximum(known.base_variance, moments.floor * np.square(moments.scale)), np.asarray(value.holdout)
+    moments = _training_moments(value, facts)
+    spread, rows = np.maximum(facts.base_variance, moments.floor * np.square(moments.scale)), np.asarray(value.holdout)
     offsets = np.asarray(value.holdout_offsets)
     own, mine, theirs = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     values = 0
     for (p, Y, U), begin in zip(value.held_out(), offsets[:-1].tolist(), strict=True):
         found, part = filter_sequences(p, Y, np.array([0, len(Y)]), U), slice(begin, begin + len(Y))
         own[part] = found.log_likelihood
-        before = last_observed(Y)
+        before = last_observed_values(Y)
         both = ~np.isnan(Y) & ~np.isnan(before)
         mine[part] = (np.square(np.where(both, Y - one_step_predictions(p, found), 0.0)) / spread).sum(axis=1)
         theirs[part] = (np.square(np.where(both, Y - before, 0.0)) / spread).sum(axis=1)
         values += int(both.sum())
-    base = baseline_densities(moments, rows, offsets)
+    base = baseline_log_densities(moments, rows, offsets)
     lasting = base.pop("persistence")
     means = {name: float(each.mean()) for name, each in base.items()}
     best = max(means, key=lambda name: means[name])
@@ -103,18 +103,18 @@ def heldout_columns(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[s
     return figures, [loss, "worse than persistence" if worse else None]
 
 
-def _training_moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMoments:
+def _training_moments(value: LinearDynamics, facts: DynamicsFitFacts) -> SeriesMoments:
     """Return the moments of the training rows, with the model's noise floors.
 
     If covariance or steps are missing, those of independent columns are used.
     """
-    variance = known.base_variance
-    floor, scale = floor_and_scale(variance, None if value.floor == FLOOR else value.floor)
-    full = np.diag(variance) if known.base_full is None else known.base_full
-    return SeriesMoments(known.rows, known.base_mean, full, variance if known.base_step is None else known.base_step, floor, scale)
+    variance = facts.base_variance
+    floor, scale = variance_floor_and_scale(variance, None if value.floor == FLOOR else value.floor)
+    full = np.diag(variance) if facts.base_full is None else facts.base_full
+    return SeriesMoments(facts.rows, facts.base_mean, full, variance if facts.base_step is None else facts.base_step, floor, scale)
 
 
-def last_observed(Y: Array) -> Array:
+def last_observed_values(Y: Array) -> Array:
     """Return (T, D) the last observed value before each row in every column, NaN if there is none."""
     found = np.full_like(Y, np.nan)
     for t in range(1, len(Y)):

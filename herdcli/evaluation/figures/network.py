@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.errors import DataError
 from herdcli.evaluation.metrics import network_rows
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import CalibratedTree
 from herdcli.markov.learning import fit_summary
-from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -36,7 +36,7 @@ class NetworkWithReference:
 
 
 def metrics(
-    value: Network | NetworkWithReference, settings: Any, *, map: Any = map, progress: Watch | None = None
+    value: Network | NetworkWithReference, settings: Any, *, map: Any = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None if it does not apply, or if the junction tree would need more than 4 GB.
 
@@ -57,7 +57,7 @@ def metrics(
     found = fit_summary.calibrate_network(network, LIMIT, scopes)
     if found is not None:
         result["log_z"] = found.log_z
-    result["log_z_mean_field"] = mean_field_bound(network)
+    result["log_z_mean_field"] = compute_mean_field_bound(network)
     if fit is not None:
         result |= learned_network_columns(network, found)
     if isinstance(value, NetworkWithReference):
@@ -134,7 +134,7 @@ def _comparison_columns(
     theirs = fit_summary.scope_marginals(reference, wider, [scope for scope, _ in known])
     # KL(R ‖ P) = Σ_factors of R E_R log f − log Z_R − Σ_factors of P E_R log f + log Z_P: the marginals of R over both networks'
     # scopes are sufficient.
-    constant = _constant_factors(reference) - _constant_factors(network)
+    constant = _log_constant_factors(reference) - _log_constant_factors(network)
     energy = sum(_expected_log_factor(p, table) for p, (_, table) in zip(theirs, known, strict=True))
     energy -= sum(_expected_log_factor(p, table) for p, (_, table) in zip(own, factors, strict=True))
     present = fit_summary.scope_marginals(network, tree, [scope for scope, _ in factors])
@@ -155,6 +155,6 @@ def _expected_log_factor(p: Array, table: Array) -> float:
         return float(p[on] @ np.log(table[on]))
 
 
-def _constant_factors(network: Network) -> float:
+def _log_constant_factors(network: Network) -> float:
     """Return the sum of log f over factors without variables."""
     return sum(float(np.log(table)) for scope, table in network.factors() if not scope)

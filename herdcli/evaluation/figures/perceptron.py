@@ -12,7 +12,7 @@ from herdcli.evaluation.figures import regression
 from herdcli.evaluation.table import Value
 from herdcli.numerics import block_statistics
 from herdcli.regression.family_table import TABLE
-from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldOut
+from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldoutRows
 
 LINEAR = "worse than a linear model"
 
@@ -36,17 +36,17 @@ def metrics(value: Perceptron, settings: Any, *, map: Any = map, progress: Calla
     held = regression.heldout_rows(value, map)
     if held is None:
         return found | {"verdict": regression.regression_verdict(value, found)}
-    figures, discordant = regression.heldout_figures(held, map)
+    figures, discordant = regression.heldout_columns(held, map)
     found |= figures
-    found |= _linear_figures(value, held, map)
+    found |= _linear_model_columns(value, held, map)
     wrong = verdicts.split_findings(regression.regression_verdict(value, found, discordant))
-    if is_behind(found) and LINEAR not in wrong:
+    if is_worse_than_linear(found) and LINEAR not in wrong:
         places = [number for number, finding in enumerate(wrong) if finding in ("worse than the mean", "learned nothing")]
         wrong.insert(len(places), LINEAR)
     return found | {"verdict": verdicts.join_findings(wrong)}
 
 
-def is_behind(row: dict[str, Value]) -> bool:
+def is_worse_than_linear(row: dict[str, Value]) -> bool:
     """Return whether the log-likelihood is below that of the linear model by more than the standard error of their difference."""
     own, linear, error = (row.get(name) for name in ("log_likelihood", "log_likelihood_linear", "linear_gain_se"))
     if not isinstance(own, float) or not isinstance(linear, float):
@@ -54,16 +54,16 @@ def is_behind(row: dict[str, Value]) -> bool:
     return own + (error if isinstance(error, float) else 0.0) < linear
 
 
-def _linear_figures(value: Perceptron, judged: regression.EvaluatedRegression, map: Any) -> dict[str, Value]:
+def _linear_model_columns(value: Perceptron, evaluated: regression.EvaluatedRegression, map: Any) -> dict[str, Value]:
     """Return the columns of the linear model on the same rows."""
     family = value.distribution()
 
-    def sums(held: PerceptronHeldOut) -> block_statistics.Sums:
+    def sums(held: PerceptronHeldoutRows) -> block_statistics.Sums:
         weight, y, one = regression.row_weights(held), held.y, np.ones(len(held.y))
-        share = weight / judged.mass
+        share = weight / evaluated.mass
         own = regression.row_log_likelihoods(value, held.predictor, y, value.dispersion, one, weight)
         linear = regression.row_log_likelihoods(value, held.linear, y, value.linear_dispersion, one, weight)
-        square = share / judged.mass if value.weight_kind == "frequency" else share * share
+        square = share / evaluated.mass if value.weight_kind == "frequency" else share * share
         gain = own - linear
         found = {"rows": np.count_nonzero(weight), "log_likelihood": share @ own, "independent": share @ linear}
         found |= {"gains": square @ gain, "gain_squares": square @ gain**2, "squares": square.sum()}
@@ -71,7 +71,7 @@ def _linear_figures(value: Perceptron, judged: regression.EvaluatedRegression, m
             found["square"] = share @ (family.mean(held.linear)[:, 0] - y) ** 2
         return {name: np.array([float(item)]) for name, item in found.items()}
 
-    total = {name: float(item[0]) for name, item in block_statistics.total_statistics(judged.source, sums, map).items()}
+    total = {name: float(item[0]) for name, item in block_statistics.sum_statistics(evaluated.source, sums, map).items()}
     found: dict[str, Value] = {
         "log_likelihood_linear": total["independent"],
         "linear_gain_se": regression.standard_error_of_gain(total),

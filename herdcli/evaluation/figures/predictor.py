@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import heldout_examples
-from herdcli.evaluation.metrics.feature_importance import column_namer, largest_positions, weight_moments
+from herdcli.evaluation.metrics.feature_importance import column_namer, largest_weight_indices, weight_moments
 from herdcli.evaluation.metrics.score_collection import CollectedColumns
 from herdcli.evaluation.plots import plot_list, plot_style
 from herdcli.online.numbers import Predictor, predictive_deviations
@@ -74,7 +74,7 @@ def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = m
     if seen := model.running.seen:
         result |= {"progressive_rmse": (model.running.loss / seen) ** 0.5, "progressive_mae": model.absolute / seen}
     if model.coverage is not None and model.coverage.examples:
-        result["progressive_coverage"] = model.coverage.reached
+        result["progressive_coverage"] = model.coverage.share_covered
         result["progressive_width"] = model.coverage.mean_size(numbers=True)
     return result if found is None else result | found.figures()
 
@@ -89,7 +89,7 @@ def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
     rows = value.holdout
     if rows is None:
         raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    _, chosen = heldout_examples.evaluated_rows(rows)
+    _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     return rows.y[chosen], rows.score[chosen, 0], predictive_deviations(value, rows.variance[chosen])
 
 
@@ -111,7 +111,7 @@ def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map)
 def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The strongest weights by name, with two standard deviations."""
     mean, deviation = weight_moments(value)
-    strongest, name = largest_positions(mean[0], STRONGEST), column_namer(value)
+    strongest, name = largest_weight_indices(mean[0], STRONGEST), column_namer(value)
     figure = plot_list.new_figure(1.2 + 0.2 * max(4, len(strongest)))
     axes = figure.add_subplot()
     place = np.arange(len(strongest))

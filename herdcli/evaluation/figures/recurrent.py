@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.algorithm import Watch, run_algorithm
+from herdcli.algorithm import ProgressCallback, run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS, OK, loss_finding
 from herdcli.rbm.likelihood import annealed_importance
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.recurrent.artifacts import HeldOut, RecurrentRBM
-from herdcli.rbm.recurrent.exact_sums import Map, enumeration_cost, is_summable, log_partitions
-from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_rows, select_steps, spread_evenly
-from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel
+from herdcli.rbm.recurrent.artifacts import RecurrentRBM, StoredHeldoutSequences
+from herdcli.rbm.recurrent.exact_sums import Map, enumeration_cost, is_enumerable, log_z_per_step
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_next_rows, select_evenly_spaced, select_steps
+from herdcli.rbm.recurrent.model import RecurrentModel, StepHarmoniums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -30,7 +30,9 @@ QUICK_STEPS = 100
 LEAST = 1e-300
 
 
-def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
+def metrics(
+    value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
+) -> dict[str, Value]:
     """Return every column of `COLUMNS`; None if the artifact has no rows for it.
 
     log_likelihood     nats per row of split 2, each given the rows before it; for `rows` evenly spaced rows if log Z of all
@@ -79,7 +81,7 @@ def quick_metrics(value: RecurrentRBM, *, map: Map = map) -> dict[str, Value]:
         return metrics(value, QUICK, map=map)
     end = max(1, int(np.searchsorted(held.offsets, QUICK_STEPS, side="right")) - 1)  # whole sequences, or the beginning of a long first one
     rows = min(int(held.offsets[end]), QUICK_STEPS)
-    fewer = HeldOut(held.X[:rows], np.minimum(held.offsets[: end + 1], rows), held.state[:end], held.begins[:end])
+    fewer = StoredHeldoutSequences(held.X[:rows], np.minimum(held.offsets[: end + 1], rows), held.state[:end], held.begins[:end])
     return metrics(replace(value, holdout=fewer), QUICK, map=map)
 
 
@@ -96,16 +98,16 @@ class LikelihoodEstimate:
 def estimate_likelihood(
     model: RecurrentModel,
     heldout: EvaluationSequences,
-    driven: DrivenSteps,
+    driven: StepHarmoniums,
     settings: EvaluationSettings,
     map: Map,
-    progress: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LikelihoodEstimate:
     """Return the estimate for the held-out rows, or for some of them if log Z must be annealed."""
     settings.require_likelihood()
-    annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not is_summable(model))
+    annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not is_enumerable(model))
     most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1)))
-    chosen = np.arange(len(heldout.v)) if settings.likelihood == "exact" else spread_evenly(np.arange(len(heldout.v)), most)
+    chosen = np.arange(len(heldout.v)) if settings.likelihood == "exact" else select_evenly_spaced(np.arange(len(heldout.v)), most)
     own = select_steps(driven, chosen)
     log_z, errors = step_log_partitions(model, own, annealed, settings, map, progress)
     mean = float((model.unnormalised_log_probability(heldout.v[chosen], own) - log_z).mean())
@@ -113,31 +115,38 @@ def estimate_likelihood(
 
 
 def step_log_partitions(
-    model: RecurrentModel, own: DrivenSteps, annealed: bool, settings: EvaluationSettings, map: Map, progress: Watch | None = None
+    model: RecurrentModel,
+    driven_steps: StepHarmoniums,
+    annealed: bool,
+    settings: EvaluationSettings,
+    map: Map,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Array, Array]:
     """Return log Z of steps (k,) and their standard errors (k,), 0 for enumerated ones."""
     if not annealed:
-        return log_partitions(model, own, map=map), np.zeros(len(own.b))
-    steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(own.b, own.c, strict=True))
-    problem = annealed_importance.AnnealingProblem(steps, tuple(own.b), settings.chains, settings.temperatures or 1000, settings.seed)
-    found = run_algorithm(annealed_importance.Annealing(problem, map), watch=progress)
+        return log_z_per_step(model, driven_steps, map=map), np.zeros(len(driven_steps.b))
+    steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(driven_steps.b, driven_steps.c, strict=True))
+    problem = annealed_importance.AnnealingProblem(
+        steps, tuple(driven_steps.b), settings.chains, settings.temperatures or 1000, settings.seed
+    )
+    found = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem, map), watch=progress)
     return np.array([one.log_partition for one in found]), np.array([one.standard_error for one in found])
 
 
 def unlinked_log_likelihood(
     model: RecurrentModel,
     heldout: EvaluationSequences,
-    driven: DrivenSteps,
+    driven: StepHarmoniums,
     estimate: LikelihoodEstimate,
     settings: EvaluationSettings,
     map: Map,
 ) -> float:
     """Return nats per row for the same rows if the links give their mean biases at every step.  First rows keep their own biases."""
-    linked = heldout.previous >= 0
+    linked = heldout.previous_row >= 0
     if not linked.any():
         return estimate.mean
     b, c = (np.where(linked[:, None], each[linked].mean(axis=0), each) for each in (driven.b, driven.c))
-    still, own = DrivenSteps(driven.r, b, c), linked[estimate.chosen]
+    still, own = StepHarmoniums(driven.r, b, c), linked[estimate.chosen]
     one = estimate.chosen[own][:1]  # all of them have the same harmonium
     log_z, _ = step_log_partitions(
         model, select_steps(still, np.concatenate([estimate.chosen[~own], one])), not estimate.exact, settings, map
@@ -150,20 +159,20 @@ def unlinked_log_likelihood(
 def independent_log_likelihood(value: RecurrentRBM, heldout: EvaluationSequences, chosen: Array) -> float:
     """Return nats per row, for the chosen rows (k,), under independent columns."""
     units, rows = value.model.visible, np.asarray(heldout.v[chosen], dtype=np.float64)
-    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.log_base_of_rows(rows)
+    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.row_log_base_measure(rows)
     return float(np.mean(each))
 
 
-def prediction_errors(value: RecurrentRBM, heldout: EvaluationSequences, driven: DrivenSteps, seed: int, map: Map) -> dict[str, float]:
+def prediction_errors(value: RecurrentRBM, heldout: EvaluationSequences, driven: StepHarmoniums, seed: int, map: Map) -> dict[str, float]:
     """Return the errors of the expected rows, of the mean and of the previous row; empty if no row has an earlier row."""
-    previous = heldout.previous
-    chosen = spread_evenly(np.flatnonzero(previous >= 0), MOST_PREDICTED)
+    previous = heldout.previous_row
+    chosen = select_evenly_spaced(np.flatnonzero(previous >= 0), MOST_PREDICTED)
     if not len(chosen):
         return {}
     rows, variance = np.asarray(heldout.v[chosen], dtype=np.float64), value.base_variance
     scale = np.sqrt(np.where(variance > 0, variance, max(float(variance.mean()), LEAST)))
     expected = {
-        "prediction_error": expected_rows(value.model, heldout, driven, chosen, seed, map=map),
+        "prediction_error": expected_next_rows(value.model, heldout, driven, chosen, seed, map=map),
         "mean_error": value.base_mean,
         "persistence": np.asarray(heldout.v[previous[chosen]], dtype=np.float64),
     }

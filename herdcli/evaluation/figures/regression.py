@@ -16,7 +16,7 @@ from herdcli.numerics import block_statistics, class_baselines
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.family_table import TABLE
-from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.regression.perceptron.model import Perceptron
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
@@ -27,26 +27,26 @@ LITTLE = 0.05  # a fit overfits if the explained share of the test deviance is b
 
 @dataclass(frozen=True)
 class EvaluatedRegression:
-    """A regression and blocks (`HeldOut`) of the rows that evaluate it, whose weights add up to `mass`."""
+    """A regression and blocks (`HeldoutRows`) of the rows that evaluate it, whose weights add up to `mass`."""
 
     model: RegressionModel
     source: block_statistics.BlockSource
     mass: float
 
 
-def take_rows(heldout: HeldOut, rows: slice | Array) -> HeldOut:
+def take_rows(heldout: HeldoutRows, rows: slice | Array) -> HeldoutRows:
     """Return some of the rows."""
     found: dict[str, Any] = {each.name: getattr(heldout, each.name) for each in fields(heldout)}
     cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
     return type(heldout)(**cut)
 
 
-def evaluate_with_rows(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
+def make_evaluated_regression(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
     """Return the evaluation with the sum of the weights, which takes a pass if there are any."""
     return EvaluatedRegression(
         model,
         source,
-        float(block_statistics.total_statistics(source, lambda held: {"mass": np.array([row_weights(held).sum()])}, map)["mass"][0]),
+        float(block_statistics.sum_statistics(source, lambda held: {"mass": np.array([row_weights(held).sum()])}, map)["mass"][0]),
     )
 
 
@@ -87,15 +87,15 @@ def metrics(
         found |= {"gls": model.gls} | ({"correlation": model.correlation} if model.gls == "ar1" else {})
     if held is None:
         return found | {"verdict": regression_verdict(model, found)}
-    figures, discordant = heldout_figures(held, map)
+    figures, discordant = heldout_columns(held, map)
     found |= figures
     return found | {"verdict": regression_verdict(model, found, discordant)}
 
 
-def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:
-    """Return the columns of the evaluated rows; and, for classes, (2, 3) as in `class_baselines.discordant`."""
-    value, found = held.model, dict[str, Value]()
-    total = block_statistics.total_statistics(held.source, _block_statistics(held), map)
+def heldout_columns(evaluated: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:
+    """Return the columns of the evaluated rows; and, for classes, (2, 3) as in `class_baselines.count_discordant_rows`."""
+    value, found = evaluated.model, dict[str, Value]()
+    total = block_statistics.sum_statistics(evaluated.source, _make_block_statistics(evaluated), map)
     sums = {name: float(item.flat[0]) for name, item in total.items()}
     explained = deviance_explained(sums["deviance"], sums["null_deviance"])
     found |= {
@@ -108,7 +108,7 @@ def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str
     if value.gls == "given" and not sums["said"]:
         found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the error variances of these rows are unknown
     if TABLE[value.family].classes:
-        found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
+        found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / evaluated.mass}
         if "discordant" in total:
             known = [name for name, (wrong, _, _) in zip(class_baselines.NAMES, total["discordant"], strict=True) if not np.isnan(wrong)]
             wrong = dict(zip(class_baselines.NAMES, total["baseline_wrong"].tolist(), strict=True))
@@ -140,20 +140,20 @@ def heldout_rows(value: RegressionModel, map: Any) -> EvaluatedRegression | None
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
     held = take_rows(value.holdout, chosen)
-    return evaluate_with_rows(value, block_statistics.MemoryBlocks(len(held.y), partial(take_rows, held)), map)
+    return make_evaluated_regression(value, block_statistics.MemoryBlocks(len(held.y), partial(take_rows, held)), map)
 
 
-def row_weights(held: HeldOut) -> Array:
-    return np.ones(len(held.y)) if held.weight is None else held.weight
+def row_weights(heldout: HeldoutRows) -> Array:
+    return np.ones(len(heldout.y)) if heldout.weight is None else heldout.weight
 
 
-def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_statistics.Sums]:
+def _make_block_statistics(evaluated: EvaluatedRegression) -> Callable[[HeldoutRows], block_statistics.Sums]:
     """Return a function from rows to the sums for the metrics: shares of the total weight, except for deviances and class weights."""
-    value, family = judged.model, judged.model.distribution()
+    value, family = evaluated.model, evaluated.model.distribution()
 
-    def sums(heldout: HeldOut) -> block_statistics.Sums:
+    def sums(heldout: HeldoutRows) -> block_statistics.Sums:
         eta, y, weight = heldout.predictor, heldout.y, row_weights(heldout)
-        null, share = value.null_intercept + heldout.offset[:, None], weight / judged.mass
+        null, share = value.null_intercept + heldout.offset[:, None], weight / evaluated.mass
         variance, found = np.ones(len(y)) if heldout.variance is None else heldout.variance, dict[str, Any]()
         if isinstance(value, GeneralisedLinear) and heldout.before is not None and heldout.gap is not None:
             found["log_likelihood_alone"] = share @ row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
@@ -166,7 +166,7 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
         own = row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
         base = row_log_likelihoods(value, null, y, value.null_dispersion, variance, weight)
         found |= {"log_likelihood": share @ own, "independent": share @ base}
-        square = share / judged.mass if value.weight_kind == "frequency" else share * share
+        square = share / evaluated.mass if value.weight_kind == "frequency" else share * share
         found |= {"gains": square @ (own - base), "gain_squares": square @ (own - base) ** 2, "squares": square.sum()}
         mean, classes = family.mean(eta), {}
         if TABLE[value.family].classes:
@@ -180,7 +180,7 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
                 if heldout.baselines is not None:
                     classes["baseline_wrong"] = share @ (heldout.baselines != y[:, None])
                     count = weight if value.weight_kind == "frequency" else None
-                    classes["discordant"] = class_baselines.discordant(y, guess, heldout.baselines, count)
+                    classes["discordant"] = class_baselines.count_discordant_rows(y, guess, heldout.baselines, count)
         else:
             found["square"] = share @ (mean[:, 0] - y) ** 2
         return {name: np.array([float(item)]) for name, item in found.items()} | classes
@@ -208,7 +208,7 @@ def deviance_explained(deviance: float, null: float) -> float | None:
 def regression_verdict(value: RegressionModel, row: Mapping[str, Any], discordant: Array | None = None) -> str:
     """Return `ok`, or all findings in a few words each: first the loss against the mean response, then its possible reasons.
 
-    discordant  (2, 3) as in `class_baselines.discordant`, for classes.
+    discordant  (2, 3) as in `class_baselines.count_discordant_rows`, for classes.
     """
     explained, trained = row.get("explained"), deviance_explained(value.deviance, value.null_deviance)
     found = list[str]()
@@ -219,7 +219,7 @@ def regression_verdict(value: RegressionModel, row: Mapping[str, Any], discordan
     else:
         of_loss = verdicts.loss_finding(row["log_likelihood"], row["independent"], worse="worse than the mean", spread=row.get("gain_se"))
         found += [of_loss] if of_loss else []
-        found += [] if discordant is None else verdicts.lost_to_baselines(discordant, row["rows"])
+        found += [] if discordant is None else verdicts.baseline_loss_findings(discordant, row["rows"])
     if explained is not None and trained is not None and explained < trained - max(LITTLE, 0.5 * trained):
         found.append("overfits")
     if value.separated:

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from herdcli import iterate
-from herdcli.algorithm import Watch
+from herdcli.algorithm import ProgressCallback
 from herdcli.evaluation.table import Row
 from herdcli.herding import sample_entropy
 from herdcli.quadrature.embeddings import closed_form_embeddings
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
-from herdcli.quadrature.kernels.point_sums import depends_on_moments, make_evaluator, moment_embedding
+from herdcli.quadrature.kernels.point_sums import depends_on_moments, embedding_from_moments, make_point_evaluator
 from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
-from herdcli.quadrature.samples import Samples, Summary
+from herdcli.quadrature.samples import GroupSummaries, Samples
 from herdcli.quadrature.targets import RowTarget, Target, TrigonometricTarget
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -57,8 +57,8 @@ class EvaluatedSamples:
         """Return the columns of the samples, with those of the comparison with the target, or the trace."""
         if self.traced and self.samples is not None:
             return trace_rows(self.samples, self.target, self.kernel)
-        own = {} if self.samples is None else artifact_columns(self.samples)
-        return own | (comparison_columns(self.kernel, self.atoms, self.weight, self.target) if self.target and self.kernel else {})
+        own = {} if self.samples is None else stored_metric_columns(self.samples)
+        return own | (target_comparison_columns(self.kernel, self.atoms, self.weight, self.target) if self.target and self.kernel else {})
 
 
 def normalized_weights(weight: Array | None, rows: int, groups: int | None) -> Array:
@@ -68,13 +68,13 @@ def normalized_weights(weight: Array | None, rows: int, groups: int | None) -> A
 
 
 def metrics(
-    value: Samples | EvaluatedSamples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Watch | None = None
+    value: Samples | EvaluatedSamples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: ProgressCallback | None = None
 ) -> Row | list[Row]:
     """Return the columns of samples, or of their comparison with a target."""
-    return value.rows() if isinstance(value, EvaluatedSamples) else artifact_columns(value)
+    return value.rows() if isinstance(value, EvaluatedSamples) else stored_metric_columns(value)
 
 
-def artifact_columns(value: Samples) -> Row:
+def stored_metric_columns(value: Samples) -> Row:
     """Return the metrics stored in the artifact; means over groups.
 
     mmd_error       its standard error, if ‖μ‖² is estimated.
@@ -102,7 +102,7 @@ def artifact_columns(value: Samples) -> Row:
         result["smallest_weight"] = float(summary.smallest.min())
         result["condition"] = _finite_or_none(summary.condition.max())
         result["reduce_error"] = None if summary.extra is None else float(summary.extra[0])
-    last = [value.members(g)[-1] for g in range(value.groups)]
+    last = [value.group_positions(g)[-1] for g in range(value.groups)]
     result["rule_mmd"] = float(value.mmd[last].mean())
     if value.projected is not None:
         ends = [value.projected.mmd[value.projected.group == g][-1] for g in range(value.groups)]
@@ -110,13 +110,13 @@ def artifact_columns(value: Samples) -> Row:
     return result | _state_distribution_columns(value, value.weight)
 
 
-def expected_random_mmd(value: Samples, summary: Summary) -> Array:
+def expected_random_mmd(value: Samples, summary: GroupSummaries) -> Array:
     """Return (G,) MMD of as many random rows as there are atoms: √((E k(x,x) − ‖μ‖²)/m), where the floor is that of all rows."""
-    atoms = np.array([len(value.members(g)) for g in range(value.groups)], dtype=np.float64)
+    atoms = np.array([len(value.group_positions(g)) for g in range(value.groups)], dtype=np.float64)
     return np.asarray(summary.floor * np.sqrt(np.where(summary.rows > 0, summary.rows, atoms) / atoms))
 
 
-def mmd_standard_error(summary: Summary) -> Array:
+def mmd_standard_error(summary: GroupSummaries) -> Array:
     """Return (G,) standard error of the MMD: if its square has error e, it is e/(2 MMD), or √e for an MMD below that."""
     error = np.zeros(len(summary.mmd)) if summary.norm_error is None else summary.norm_error
     # d√s = ds/(2√s); near 0, where this is unbounded, an error e of the square changes the root by at most √e.
@@ -146,7 +146,7 @@ class _StateDistributions:
             return None
         if not (np.abs(value.x) == 1).all():
             return None
-        fitted = sample_entropy.max_entropy_distribution(value.moment, d, features, "spin")
+        fitted = sample_entropy.fit_max_entropy(value.moment, d, features, "spin")
         return _StateDistributions((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
 
     def figures(self, distribution: Array) -> Row:
@@ -164,22 +164,22 @@ def target_reference(kernel: Kernel, target: Target, *, map: Callable[..., Itera
     X, weights = target.X, target.weights
     if depends_on_moments(kernel):
         first, second = target.moments()
-        norm = moment_embedding(kernel, X[:1], first, second)[1]
-        return TargetReference(lambda x: moment_embedding(kernel, x, first, second)[0], norm, (first, second), X)
+        norm = embedding_from_moments(kernel, X[:1], first, second)[1]
+        return TargetReference(lambda x: embedding_from_moments(kernel, x, first, second)[0], norm, (first, second), X)
     sums = weighted_kernel_sums(kernel, X, X, weights, map=map)
     return TargetReference(lambda x: weighted_kernel_sums(kernel, x, X, weights, map=map), float(weights @ sums), target.moments(), X)
 
 
 def weighted_kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Callable[..., Iterable[Any]] = map) -> Array:
     """Return (n,) Σ_j w_j k(points_i, rows_j)."""
-    problem = kernel_sums.embedding_problem(kernel, points, rows, weights)
+    problem = kernel_sums.make_embedding_problem(kernel, points, rows, weights)
     state = kernel_sums.initial_state(problem)
     return iterate.run_steps(
         lambda now: kernel_sums.embedding_step(problem, now, map=map), state, steps=kernel_sums.total_steps(problem)
     ).sums
 
 
-def comparison_columns(kernel: Kernel, atoms: Array, weight: Array, target: TargetReference) -> Row:
+def target_comparison_columns(kernel: Kernel, atoms: Array, weight: Array, target: TargetReference) -> Row:
     """Compare weighted atoms (m, d) with a target.
 
     target_mmd  ‖Σ w Φ − μ‖.      mean_error  ‖Σ w x − E x‖ divided by the target's total standard deviation.
@@ -205,7 +205,7 @@ def trace_rows(value: Samples, target: TargetReference | None, kernel: Kernel | 
 
     If the weights for every t are known (rules that add one atom at a time), these are target_mmd, law_distance and law_entropy.
     """
-    members = value.members(0)
+    members = value.group_positions(0)
     m = len(members)
     counts = np.unique(np.round(np.logspace(0, np.log10(max(m, 1)), int(PER_DECADE * np.log10(max(m, 2))) + 2)).astype(int))
     rows: dict[int, Row] = {
@@ -232,9 +232,11 @@ def _finite_or_none(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
 
 
-def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: TargetReference, wanted: set[int]) -> Iterable[tuple[int, float]]:
+def _target_trace(
+    kernel: Kernel, atoms: Array, rates: Array, target: TargetReference, atom_counts: set[int]
+) -> Iterable[tuple[int, float]]:
     """Yield ‖g_t − μ‖ for the wanted t, g_t ← (1−ρ_t) g_t + ρ_t Φ(x_t)."""
-    points = make_evaluator(kernel, atoms)
+    points = make_point_evaluator(kernel, atoms)
     own, z = kernel.diagonal(atoms), target.mean(atoms)
     running, quadratic, linear = np.zeros(len(atoms)), 0.0, 0.0
     for t, rate in enumerate(rates):
@@ -243,14 +245,14 @@ def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: TargetRefe
         linear = (1 - rate) * linear + rate * float(z[t])
         running *= 1 - rate
         running += rate * points.values(atoms[t])
-        if t + 1 in wanted:
+        if t + 1 in atom_counts:
             yield t + 1, float(np.sqrt(max(0.0, quadratic - 2 * linear + target.norm)))
 
 
-def _state_distribution_trace(distributions: _StateDistributions, rates: Array, wanted: set[int]) -> Iterable[tuple[int, Row]]:
+def _state_distribution_trace(distributions: _StateDistributions, rates: Array, atom_counts: set[int]) -> Iterable[tuple[int, Row]]:
     law = np.zeros(distributions.count)
     for t, rate in enumerate(rates):
         law *= 1 - rate
         law[distributions.states[t]] += rate
-        if t + 1 in wanted:
+        if t + 1 in atom_counts:
             yield t + 1, distributions.figures(law)

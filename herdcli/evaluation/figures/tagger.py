@@ -14,7 +14,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.numerics import block_statistics
-from herdcli.online.tags import Tagged, Tagger, assigned_labels, label_confidences
+from herdcli.online.tags import HeldoutTagScores, Tagger, assigned_labels, label_confidences
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -57,7 +57,7 @@ def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, pro
 
 @dataclass(frozen=True)
 class EvaluatedTags:
-    """A tagger and blocks (`Tagged`) of the examples that evaluate it.  on  test or calibration."""
+    """A tagger and blocks (`HeldoutTagScores`) of the examples that evaluate it.  on  test or calibration."""
 
     model: Tagger
     source: block_statistics.BlockSource
@@ -71,9 +71,9 @@ class EvaluatedTags:
         There are also, by label, those present (`own`), predicted, and both; `hits` among the first of each; losses, calibration gaps,
         and the number of scores that are not finite.
         """
-        return block_statistics.total_statistics(self.source, self._sums, self.map)
+        return block_statistics.sum_statistics(self.source, self._sums, self.map)
 
-    def _sums(self, heldout: Tagged) -> block_statistics.Sums:
+    def _sums(self, heldout: HeldoutTagScores) -> block_statistics.Sums:
         score, p, y = heldout.score, label_confidences(self.model, heldout.score, heldout.variance), heldout.y > 0
         told, order = assigned_labels(self.model, score), np.argsort(-score, axis=1, kind="stable")
         exact = np.count_nonzero((told == y).all(axis=1))
@@ -92,13 +92,13 @@ def evaluated_tags(value: Tagger | EvaluatedTags, map: Any = map) -> EvaluatedTa
         return value
     if value.holdout is None:
         return None
-    on, chosen = heldout_examples.evaluated_rows(value.holdout)
+    on, chosen = heldout_examples.evaluation_part_and_mask(value.holdout)
     rows = _take_rows(value.holdout, chosen)
     return EvaluatedTags(value, block_statistics.MemoryBlocks(len(rows.y), partial(_take_rows, rows)), on, map)
 
 
-def _take_rows(rows: Tagged, own: slice | Array) -> Tagged:
-    return Tagged(rows.score[own], rows.variance[own], rows.y[own], rows.split[own])
+def _take_rows(rows: HeldoutTagScores, chosen: slice | Array) -> HeldoutTagScores:
+    return HeldoutTagScores(rows.score[chosen], rows.variance[chosen], rows.y[chosen], rows.split[chosen])
 
 
 def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
@@ -106,11 +106,11 @@ def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
     rows = value.holdout
     if rows is None:
         raise DataError("the tagger has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
-    _, chosen = heldout_examples.evaluated_rows(rows)
+    _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
     return score, label_confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, assigned_labels(value, score)
 
 
-def macro_f1(both: Array, told: Array) -> float:
-    """Return the mean over labels of 2 TP/(2 TP + FP + FN): `both` is TP (C,), `told` the divisor; 0 for a divisor of 0."""
-    return float(np.mean(2.0 * both / np.maximum(told, 1)))
+def macro_f1(true_positives: Array, divisors: Array) -> float:
+    """Return the mean over labels of 2 TP/(2 TP + FP + FN): `true_positives` is TP (C,), `divisors` the divisor; 0 for a divisor of 0."""
+    return float(np.mean(2.0 * true_positives / np.maximum(divisors, 1)))

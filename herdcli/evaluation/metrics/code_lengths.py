@@ -16,11 +16,11 @@ import numpy as np
 from scipy.special import xlogy
 
 from herdcli.em.artifacts import FactorModel, Mixture
-from herdcli.em.fitting import Made
+from herdcli.em.fitting import FittedArtifact
 from herdcli.numerics.block_statistics import Sums
 from herdcli.schema import Array
 
-Figure = float | None
+MetricValue = float | None
 
 
 def entropy(p: Array) -> float:
@@ -41,7 +41,7 @@ def kl_divergence(p: Array, q: Array) -> float:
     return cross_entropy(p, q) - entropy(p)
 
 
-def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
+def densities_and_sums(value: FittedArtifact, X: Array) -> tuple[Array, Sums]:
     """Return densities (n,) of rows (n, D), and the sums over these rows from which `code_length_columns` computes lengths."""
     if not isinstance(value, Mixture):
         return value.densities(X), {"gaps": np.array([float(np.count_nonzero(np.isnan(X)))])} if isinstance(value, FactorModel) else {}
@@ -55,7 +55,7 @@ def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
     return evidence, {"codes": np.array([soft.sum(), refund.sum(), hard.sum()])}
 
 
-def code_length_columns(value: Made, sums: Sums) -> dict[str, Figure]:
+def code_length_columns(value: FittedArtifact, sums: Sums) -> dict[str, MetricValue]:
     """Return mean nats per row from sums over all rows (`rows`, `own` the densities).
 
     They are code_length and bits_back; for mixtures also code_length_hard.
@@ -66,7 +66,7 @@ def code_length_columns(value: Made, sums: Sums) -> dict[str, Figure]:
     return _factor_code_lengths(value, sums) if isinstance(value, FactorModel) else {}
 
 
-def _factor_code_lengths(value: FactorModel, sums: Sums) -> dict[str, Figure]:
+def _factor_code_lengths(value: FactorModel, sums: Sums) -> dict[str, MetricValue]:
     """Return the code lengths of factors with noise, whose posterior is N(m, V) with H = ½ log |2πe V|; None for incomplete rows.
 
     It is a density: lengths are relative to a grid that sender and receiver share.

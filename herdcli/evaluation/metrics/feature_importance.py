@@ -59,13 +59,13 @@ def _largest_weights(
 ) -> list[FeatureWeight]:
     found = []
     for k, name in enumerate(towards):
-        for i in largest_positions(mean[k], count).tolist():
+        for i in largest_weight_indices(mean[k], count).tolist():
             sure = None if deviation is None or np.isnan(deviation[k, i]) else float(deviation[k, i])
             found.append(FeatureWeight(name, names(i), float(mean[k, i]), sure))
     return found
 
 
-def largest_positions(mean: Array, count: int) -> Array:
+def largest_weight_indices(mean: Array, count: int) -> Array:
     """Return the indices of the `count` largest nonzero |weights| (d,), the largest first."""
     order = np.argsort(-np.abs(mean), kind="stable")[:count]
     return np.asarray(order[mean[order] != 0])

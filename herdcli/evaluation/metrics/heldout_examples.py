@@ -11,21 +11,21 @@ CALIBRATION, TEST = 1, 2
 Judged = TypeVar("Judged")
 
 
-def evaluated_rows(held: Any) -> tuple[str, Array]:
+def evaluation_part_and_mask(heldout: Any) -> tuple[str, Array]:
     """Return `test` or `calibration`, and the mask (n,) bool of these held-out rows."""
-    tested = held.split == TEST
-    return ("test", tested) if tested.any() else ("calibration", held.split == CALIBRATION)
+    tested = heldout.split == TEST
+    return ("test", tested) if tested.any() else ("calibration", heldout.split == CALIBRATION)
 
 
-def evaluate_heldout(value: Any, judged: Callable[..., Judged]) -> Judged | None:
+def evaluate_heldout(value: Any, make_statistics: Callable[..., Judged]) -> Judged | None:
     """Evaluate the held-out rows of a model; None if it has none.
 
     judged(model, on=...)  creates the statistics to which blocks are added.
     """
     if value.holdout is None:
         return None
-    on, chosen = evaluated_rows(value.holdout)
-    found: Any = judged(value, on=on)
+    on, chosen = evaluation_part_and_mask(value.holdout)
+    found: Any = make_statistics(value, on=on)
     baselines = getattr(value.holdout, "baselines", None)
     more = [] if baselines is None else [baselines[chosen]]
     found.add(value.holdout.score[chosen], value.holdout.variance[chosen], value.holdout.y[chosen], *more)

@@ -16,11 +16,11 @@ from herdcli.evaluation.baselines.energy_classification import classification_er
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import dbn
 from herdcli.evaluation.figures.rbm import compare_with_independent, gaussian_baseline_columns, rows_by_model, word_count_columns
-from herdcli.rbm.feature_transform import free_energies
+from herdcli.rbm.feature_transform import free_energies_by_model
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.likelihood import annealed_importance
-from herdcli.rbm.likelihood.enumeration import log2_states, log_partition_exact
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.enumeration import exact_log_partition, log2_state_count
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.units import unit_family
 from herdcli.splits import TEST, VALID
@@ -64,13 +64,13 @@ def _likelihood_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     for m, part in groups.items():
         h = value.harmonium(m)
         log_z = _quick_log_z(value, h, m, map)
-        each[m] = log_likelihood(h, h.visible.discrete_rows(part), log_z, map=map)
+        each[m] = row_log_likelihood(h, h.visible.round_rows_to_states(part), log_z, map=map)
         own += float(each[m].sum())
         if value.training_energy is not None:
-            gap += float((free_energies([h], part, map) - value.training_energy[m]).sum())
+            gap += float((free_energies_by_model([h], part, map) - value.training_energy[m]).sum())
     scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
     base, error = compare_with_independent(value, groups, each)
-    exact = all(_is_summable(value.harmonium(m)) for m in groups)
+    exact = all(_is_log_z_summable(value.harmonium(m)) for m in groups)
     row: Row = {"log_likelihood": own / count - scale, "log_z_method": "exact" if exact else "annealed"}
     row |= {"independent": base, "gain_se": error} | gaussian_baseline_columns(value, groups, each)
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
@@ -82,19 +82,19 @@ def _word_count_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     return {"log_likelihood": raised, "log_z_method": "annealed"} | {name: found[name] for name in ("independent", "gain_se", "perplexity")}
 
 
-def _is_summable(h: Harmonium) -> bool:
+def _is_log_z_summable(h: Harmonium) -> bool:
     """Return whether log Z is summed over all states of a layer."""
-    return min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) <= STATES
+    return min(log2_state_count(h.visible, h.W.shape[0]), log2_state_count(h.hidden, h.W.shape[1])) <= STATES
 
 
 def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
     """Return log Z by enumeration, or the lower end of the interval from one short run of annealing."""
     layers = (h.visible, h.hidden, h.W.shape[0]), (h.hidden, h.visible, h.W.shape[1])
-    if any(log2_states(own, units) <= (BY_QUADRATICS if other.standard_normal else STATES) for own, other, units in layers):
-        return log_partition_exact(h, map=map)
+    if any(log2_state_count(own, units) <= (BY_QUADRATICS if other.standard_normal else STATES) for own, other, units in layers):
+        return exact_log_partition(h, map=map)
     assert value.base_rates is not None
     problem = annealed_importance.AnnealingProblem((h,), (value.base_rates[m],), CHAINS, TEMPERATURES, value.seed)
-    (found,) = run_algorithm(annealed_importance.Annealing(problem))
+    (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
     return found.log_partition - SURE * found.standard_error
 
 

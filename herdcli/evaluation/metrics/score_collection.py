@@ -18,7 +18,7 @@ class BlockStorage(Protocol):
         """Store an array (columns, r), and return its location."""
         ...
 
-    def get(self, held: Any, count: int, row: int) -> Array:
+    def get(self, location: Any, count: int, row: int) -> Array:
         """Return one of its columns (count,)."""
         ...
 
@@ -30,9 +30,9 @@ class MemoryStorage:
         """Return the array itself."""
         return array
 
-    def get(self, held: Array, count: int, row: int) -> Array:
+    def get(self, location: Array, count: int, row: int) -> Array:
         """Return one of its columns (count,)."""
-        found: Array = held[row]
+        found: Array = location[row]
         return found
 
 
@@ -59,7 +59,7 @@ class CollectedColumns:
         return found.view(dtype)
 
 
-def pack_scores(score: Array, positive: Array) -> Array:
+def pack_scores_and_labels(score: Array, positive: Array) -> Array:
     """Return scores (n,) in [0, 2) and whether each is a positive, (n,) bool, as whole numbers (n,) uint64 that sort by the score.
 
     Nonnegative float64 sort like their bits, and the first two bits are 0 below 2: after a shift by one there is space for a mark.
@@ -69,8 +69,9 @@ def pack_scores(score: Array, positive: Array) -> Array:
     return found
 
 
-def roc_area(keys: Array) -> float | None:
-    """Return the area under the ROC curve of `pack_scores` scores (n,), which are sorted in place; None if a class does not occur.
+def roc_auc(keys: Array) -> float | None:
+    """Return the area under the ROC curve of `pack_scores_and_labels` scores (n,), which are sorted in place; None if a class does not
+    occur.
 
     Ties count half.
     """
@@ -80,10 +81,10 @@ def roc_area(keys: Array) -> float | None:
         return None
     # Mann & Whitney: the positives' ranks sum to n(n + 1)/2, plus one for each negative below them; ties have mean ranks,
     # and count half.
-    return float((_twice_ranks(keys) / 2 - count * (count + 1) / 2) / (count * (total - count)))
+    return float((_twice_positive_rank_sum(keys) / 2 - count * (count + 1) / 2) / (count * (total - count)))
 
 
-def _twice_ranks(keys: Array) -> int:
+def _twice_positive_rank_sum(keys: Array) -> int:
     """Return twice the sum of the positives' ranks in sorted keys (n,): ties have their mean rank, (first + last)/2."""
     doubled, first, held, before = 0, 0, 0, None  # of the current ties: the index of the first, their positives, their score
     for start in range(0, len(keys), CHUNK):

@@ -11,7 +11,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.classifier import BINS, calibration_error, heldout_predictions
 from herdcli.evaluation.metrics import heldout_examples
-from herdcli.evaluation.metrics.feature_importance import column_namer, largest_positions, weight_moments
+from herdcli.evaluation.metrics.feature_importance import column_namer, largest_weight_indices, weight_moments
 from herdcli.evaluation.plots import plot_list, plot_style
 from herdcli.online.model import Classifier
 from herdcli.schema import Array
@@ -68,7 +68,7 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
 
 def _row_label(value: Classifier, y: Array) -> str:
     assert value.holdout is not None
-    return f"{len(y)} {heldout_examples.evaluated_rows(value.holdout)[0]} rows"
+    return f"{len(y)} {heldout_examples.evaluation_part_and_mask(value.holdout)[0]} rows"
 
 
 def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -148,14 +148,14 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
     return figure
 
 
-def _draw_largest_weights(axes: Any, mean: Array, spread: Array | None, names: Callable[[int], str], most: int) -> None:
-    chosen = largest_positions(mean, most)[::-1]
+def _draw_largest_weights(axes: Any, mean: Array, spread: Array | None, names: Callable[[int], str], max_weights: int) -> None:
+    chosen = largest_weight_indices(mean, max_weights)[::-1]
     chosen = chosen[np.argsort(mean[chosen], kind="stable")]
     up = np.arange(len(chosen))
     if spread is not None:
         axes.hlines(up, mean[chosen] - 2 * spread[chosen], mean[chosen] + 2 * spread[chosen], color=plot_style.GREY, lw=1.5)
     for positive in (False, True):
         own = (mean[chosen] > 0) == positive
-        axes.plot(mean[chosen][own], up[own], plot_style.mark(int(positive)), color=plot_style.colour(int(positive)))
+        axes.plot(mean[chosen][own], up[own], plot_style.marker_style(int(positive)), color=plot_style.cycle_colour(int(positive)))
     axes.axvline(0.0, color=plot_style.INK, lw=0.7)
     axes.set_yticks(up, [names(int(index)) for index in chosen], size=6)

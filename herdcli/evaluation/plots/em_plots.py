@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
-from herdcli.em.fitting import Made
+from herdcli.em.fitting import FittedArtifact
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, plot_style
@@ -34,8 +34,8 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     cluster = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
     flat = (np.where(np.isnan(X), centre, X) - centre) @ axes
     for k in range(len(mean)):
-        own, colour = flat[cluster == k], plot_style.colour(k)
-        plot_list.draw_points(panel, own[:, 0], own[:, 1], k, of=len(X))
+        own, colour = flat[cluster == k], plot_style.cycle_colour(k)
+        plot_list.draw_points(panel, own[:, 0], own[:, 1], k, total_points=len(X))
         at = (mean[k] - centre) @ axes
         panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=plot_style.INK)
         if covariance is not None:
@@ -50,7 +50,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     return figure
 
 
-def _plotted_rows(value: Made) -> Array:
+def _plotted_rows(value: FittedArtifact) -> Array:
     if value.holdout is None or not len(value.holdout):
         raise DataError("there are no rows in split 2 to draw", hint="herd em with rows in split 2: --split .6,.2,.2")
     return np.asarray(value.holdout[:MOST_ROWS])
@@ -105,7 +105,7 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
     return figure
 
 
-def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def ledger(value: FittedArtifact, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The free energy at each half-step, and what it is above minus the log-likelihood: the divergence that the next E step closes."""
     book = value.ledger
     steps = np.arange(len(book.free_energy)) / 2.0

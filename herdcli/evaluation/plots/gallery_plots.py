@@ -11,7 +11,7 @@ from herdcli.errors import BadUsage
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.gallery import RecognitionTask, model_similarity, recognition_rows
 from herdcli.evaluation.plots import plot_list, plot_style
-from herdcli.faces.rank_errors import RANKS, nearest
+from herdcli.faces.rank_errors import RANKS, nearest_gallery_images
 from herdcli.rbm.pairs import PairRBM
 from herdcli.schema import Array
 
@@ -29,10 +29,10 @@ def filters(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, m
     order = np.argsort(-size, kind="stable")[:SHOWN]
     pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
     title = f"weights of {len(order)} hidden units to the first and the second image"
-    return plot_list.tile_images(_side_by_side(pairs, model.image_shape), signed=True, columns=10, title=title, scale="weight")
+    return plot_list.tile_images(_join_image_pairs(pairs, model.image_shape), signed=True, columns=10, title=title, scale="weight")
 
 
-def _side_by_side(pairs: Array, image_shape: Array | None) -> Array:
+def _join_image_pairs(pairs: Array, image_shape: Array | None) -> Array:
     """Pairs of rows (n, 2, D) as pictures (n, h, 2w + 1), a blank line between."""
     pictures = plot_list.rows_as_images(pairs.reshape(-1, pairs.shape[2]), image_shape)
     if image_shape is None:
@@ -53,10 +53,10 @@ def trace(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map
 
 def errors(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Error rates as bars, one panel for each test set.  Source: Teh (2003), fig. 3.9."""
-    return rate_bars([row for row in recognition_rows(_require_gallery(value, "errors"), map) if row["set"] != "all"])
+    return error_rate_bars([row for row in recognition_rows(_require_gallery(value, "errors"), map) if row["set"] != "all"])
 
 
-def rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
+def error_rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
     """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set.
 
     Rows of several partitions may have the standard error `rank_1_se`, which is drawn on the first bar.
@@ -75,7 +75,7 @@ def rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
                 0.15,
                 yerr=errors if any(errors) else None,
                 capsize=2,
-                color=plot_style.colour(place),
+                color=plot_style.cycle_colour(place),
                 hatch=HATCHES[place],
                 label=f"rank {rank}",
             )
@@ -92,7 +92,7 @@ def rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
 def closest(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Probes, each with its eight most similar gallery images; probes that are not recognised first.  Source: Teh (2003), fig. 3.10."""
     judged = _require_gallery(value, "nearest")
-    order = nearest(model_similarity(judged, map), NEAREST)
+    order = nearest_gallery_images(model_similarity(judged, map), NEAREST)
     found = judged.persons[judged.gallery[order]] == judged.persons[judged.probes][:, None]
     shown = np.argsort(found[:, 0], kind="stable")[:PROBES]
     lines = [np.vstack([judged.images[judged.probes[row]][None], judged.images[judged.gallery[order[row]]]]) for row in shown]

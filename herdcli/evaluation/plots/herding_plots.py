@@ -31,7 +31,7 @@ def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> pl
     shown = {name: (_thin_evenly(drove), _thin_evenly(reached)) for name, (drove, reached) in parts.items()}
     gap = max(float(np.abs(drove - reached).max()) for drove, reached in parts.values())
     title = f"moments of {value.iterations} pseudo-samples beside the rates: at most {gap:.2g} apart"
-    return plot_list.scatter_plot(shown, x="rate", y="mean over the pseudo-samples", title=title, same="as driven")
+    return plot_list.scatter_plot(shown, x="rate", y="mean over the pseudo-samples", title=title, diagonal_label="as driven")
 
 
 def _thin_evenly(values: Array) -> Array:
@@ -72,7 +72,7 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     if not value.states.shape[1]:
         raise DataError("no pseudo-samples were kept", hint="herd herd --keep-last 100")
     if value.features == "rows":
-        return _visit_plot(value)
+        return _visit_count_plot(value)
     each = TILES if value.count == 1 else 10
     kept = [_restore_pruned_units(value, value.kept(c)[0][-each:]) for c in range(value.count)]
     shape = value.image_shape
@@ -91,7 +91,7 @@ def _restore_pruned_units(value: Herding, x: Array) -> Array:
     return found
 
 
-def _visit_plot(value: Herding) -> plot_list.Figure:
+def _visit_count_plot(value: Herding) -> plot_list.Figure:
     figure = plot_list.new_figure(3.2)
     axes = figure.add_subplot()
     for c in range(value.count):

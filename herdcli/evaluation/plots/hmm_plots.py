@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.em.hmm_artifacts import MarkovChain
+from herdcli.em.hmm_artifacts import HiddenMarkovModel
 from herdcli.em.sequence.sequences import select_sequences
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import em_plots, plot_list, plot_style
@@ -19,7 +19,7 @@ CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 
 
-def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def transitions(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The matrix of transitions; the first held-out sequence under it, its most probable states as colours and their probabilities."""
     shown = _longest_heldout_sequence(value)
     figure = plot_list.new_figure(3.4 if shown is None else 6.4)
@@ -42,16 +42,16 @@ def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callab
     return figure
 
 
-def _state_colour(k: int, value: MarkovChain) -> Any:
+def _state_colour(k: int, value: HiddenMarkovModel) -> Any:
     """Of a state."""
     if value.states <= len(plot_style.COLOURS):
-        return plot_style.colour(k)
+        return plot_style.cycle_colour(k)
     from matplotlib import colormaps
 
     return colormaps[plot_style.SHADES]((k + 0.5) / value.states)
 
 
-def _draw_transitions(figure: plot_list.Figure, panel: Any, value: MarkovChain) -> None:
+def _draw_transitions(figure: plot_list.Figure, panel: Any, value: HiddenMarkovModel) -> None:
     image = panel.imshow(value.transition, cmap="Greys", vmin=0.0, vmax=1.0)
     names = _state_names(value)
     panel.set_xticks(range(value.states), names)
@@ -70,14 +70,14 @@ def _draw_transitions(figure: plot_list.Figure, panel: Any, value: MarkovChain) 
     figure.colorbar(image, ax=panel, label="probability")
 
 
-def _state_names(value: MarkovChain) -> list[str]:
+def _state_names(value: HiddenMarkovModel) -> list[str]:
     known = value.known
     if known is not None and known.supervised and known.class_names:
         return known.class_names
     return [str(k + 1) for k in range(value.states)]
 
 
-def _longest_heldout_sequence(value: MarkovChain) -> tuple[Array, Array, Array, str] | None:
+def _longest_heldout_sequence(value: HiddenMarkovModel) -> tuple[Array, Array, Array, str] | None:
     """Rows, likeliest path and probabilities of the longest held-out sequence, its beginning alone."""
     if value.held is None:
         return None
@@ -89,7 +89,7 @@ def _longest_heldout_sequence(value: MarkovChain) -> tuple[Array, Array, Array, 
     return own.whole().X[:STEPS], path[:STEPS], p[:STEPS], name
 
 
-def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
+def _draw_columns(panel: Any, X: Array, path: Array, value: HiddenMarkovModel) -> None:
     """Columns as curves on the colours of the likeliest states."""
     names = value.known.feature_names if value.known is not None else None
     steps = np.arange(len(X))
@@ -105,7 +105,7 @@ def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None
             steps,
             X[:, j],
             lw=0.9,
-            ls=plot_style.line(number),
+            ls=plot_style.line_style(number),
             color=plot_style.INK,
             label=plot_list.legend_label(names[j]) if names else f"x{j}",
             **steps_or_not,
@@ -116,6 +116,6 @@ def _draw_columns(panel: Any, X: Array, path: Array, value: MarkovChain) -> None
     panel.tick_params(labelbottom=False)
 
 
-def ledger(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def ledger(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The free energy at each half-step, and the divergence that the next E step closes."""
     return em_plots.ledger(value, settings, map=map)  # type: ignore[arg-type]  # all of these models keep one

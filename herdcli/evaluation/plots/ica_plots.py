@@ -39,12 +39,12 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
         )
     if rows.shape[1] < FEW_COLUMNS:
         return plot_list.tile_images(
-            _normalise_rows(value.unmixing)[None],
+            _normalise_rows(value.unmixing_matrix)[None],
             signed=True,
             title="unmixing matrix, a line for each output",
             scale="share of the largest",
         )
-    return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
+    return curve_panels(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
 
 
 def _topography_width(value: ICA) -> int | None:
@@ -61,7 +61,7 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
         shown = power / power.max(axis=(1, 2), keepdims=True)
         return plot_list.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
     power = signals.power_spectra(rows[:CURVES])
-    return small_curves(
+    return curve_panels(
         _normalise_rows(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters"
     )
 
@@ -97,7 +97,7 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     return figure
 
 
-def small_curves(rows: Array, across: Array, x: str, title: str = "") -> plot_list.Figure:
+def curve_panels(rows: Array, across: Array, x: str, title: str = "") -> plot_list.Figure:
     """Each row as a curve of its own, five side by side."""
     lines = -(-len(rows) // 5)
     figure = plot_list.new_figure(0.4 + 0.9 * lines)

@@ -109,7 +109,7 @@ def _draw_levels(
         for i, (x, y) in enumerate(place):
             axes.annotate(names[i] if names else str(i), (x, y), (0, 0.55 * np.sqrt(size)), textcoords="offset points", ha="center", size=6)
     axes.set_axis_off()
-    axes.margins(0.08)
+    axes.bias_statistics(0.08)
     if shape is not None:
         axes.set_aspect("equal")
     axes.set_title(f"{what}: {len(level)} variables, {len(edges)} pairs share a factor")
@@ -141,7 +141,7 @@ def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *
 
 def learning(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The residual of each iteration of a learned network."""
-    fit = _require_fit(value)
+    fit = _require_learning_record(value)
     if not len(fit.residual_trace):
         raise DataError("there is no trace: the fit has a closed form")
     ended = "settled" if fit.converged else "did not settle"
@@ -167,7 +167,7 @@ def _residual_plot(residual: Array, energy: Array | None, title: str) -> plot_li
     return figure
 
 
-def _require_fit(value: Network | NetworkWithReference) -> Any:
+def _require_learning_record(value: Network | NetworkWithReference) -> Any:
     network = value.network if isinstance(value, NetworkWithReference) else value
     if network.fit is None:
         raise DataError(
@@ -179,7 +179,7 @@ def _require_fit(value: Network | NetworkWithReference) -> Any:
 
 def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The marginals of a learned network against those that it was given."""
-    network, fit = value.network if isinstance(value, NetworkWithReference) else value, _require_fit(value)
+    network, fit = value.network if isinstance(value, NetworkWithReference) else value, _require_learning_record(value)
     targets = fit.targets(network.cardinality)
     found = fit_summary.calibrate_network(network, QUICK, [scope for scope, _ in targets])
     if found is None or not targets:
@@ -204,11 +204,11 @@ def reference(
     return _scatter_marginals(theirs, own, "reference", "marginals of the network beside the reference's")
 
 
-def _scatter_marginals(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plot_list.Figure:
-    if [p.size for p in known] != [p.size for p in found]:
+def _scatter_marginals(reference: Sequence[Array], marginals: Sequence[Array], name: str, title: str) -> plot_list.Figure:
+    if [p.size for p in reference] != [p.size for p in marginals]:
         raise DataError("the reference has different variables, or different numbers of states")
-    across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (known, found))
+    across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (reference, marginals))
     largest = float(np.abs(across - up).max())
     return plot_list.scatter_plot(
-        {"a probability": (across, up)}, x=name, y="found", title=f"{title}: at most {largest:.2g} apart", same="the same"
+        {"a probability": (across, up)}, x=name, y="found", title=f"{title}: at most {largest:.2g} apart", diagonal_label="the same"
     )

@@ -62,11 +62,11 @@ def _draw_in_style(plot: Plot, *arguments: Any, **options: Any) -> Figure:
     require_matplotlib()
     import matplotlib as mpl
 
-    with mpl.rc_context(plot_style.matplotlib_rules()):
-        return without_mathtext(plot(*arguments, **options))
+    with mpl.rc_context(plot_style.matplotlib_settings()):
+        return escape_mathtext(plot(*arguments, **options))
 
 
-def without_mathtext(figure: Figure) -> Figure:
+def escape_mathtext(figure: Figure) -> Figure:
     """The figure with names of columns and classes as they are: dollars begin no formula.  Ticks of powers of ten keep theirs."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
@@ -105,7 +105,7 @@ def write_figure(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: s
     import matplotlib as mpl
 
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
-    rules = plot_style.matplotlib_rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}
+    rules = plot_style.matplotlib_settings() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}
     with mpl.rc_context(rules), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in other scripts: boxes in a picture, letters on a page
         if suffix != ".svg":
@@ -148,7 +148,7 @@ def rows_as_images(rows: Array, image_shape: Array | None) -> Array:
     return np.asarray(rows).reshape(-1, height, width)
 
 
-def mosaic(pictures: Array, columns: int | None = None) -> Array:
+def tile_into_mosaic(pictures: Array, columns: int | None = None) -> Array:
     """Pictures (n, h, w) side by side, row after row, a gap of NaN between them: one array of float64."""
     count, height, width = pictures.shape
     gap = max(1, round(0.04 * max(height, width)))
@@ -179,7 +179,7 @@ def tile_images(
     if count == 0:
         raise BadUsage("there is nothing to draw")
     pictures = pictures[:MOST_TILES]
-    whole = mosaic(pictures, columns)
+    whole = tile_into_mosaic(pictures, columns)
     if limits is None:
         largest = float(np.nanmax(np.abs(whole))) or 1.0
         limits = (-largest, largest) if signed else (float(np.nanmin(whole)), float(np.nanmax(whole)))
@@ -234,7 +234,7 @@ def draw_curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> 
     """One curve in the colour, line and marks of its number; about a dozen marks along it, each curve's at places of its own."""
     apart = max(1, len(across) // 12)
     more |= {"label": legend_label(str(more["label"]))} if "label" in more else {}
-    look = {"color": plot_style.colour(index), "linestyle": plot_style.line(index), "marker": plot_style.mark(index)}
+    look = {"color": plot_style.cycle_colour(index), "linestyle": plot_style.line_style(index), "marker": plot_style.marker_style(index)}
     axes.plot(across, up, markevery=(index % apart, apart), **(look | more))
 
 
@@ -253,13 +253,19 @@ def use_integer_ticks(axes: Any) -> None:
         axes.set_xlim(low - 0.5, high + 0.5)
 
 
-def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, of: int = 0, **more: Any) -> None:
+def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, total_points: int = 0, **more: Any) -> None:
     """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise.
 
-    of  how many there are in all in the picture, if these are not all.
+    total_points  how many there are in all in the picture, if these are not all.
     """
-    look = {"color": plot_style.colour(index), "marker": plot_style.mark(index), "linestyle": "none", "markersize": 3, "alpha": 0.6}
-    axes.plot(x, y, rasterized=max(len(x), of) > plot_style.MANY, markeredgewidth=0, **(look | more))
+    look = {
+        "color": plot_style.cycle_colour(index),
+        "marker": plot_style.marker_style(index),
+        "linestyle": "none",
+        "markersize": 3,
+        "alpha": 0.6,
+    }
+    axes.plot(x, y, rasterized=max(len(x), total_points) > plot_style.MANY, markeredgewidth=0, **(look | more))
 
 
 def draw_diagonal(axes: Any, *values: Array, label: str) -> None:
@@ -269,13 +275,13 @@ def draw_diagonal(axes: Any, *values: Array, label: str) -> None:
     axes.plot(ends, ends, color=plot_style.GREY, lw=1, zorder=0, label=label)
 
 
-def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str, same: str) -> Figure:
+def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str, diagonal_label: str) -> Figure:
     """Points of two numbers that ought to be the same, by the names of what they are, about the line on which they are."""
     if not any(len(across) for across, _ in parts.values()):
         raise BadUsage("there is nothing to draw")
     figure = new_figure(4.4, 5.2)
     axes = figure.add_subplot()
-    draw_diagonal(axes, *(each for pair in parts.values() for each in pair), label=same)
+    draw_diagonal(axes, *(each for pair in parts.values() for each in pair), label=diagonal_label)
     for index, (name, (across, up)) in enumerate(parts.items()):
         draw_points(axes, across, up, index, label=name)
     axes.set(xlabel=x, ylabel=y)

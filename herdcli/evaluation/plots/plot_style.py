@@ -56,23 +56,23 @@ RULES: dict[str, Any] = {
 }
 
 
-def matplotlib_rules() -> Any:
+def matplotlib_settings() -> Any:
     """What matplotlib is told, the cycle of colours included: a dict."""
     from matplotlib.rcsetup import cycler
 
     return {**RULES, "axes.prop_cycle": cycler(color=COLOURS)}
 
 
-def colour(index: int) -> str:
+def cycle_colour(index: int) -> str:
     """Of the thing with this number, round and round."""
     return COLOURS[index % len(COLOURS)]
 
 
-def mark(index: int) -> str:
+def marker_style(index: int) -> str:
     """Its mark; after eight things the same colours come with other marks."""
     return MARKS[(index + index // len(MARKS)) % len(MARKS)]
 
 
-def line(index: int) -> Any:
+def line_style(index: int) -> Any:
     """Its kind of line."""
     return LINES[(index + index // len(LINES)) % len(LINES)]

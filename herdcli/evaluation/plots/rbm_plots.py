@@ -14,7 +14,7 @@ from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling, SamplingProblem
-from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
+from herdcli.rbm.sampling.independent_sampling import IndependentSampling, plan_enumerations
 from herdcli.schema import Array
 from herdcli.splits import TEST
 
@@ -38,10 +38,10 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map)
         pairs = zip(rows, owner, strict=True)
         return np.concatenate([models[m].visible_means(models[m].hidden_means(row[None])) for row, m in pairs])
 
-    return draw_beside(value, by_owner)
+    return draw_reconstructions(value, by_owner)
 
 
-def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plot_list.Figure:
+def draw_reconstructions(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plot_list.Figure:
     """Test rows from all over the set, and to the right of each what `reconstruct` makes of (rows, index of their models)."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
@@ -49,7 +49,7 @@ def draw_beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plo
     chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
     rows = np.asarray(as_dense(value.holdout.X[chosen]), dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
-    pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
+    pairs = value.to_original(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
     return plot_list.tile_images(plot_list.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
@@ -61,15 +61,15 @@ def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
 
 
 def draw_samples(
-    models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
+    models: list[Harmonium], lower_layers: tuple[Harmonium, ...], rows_per_model: int, lowest: RBM, settings: EvaluationSettings, map: Map
 ) -> plot_list.Figure:
     """So many rows drawn from each model, carried down through the models below, as means of the lowest layer."""
-    problem = SamplingProblem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
-    parts = enumeration_parts(problem)
+    problem = SamplingProblem(tuple(models), rows_per_model, burn_in=BURN_IN, means=True, seed=settings.seed, below=lower_layers)
+    parts = plan_enumerations(problem)
     found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
     how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
     return plot_list.tile_images(
-        plot_list.rows_as_images(lowest.restored(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
+        plot_list.rows_as_images(lowest.to_original(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
     )
 
 

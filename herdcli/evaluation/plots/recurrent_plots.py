@@ -9,7 +9,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, plot_style
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM
 from herdcli.rbm.recurrent.exact_sums import Map
-from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_rows, select_steps
+from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_next_rows, select_steps
 from herdcli.rbm.recurrent.model import SequenceHistory
 
 MOST_STEPS, MOST_COLUMNS = 200, 4
@@ -52,7 +52,7 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
     before = None if held.before is None else SequenceHistory(held.before.state[:1], held.before.begins[:1])
     first = EvaluationSequences(held.v[:length], np.array([0, length]), held.counted[:length], before)
     driven = first.driven(value.model)
-    expected = expected_rows(value.model, first, select_steps(driven, np.arange(length)), np.arange(length), settings.seed, map=map)
+    expected = expected_next_rows(value.model, first, select_steps(driven, np.arange(length)), np.arange(length), settings.seed, map=map)
     return (
         _draw_as_lines(value, first.v, expected, driven.r)
         if value.model.visible.range is None
@@ -62,7 +62,7 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
 
 def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
     """Rows as columns of grey, of units with a range."""
-    shown = {"seen": value.restored(v), "expected one step ahead": value.restored(expected), "hidden means": r}
+    shown = {"seen": value.to_original(v), "expected one step ahead": value.to_original(expected), "hidden means": r}
     figure = plot_list.new_figure(6.0)
     panels = figure.subplots(3, 1, sharex=True)
     for panel, (name, rows) in zip(panels, shown.items(), strict=True):
@@ -81,7 +81,7 @@ def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
     columns = len(chosen)
     figure = plot_list.new_figure(1.0 + 1.5 * (columns + 1))
     panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
-    seen, ahead, t = value.restored(v), value.restored(expected), np.arange(len(v))
+    seen, ahead, t = value.to_original(v), value.to_original(expected), np.arange(len(v))
     for d, panel in zip(chosen, panels[:-1], strict=True):
         panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=plot_style.INK, label="seen")
         panel.plot(t, ahead[:, d], "-", lw=1.2, color=plot_style.COLOURS[1], label="expected one step ahead")

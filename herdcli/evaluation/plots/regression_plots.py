@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from herdcli.errors import DataError
 from herdcli.evaluation.plots import plot_list, plot_style
 from herdcli.regression.family_table import TABLE
-from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.regression.perceptron.model import Perceptron
 from herdcli.schema import Array
 
@@ -63,13 +63,13 @@ def calibration(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Ca
     return figure
 
 
-def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldOut:
+def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldoutRows:
     if value.holdout is None:
         raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
     return value.holdout
 
 
-def _predicted_and_observed(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> tuple[Array, Array]:
+def _predicted_and_observed(value: GeneralisedLinear | Perceptron, heldout: HeldoutRows) -> tuple[Array, Array]:
     """What is predicted of each row and what it is; of more than two classes, of each row and class."""
     mean = value.distribution().mean(heldout.predictor)
     if mean.shape[1] == 1:
@@ -90,7 +90,7 @@ def residuals(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Call
     )
 
 
-def standardised_residuals(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> Array:
+def standardised_residuals(value: GeneralisedLinear | Perceptron, heldout: HeldoutRows) -> Array:
     """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
     _, slope, curve = value.distribution().terms(heldout.predictor, heldout.y)
     spread = value.dispersion * (1.0 if heldout.variance is None else heldout.variance)
@@ -98,7 +98,7 @@ def standardised_residuals(value: GeneralisedLinear | Perceptron, heldout: HeldO
     return found
 
 
-def _number_residual_plot(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> plot_list.Figure:
+def _number_residual_plot(value: GeneralisedLinear | Perceptron, heldout: HeldoutRows) -> plot_list.Figure:
     rest, predicted = standardised_residuals(value, heldout), value.distribution().mean(heldout.predictor)[:, 0]
     figure = plot_list.new_figure(4.2)
     left, right = figure.subplots(1, 2)

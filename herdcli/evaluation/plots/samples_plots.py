@@ -43,7 +43,7 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     names = (own.group_names if own is not None else None) or [""]
     shown = _group_labels(names)
     for g in range(len(names)):
-        chosen = np.arange(len(flat)) if own is None or own.group is None else own.members(g)
+        chosen = np.arange(len(flat)) if own is None or own.group is None else own.group_positions(g)
         _draw_group(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, shown[g] if g < GROUPS else "", len(flat) > plot_style.MANY)
     panel.set_xlabel(f"first principal axis, {100 * share[0]:.0f} % of the variance")
     panel.set_ylabel(f"second, {100 * share[1]:.0f} %")
@@ -62,11 +62,11 @@ def _group_labels(names: Sequence[str]) -> list[str]:
 
 def _draw_group(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
     """One group, weights below 0 hollow."""
-    colour = plot_style.colour(index)
+    colour = plot_style.cycle_colour(index)
     face = np.where(negative, "none", colour).tolist() if negative.any() else colour
     size = np.maximum(area, 2.0) if len(area) and np.ptp(area) > 0 else np.maximum(area[:1], 2.0)  # one mark where all are of one size
     panel.scatter(
-        flat[:, 0], flat[:, 1], s=size, facecolors=face, edgecolors=colour, marker=plot_style.mark(index),
+        flat[:, 0], flat[:, 1], s=size, facecolors=face, edgecolors=colour, marker=plot_style.marker_style(index),
         linewidths=0.6, alpha=0.7, label=plot_list.legend_label(name), rasterized=many,
     )  # fmt: skip
 
@@ -86,17 +86,17 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_l
     names = _group_labels(own.group_names) if own.group_names else [f"herded ({own.rule})"]
     most = 0
     for g in range(own.groups):
-        values = own.mmd[own.members(g)]
+        values = own.mmd[own.group_positions(g)]
         most = max(most, len(values))
         if g < GROUPS:
             plot_list.draw_curve(axes, g, np.arange(1, len(values) + 1), values, label=names[g])
     m = np.unique(np.round(np.geomspace(1, most, 100)).astype(int))
     if own.summary is not None:
-        one = float(np.nanmean(expected_random_mmd(own, own.summary) * np.sqrt([len(own.members(g)) for g in range(own.groups)])))
+        one = float(np.nanmean(expected_random_mmd(own, own.summary) * np.sqrt([len(own.group_positions(g)) for g in range(own.groups)])))
         if np.isfinite(one):
             axes.plot(m, one / np.sqrt(m), color=plot_style.GREY, ls="--", label="as many random rows")
     if own.weights != "rule" and own.summary is not None:
-        ends = [len(own.members(g)) for g in range(own.groups)]
+        ends = [len(own.group_positions(g)) for g in range(own.groups)]
         axes.plot(ends, own.summary.mmd, marker="*", ms=9, ls="none", color=plot_style.INK, label=f"with {own.weights} weights")
     if isinstance(value, EvaluatedSamples) and value.target is not None and value.kernel is not None and own.rate is not None:
         rows = [row for row in trace_rows(own, value.target, value.kernel) if row.get("target_mmd") is not None]

@@ -244,7 +244,7 @@ TEXTS = frozenset(
 )  # metrics that are text; all others are numbers
 
 
-def column_meaning(column: str) -> str:
+def column_description(column: str) -> str:
     """Return a line about a column, or an empty text if it has no description."""
     if column in MEANT:
         return MEANT[column]
@@ -253,12 +253,12 @@ def column_meaning(column: str) -> str:
     if match := re.fullmatch(r"precision_at_(\d+)", column):
         return f"share of the {match[1]} best-scored labels of a row that are its own"
     for ending, words in ENDINGS.items():
-        if column.endswith(ending) and column_meaning(column.removesuffix(ending)):
+        if column.endswith(ending) and column_description(column.removesuffix(ending)):
             return words.format(column.removesuffix(ending))
     return ""
 
 
-def figure_title(column: str) -> str:
+def metric_title(column: str) -> str:
     """Return the display name of a metric: `log-likelihood` for log_likelihood."""
     title = column.replace("_", " ")
     for plain, written in WORDS.items():
@@ -266,6 +266,6 @@ def figure_title(column: str) -> str:
     return title
 
 
-def explained_figures() -> list[str]:
+def described_metrics() -> list[str]:
     """Return the names of all metrics with their own description, sorted."""
     return sorted(MEANT)

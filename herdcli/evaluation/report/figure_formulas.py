@@ -259,15 +259,15 @@ ENDINGS = {
 }
 
 
-def figure_formula(figure: str) -> tuple[str, str] | None:
+def metric_formula(metric: str) -> tuple[str, str] | None:
     """Return formula and source of a metric, or None if it has no entry."""
-    if figure in FORMULAS:
-        return FORMULAS[figure]
+    if metric in FORMULAS:
+        return FORMULAS[metric]
     for pattern, found in PATTERNS.items():
-        if re.fullmatch(pattern, figure):
+        if re.fullmatch(pattern, metric):
             return found
     for ending, (formula, source) in ENDINGS.items():
-        own = figure.removesuffix(ending)
-        if own != figure and figure_formula(own) is not None:
+        own = metric.removesuffix(ending)
+        if own != metric and metric_formula(own) is not None:
             return formula.format(own), source
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from herdcli.evaluation.report.column_descriptions import figure_title
+from herdcli.evaluation.report.column_descriptions import metric_title
 
 # metric -> its baselines; gain_se belongs to the first
 BASELINES: dict[str, tuple[str, ...]] = {
@@ -127,7 +127,7 @@ def baseline_label(baseline: str, kind: str = "") -> str:
     return "mean response" if kind in ("regression", "perceptron") and baseline == "independent" else LABELS[baseline]
 
 
-def held_out_figure(kind: str, row: Mapping[str, object], baseline: str | None) -> str:
+def heldout_metric_text(kind: str, row: Mapping[str, object], baseline: str | None) -> str:
     """Return the main metric of a row with its baseline, for the last line of a fit; an empty text if it has none."""
     own = next((name for name, others in BASELINES.items() if baseline in others and row.get(name) is not None), None)
     if own is None or baseline is None:
@@ -141,30 +141,30 @@ def held_out_figure(kind: str, row: Mapping[str, object], baseline: str | None) 
         (name for name in BASELINES[own] if name != baseline and row.get(name) == base), baseline
     )  # the name of the better of two baselines
     where = "" if own in NOT_OF_ROWS else "held-out "
-    return f"{where}{figure_title(own)} {limit}{value:.4g} ({baseline_label(same, kind)} {base:.4g})"
+    return f"{where}{metric_title(own)} {limit}{value:.4g} ({baseline_label(same, kind)} {base:.4g})"
 
 
-def owner_gain(row: Mapping[str, object]) -> str | None:
-    """Return the metric to which `gain` and `gain_se` of a row belong, or None."""
+def metric_with_gain(row: Mapping[str, object]) -> str | None:
+    """Return the metric to which `state_gap` and `gain_se` of a row belong, or None."""
     return next((name for name in ("log_likelihood", "squared_error") if row.get(name) is not None), None)
 
 
-def section_of(figure: str) -> str:
+def metric_section(metric: str) -> str:
     """Return the section of a metric; a baseline, error or interval is in the section of its metric."""
     for title, members in SECTIONS.items():
-        if figure in members:
+        if metric in members:
             return title
     for table in (BASELINES, INTERVALS):
         for own, others in table.items():
-            if figure in others:
-                return section_of(own)
+            if metric in others:
+                return metric_section(own)
     for own, error in ERRORS.items():
-        if figure == error and own != figure:
-            return section_of(own)
+        if metric == error and own != metric:
+            return metric_section(own)
     return OTHER
 
 
-def main_first(columns: Iterable[str]) -> list[str]:
+def sort_by_interest(columns: Iterable[str]) -> list[str]:
     """Return columns in order of interest: file, verdict, then the metrics of each section, each followed by its error and baselines."""
     present = list(columns)
     ordered: list[str] = [name for name in FIRST if name in present]

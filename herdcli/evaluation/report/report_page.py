@@ -14,7 +14,7 @@ from typing import Any
 from herdcli.errors import escape_text
 from herdcli.evaluation import table
 from herdcli.evaluation.report import inline_svg
-from herdcli.evaluation.report.column_descriptions import column_meaning
+from herdcli.evaluation.report.column_descriptions import column_description
 from herdcli.evaluation.report.report_style import SCRIPT, STYLE
 from herdcli.kinds import KINDS
 from herdcli.records import dataclass
@@ -86,7 +86,7 @@ def _comparison_table(kind: str, parts: Sequence[tuple[int, ReportPart]]) -> str
     """Return artifacts of one kind side by side if they have one row of metrics; those with several rows have their own table below."""
     rows = [{column: value for column, value in part.rows[0].items() if column not in HIDDEN} for _, part in parts if len(part.rows) == 1]
     columns = order_columns(
-        kind, [column for column in table.all_columns(rows) if any(table.display_value(row.get(column)) for row in rows)]
+        kind, [column for column in table.all_columns(rows) if any(table.display_text(row.get(column)) for row in rows)]
     )
     head = '<th scope="col"><button type="button">artifact</button></th>' + "".join(
         _column_heading(kind, column, rows) for column in columns
@@ -110,22 +110,22 @@ def order_columns(kind: str, columns: Sequence[str]) -> list[str]:
 def _column_heading(kind: str, column: str, rows: Sequence[table.Row]) -> str:
     numeric = not any(isinstance(row.get(column), str) for row in rows)
     marks = " ".join(name for name, on in (("number", numeric), ("baseline", _is_baseline(kind, column))) if on)
-    told = column_meaning(column)
+    told = column_description(column)
     hover = f' title="{escape_html(told)}"' if told else ""
     return f'<th scope="col" class="{marks}"{hover}><button type="button">{escape_html(column)}</button></th>'
 
 
 def _is_baseline(kind: str, column: str) -> bool:
-    return (kind in KINDS and KINDS[kind].baseline == column) or column_meaning(column).startswith("baseline")
+    return (kind in KINDS and KINDS[kind].baseline == column) or column_description(column).startswith("baseline")
 
 
 def _table_cell(value: table.Value, column: str, kind: str) -> str:
-    text = escape_html(table.display_value(value))
+    text = escape_html(table.display_text(value))
     if isinstance(value, str):
         mark = f' class="{"ok" if value == "ok" else "ill"}"' if column == "verdict" else ""
         return f"<td{mark}>{text}</td>"
     marks = "number baseline" if _is_baseline(kind, column) else "number"
-    return f'<td class="{marks}" data-value="{escape_html(table.exact_value(value))}">{text}</td>'
+    return f'<td class="{marks}" data-value="{escape_html(table.exact_text(value))}">{text}</td>'
 
 
 def _html_table(head: str, lines: str, caption: str) -> str:
@@ -137,10 +137,12 @@ def _html_table(head: str, lines: str, caption: str) -> str:
 
 
 def _column_meanings(parts: Sequence[ReportPart]) -> str:
-    columns = sorted({column for part in parts for row in part.rows for column in row if column not in HIDDEN and column_meaning(column)})
+    columns = sorted(
+        {column for part in parts for row in part.rows for column in row if column not in HIDDEN and column_description(column)}
+    )
     if not columns:
         return ""
-    lines = "".join(f"<dt>{escape_html(column)}</dt><dd>{escape_html(column_meaning(column))}</dd>\n" for column in columns)
+    lines = "".join(f"<dt>{escape_html(column)}</dt><dd>{escape_html(column_description(column))}</dd>\n" for column in columns)
     return f"<details><summary>What the columns mean</summary>\n<dl>\n{lines}</dl></details>\n"
 
 

@@ -40,7 +40,7 @@ def dataset_tables(value: Any, levels: Levels) -> list[SummaryTable]:
         counted = np.bincount(value.y[value.y >= 0], minlength=len(value.class_names)).tolist()
         tables.append(SummaryTable("labels", [dict(zip(value.class_names, counted, strict=False))]))
     names = column_names(value.feature_names, d)
-    tables.append(SummaryTable("head", _head(value, names, levels), f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""))
+    tables.append(SummaryTable("head", _first_rows(value, names, levels), f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""))
     return [*tables, limit_rows("columns", _column_rows(value, names, levels), MOST_SUMMARISED)]
 
 
@@ -50,10 +50,10 @@ def row_tables(value: Any, levels: Levels) -> list[SummaryTable]:
     names = column_names(value.feature_names, d)
     left = [f"{n - FIRST} more rows" if n > FIRST else "", f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""]
     note = " and ".join(filter(None, left))
-    return [SummaryTable(f"{n} rows × {d} columns", _head(value, names, levels, FIRST), f"{note}: -o FILE has all" if note else "")]
+    return [SummaryTable(f"{n} rows × {d} columns", _first_rows(value, names, levels, FIRST), f"{note}: -o FILE has all" if note else "")]
 
 
-def _head(value: Any, names: list[str], levels: Levels, count: int = HEAD) -> list[Row]:
+def _first_rows(value: Any, names: list[str], levels: Levels, count: int = HEAD) -> list[Row]:
     first = value.X[:count]
     cells = first.toarray() if value.is_sparse else np.asarray(first)
     rows: list[Row] = []
@@ -64,17 +64,17 @@ def _head(value: Any, names: list[str], levels: Levels, count: int = HEAD) -> li
             row[title if title not in names else "(label)"] = (
                 None if label < 0 else value.class_names[label] if value.class_names is not None else label
             )
-        row |= {name: _state(levels.get(name, ()), item) for name, item in zip(names, line, strict=False)}
-        rows.append(row | {name: _plain(column[k]) for name, column in (value.columns or {}).items()})
+        row |= {name: _state_name(levels.get(name, ()), item) for name, item in zip(names, line, strict=False)}
+        rows.append(row | {name: _to_text_or_number(column[k]) for name, column in (value.columns or {}).items()})
     return rows
 
 
-def _state(names: Sequence[str], item: float) -> str | float:
+def _state_name(names: Sequence[str], item: float) -> str | float:
     """Return the name of a state, else the number itself."""
     return names[int(item)] if item >= 0 and item < len(names) else item
 
 
-def _plain(item: Any) -> str | float:
+def _to_text_or_number(item: Any) -> str | float:
     """Return a value of a further column as text or number."""
     found = item.item() if hasattr(item, "item") else item
     return found if isinstance(found, (int, float)) else str(found)

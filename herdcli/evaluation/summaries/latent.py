@@ -11,15 +11,15 @@ from herdcli.evaluation.table import Row
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
-    from herdcli.em.artifacts import Clusters, FactorModel, Known, Mixture
-    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.artifacts import Clusters, FactorModel, FitFacts, Mixture
+    from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.lds_artifacts import LinearDynamics
 
 
 def mixture_tables(value: Mixture, levels: Levels) -> list[SummaryTable]:
     """Return weights, means and standard deviations of the components."""
-    names = _names(value.known, value.mean.shape[1])
-    labels = _labels(value.known, len(value.weight))
+    names = _column_names(value.known, value.mean.shape[1])
+    labels = _component_labels(value.known, len(value.weight))
     spread = np.sqrt(np.diagonal(value.covariance, axis1=1, axis2=2))
     means = _component_table(f"components ({value.family} covariances): weights and means", labels, value.weight, value.mean, names)
     return [means, _component_table("standard deviations", labels, None, spread, names)]
@@ -27,13 +27,13 @@ def mixture_tables(value: Mixture, levels: Levels) -> list[SummaryTable]:
 
 def centre_tables(value: Clusters, levels: Levels) -> list[SummaryTable]:
     """Return the centres."""
-    names = _names(value.known, value.centre.shape[1])
-    return [_component_table("centres", _labels(value.known, len(value.centre)), None, value.centre, names)]
+    names = _column_names(value.known, value.centre.shape[1])
+    return [_component_table("centres", _component_labels(value.known, len(value.centre)), None, value.centre, names)]
 
 
 def factor_tables(value: FactorModel, levels: Levels) -> list[SummaryTable]:
     """Return loadings, mean and noise of every column."""
-    names = _names(value.known, len(value.mean))
+    names = _column_names(value.known, len(value.mean))
     rows: list[Row] = [
         Row(column=name, mean=float(value.mean[j]))
         | {f"factor_{k + 1}": float(value.loading[j, k]) for k in range(min(value.loading.shape[1], MOST_COLUMNS))}
@@ -43,7 +43,7 @@ def factor_tables(value: FactorModel, levels: Levels) -> list[SummaryTable]:
     return [limit_rows(f"{value.model}: loadings, and variances of the noise", rows, 60)]
 
 
-def chain_tables(value: MarkovChain, levels: Levels) -> list[SummaryTable]:
+def chain_tables(value: HiddenMarkovModel, levels: Levels) -> list[SummaryTable]:
     """Return initial probabilities, transitions, and the parameters of the emissions."""
     states = [str(k + 1) for k in range(len(value.initial))]
     rows: list[Row] = [
@@ -77,15 +77,15 @@ def dynamics_tables(value: LinearDynamics, levels: Levels) -> list[SummaryTable]
     return [limit_rows("transition", steps), limit_rows("columns: mean, loadings, variance of the noise", rows, 60)]
 
 
-def _names(known: Known | None, count: int) -> list[str]:
-    return column_names(None if known is None else known.feature_names, count)
+def _column_names(facts: FitFacts | None, count: int) -> list[str]:
+    return column_names(None if facts is None else facts.feature_names, count)
 
 
-def _labels(known: Known | None, count: int) -> list[str]:
+def _component_labels(facts: FitFacts | None, count: int) -> list[str]:
     """Return the names of components: the classes, if each component belongs to one."""
-    if known is None or not known.supervised or known.class_names is None:
+    if facts is None or not facts.supervised or facts.class_names is None:
         return [str(k + 1) for k in range(count)]
-    return [known.class_names[k // known.per_class] + (f" {k % known.per_class + 1}" if known.per_class > 1 else "") for k in range(count)]
+    return [facts.class_names[k // facts.per_class] + (f" {k % facts.per_class + 1}" if facts.per_class > 1 else "") for k in range(count)]
 
 
 def _component_table(title: str, labels: list[str], weight: Array | None, values: Array, names: list[str]) -> SummaryTable:

@@ -45,7 +45,7 @@ def network_tables(value: Network, levels: Levels) -> list[SummaryTable]:
     parents: dict[int, list[str]] = {}
     if value.directed:
         for a in range(value.factor_count):
-            *above, child = value.scope_of(a)
+            *above, child = value.factor_scope(a)
             parents[child] = [value.name(i) for i in above]
     factors = [0] * value.count
     for i in value.scope.tolist():

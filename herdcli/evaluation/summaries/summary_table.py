@@ -21,10 +21,10 @@ class SummaryTable:
     note: str = ""
 
 
-def limit_rows(title: str, rows: Sequence[Row], most: int = MOST_ROWS) -> SummaryTable:
+def limit_rows(title: str, rows: Sequence[Row], max_rows: int = MOST_ROWS) -> SummaryTable:
     """Return a table of the first rows; if some are left out, the note gives the number of all rows."""
-    note = f"{len(rows) - most} more of {len(rows)}: herd info --format json has all" if len(rows) > most else ""
-    return SummaryTable(title, list(rows[:most]), note)
+    note = f"{len(rows) - max_rows} more of {len(rows)}: herd info --format json has all" if len(rows) > max_rows else ""
+    return SummaryTable(title, list(rows[:max_rows]), note)
 
 
 def column_names(names: Sequence[str] | None, count: int) -> list[str]:

@@ -76,7 +76,7 @@ def _coefficient_row(row: Row) -> Row:
     return {**ordered, "p": shown, **ends, **({"note": row["note"]} if "note" in row else {})}
 
 
-def learned_online_tables(value: Classifier, levels: Levels) -> list[SummaryTable]:
+def classifier_tables(value: Classifier, levels: Levels) -> list[SummaryTable]:
     """Return the confusion table of a classifier on held-out rows, and the largest weights by feature name."""
     from herdcli.evaluation.figures.classifier import confusion_rows
     from herdcli.evaluation.metrics.feature_importance import most_important_weights

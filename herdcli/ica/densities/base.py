@@ -44,7 +44,7 @@ class Expert(ABC):
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
         """Sample from the density for γ (M,), as an (n, M) array."""
 
-    def derivatives(self, u: Array) -> tuple[float, Array, Array]:
+    def energy_and_derivatives(self, u: Array) -> tuple[float, Array, Array]:
         """Return Σ E, E' and E'' of a block of outputs u (M, b)."""
         return float(self.energy(u).sum()), self.slope(u), self.curvature(u)
 
@@ -72,11 +72,11 @@ def logit(y: Array) -> Array:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def hyperbolic_derivatives(u: Array, half: float) -> tuple[float, Array, Array]:
+def scaled_log_cosh_derivatives(u: Array, inner_scale: float) -> tuple[float, Array, Array]:
     """Return sum, slope and curvature of (1/half) log cosh(half u), the sum up to a constant, sharing common terms."""
     # tanh v = (1 − e^{−2|v|})/(1 + e^{−2|v|}) with the sign of v, and log cosh v = |v| + log(1 + e^{−2|v|}) − log 2
     size = np.abs(u)
-    size *= -2.0 * half
+    size *= -2.0 * inner_scale
     decay = np.exp(size)
     slope = np.copysign((1.0 - decay) / (1.0 + decay), u)
     total = -0.5 * float(size.sum()) + float(np.log1p(decay, out=decay).sum())

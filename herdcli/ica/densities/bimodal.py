@@ -32,8 +32,8 @@ class BimodalExpert(SingleExpert):
         """
         if gamma == 1.0:
             return 0.5 * log(2.0 * pi) + 0.5
-        u = _grid(gamma)
-        return float(np.log(_weights(gamma, u).sum() * (u[1] - u[0])))
+        u = _support_grid(gamma)
+        return float(np.log(_density_on_grid(gamma, u).sum() * (u[1] - u[0])))
 
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
         """Sample a bump and a point in it for γ = 1; otherwise invert the tabulated distribution function."""
@@ -41,16 +41,16 @@ class BimodalExpert(SingleExpert):
             return np.asarray(random.standard_normal((n, len(gamma))) + random.choice([-1.0, 1.0], (n, len(gamma))))
         uniforms, found = random.random((n, len(gamma))), np.empty((n, len(gamma)))
         for i, g in enumerate(gamma.tolist()):
-            u = _grid(g)
-            mass = np.cumsum(_weights(g, u))
+            u = _support_grid(g)
+            mass = np.cumsum(_density_on_grid(g, u))
             found[:, i] = np.interp(uniforms[:, i], mass / mass[-1], u + 0.5 * (u[1] - u[0]))
         return found
 
 
-def _grid(gamma: float) -> Array:
+def _support_grid(gamma: float) -> Array:
     """Return the points where e^{−γE} is not 0."""
     return np.asarray(np.linspace(-1.0, 1.0, 4001) * (2.0 + 12.0 / np.sqrt(gamma)))
 
 
-def _weights(gamma: float, u: Array) -> Array:
+def _density_on_grid(gamma: float, u: Array) -> Array:
     return np.asarray(np.exp(-gamma * (0.5 * u * u - log_cosh(u))))

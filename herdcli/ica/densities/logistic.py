@@ -6,7 +6,7 @@ from math import lgamma, log
 
 import numpy as np
 
-from herdcli.ica.densities.base import SingleExpert, hyperbolic_derivatives, log_cosh, logit
+from herdcli.ica.densities.base import SingleExpert, log_cosh, logit, scaled_log_cosh_derivatives
 from herdcli.schema import Array
 
 
@@ -37,7 +37,7 @@ class LogisticExpert(SingleExpert):
             return logit(random.beta(gamma, gamma, (n, len(gamma))))
         return np.asarray(random.logistic(size=(n, len(gamma))))
 
-    def derivatives(self, u: Array) -> tuple[float, Array, Array]:
+    def energy_and_derivatives(self, u: Array) -> tuple[float, Array, Array]:
         # E = 2 log cosh(u/2) + 2 log 2, so both constants cancel
-        total, slope, curvature = hyperbolic_derivatives(u, 0.5)
+        total, slope, curvature = scaled_log_cosh_derivatives(u, 0.5)
         return 2.0 * total, slope, 0.5 * curvature

@@ -6,7 +6,7 @@ from math import lgamma, log, pi
 
 import numpy as np
 
-from herdcli.ica.densities.base import SingleExpert, hyperbolic_derivatives, log_cosh, logit
+from herdcli.ica.densities.base import SingleExpert, log_cosh, logit, scaled_log_cosh_derivatives
 from herdcli.schema import Array
 
 
@@ -40,6 +40,6 @@ class SecantExpert(SingleExpert):
             return np.asarray(0.5 * logit(random.beta(0.5 * gamma, 0.5 * gamma, (n, len(gamma)))))
         return np.asarray(np.log(np.tan(0.5 * pi * random.uniform(1e-16, 1.0 - 1e-16, (n, len(gamma))))))
 
-    def derivatives(self, u: Array) -> tuple[float, Array, Array]:
-        total, slope, curvature = hyperbolic_derivatives(u, 1.0)
+    def energy_and_derivatives(self, u: Array) -> tuple[float, Array, Array]:
+        total, slope, curvature = scaled_log_cosh_derivatives(u, 1.0)
         return total - u.size * np.log(2.0), slope, curvature

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.ica.whitening import row_blocks
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowReader, Statistics, Sums, total_statistics
+from herdcli.ica.whitening import make_row_blocks
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -27,7 +27,7 @@ class OutputMoments:
 
 
 @dataclass(frozen=True)
-class _PowerSums(Statistics):
+class _PowerSums(BlockStatistics):
     """The sums Σ u² and Σ u⁴ of the outputs of a block."""
 
     J: Array
@@ -38,7 +38,7 @@ class _PowerSums(Statistics):
 
 
 @dataclass(frozen=True)
-class _LogCoshSums(Statistics):
+class _LogCoshSums(BlockStatistics):
     """The sum Σ log cosh of the outputs of a block, each divided by its `scale` (M,)."""
 
     J: Array
@@ -49,27 +49,27 @@ class _LogCoshSums(Statistics):
         return {"log_cosh": (size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0)).sum(axis=0)}
 
 
-def output_moments(Z: Array | RowReader, J: Array, map: Map = map, elsewhere: BlockSource | None = None) -> OutputMoments:
+def compute_output_moments(Z: Array | RowReader, J: Array, map: Map = map, remote_blocks: BlockSource | None = None) -> OutputMoments:
     """Return the moments of the outputs J z of centred rows Z (n, D), in memory or read block by block.
 
-    elsewhere  the blocks of the rows, if other processes hold them.
+    remote_blocks  the blocks of the rows, if other processes hold them.
     """
-    source, n = elsewhere or row_blocks(Z), len(Z) if isinstance(Z, np.ndarray) else Z.count
+    source, n = remote_blocks or make_row_blocks(Z), len(Z) if isinstance(Z, np.ndarray) else Z.count
     J = np.asarray(J, dtype=np.float64)
-    sums = total_statistics(source, _PowerSums(J), map)
+    sums = sum_statistics(source, _PowerSums(J), map)
     variance = sums["second"] / n
     scale = np.sqrt(np.maximum(variance, SMALLEST))
-    contrast = total_statistics(source, _LogCoshSums(J, scale), map)["log_cosh"]
+    contrast = sum_statistics(source, _LogCoshSums(J, scale), map)["log_cosh"]
     return OutputMoments(variance, sums["fourth"] / n / scale**4 - 3.0, contrast / n)
 
 
-def raw_power(variance: Array, basis: Array) -> Array:
+def raw_variance_by_output(variance: Array, basis: Array) -> Array:
     """Return the variance (M,) that each output contributes to the raw rows.      basis  (C, M)."""
     result: Array = variance * (basis**2).sum(axis=0)
     return result
 
 
-def filter_order(unmixing: Array, power: Array, *, keep_order: bool = False) -> tuple[Array, Array]:
+def order_and_signs(unmixing: Array, power: Array, *, keep_order: bool = False) -> tuple[Array, Array]:
     """Return (order (M,), signs (M,)), to be used as filters[order] * signs[:, None].      unmixing  (M, C), filters on raw rows."""
     order = np.arange(len(power)) if keep_order else np.argsort(-power, kind="stable")
     rows = unmixing[order]
@@ -77,7 +77,7 @@ def filter_order(unmixing: Array, power: Array, *, keep_order: bool = False) -> 
     return order, np.where(largest < 0, -1.0, 1.0)
 
 
-def kurtosis_error(n: int) -> float:
+def kurtosis_standard_error(n: int) -> float:
     """Return the standard error √(24/n) of the excess kurtosis of n independent Gaussian rows."""
     return float(np.sqrt(24.0 / n))
 
@@ -91,7 +91,7 @@ def looks_gaussian(moments: OutputMoments, n: int, sigmas: float = 4.0) -> Array
     # Division by the rows' own deviation moves the mean of log cosh by −½ E[u tanh u] (mean of u² − 1), and E[u tanh u] = E sech² u =
     # 0.605706.  The remainder is log cosh u − 0.374567 − 0.302853 (u² − 1), with standard deviation 0.0795489.
     contrast_error = 0.0795489 / np.sqrt(n)
-    result: Array = (np.abs(moments.kurtosis) < sigmas * kurtosis_error(n)) & (
+    result: Array = (np.abs(moments.kurtosis) < sigmas * kurtosis_standard_error(n)) & (
         np.abs(moments.log_cosh - 0.3745672) < sigmas * contrast_error
     )
     return result

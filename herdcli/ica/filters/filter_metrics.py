@@ -7,7 +7,7 @@ import numpy as np
 from herdcli.schema import Array
 
 
-def source_to_interference(product: Array, variance: Array | None = None) -> Array:
+def source_to_interference_db(product: Array, variance: Array | None = None) -> Array:
     """Return decibels (S,): the power of each source in its output, relative to that of all other sources there.
 
     product (M, S)  unmixing @ mixing.  variance (S,) of the sources, None: 1.  Outputs are assigned to sources one to one, so that

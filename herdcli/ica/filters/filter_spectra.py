@@ -28,13 +28,13 @@ def signal_envelopes(filters: Array) -> Array:
     return np.asarray(np.abs(np.fft.ifft(np.fft.fft(filters, axis=1) * weight, axis=1)))
 
 
-def above_half_peak(rows: Array, gap: int) -> Array:
-    """Return a mask of the entries of each row (P,) above half its peak, with gaps of fewer than `gap` entries filled."""
+def mask_above_half_peak(rows: Array, max_gap: int) -> Array:
+    """Return a mask of the entries of each row (P,) above half its peak, with gaps of fewer than `max_gap` entries filled."""
     result: Array = rows > 0.5 * rows.max(axis=1, keepdims=True)
     for row in result:
         places = np.flatnonzero(row)
         for before, after in pairwise(places.tolist()):
-            if 1 < after - before <= gap:
+            if 1 < after - before <= max_gap:
                 row[before:after] = True
     return result
 
@@ -45,8 +45,8 @@ def time_frequency_power(filters: Array) -> Array:
     Each filter adds its total power wherever both its squared envelope and its spectrum are above half their peaks.
     Source: Teh (2003), fig. 4.8.
     """
-    when = above_half_peak(signal_envelopes(filters) ** 2, TIME_GAP)
-    what = above_half_peak(power_spectra(filters), FREQUENCY_GAP)
+    when = mask_above_half_peak(signal_envelopes(filters) ** 2, TIME_GAP)
+    what = mask_above_half_peak(power_spectra(filters), FREQUENCY_GAP)
     power = (filters**2).sum(axis=1)
     result: Array = what.T.astype(np.float64) @ (when * power[:, np.newaxis])
     return result

@@ -9,34 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
-from herdcli.markov.algorithms.table import TABLE, able
-from herdcli.parts import having_methods
+from herdcli.markov.algorithms.table import TABLE, algorithms_using_marginals
+from herdcli.parts import import_class_with_methods
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.markov.exact.elimination import OrderSearch
-    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+    from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
     from herdcli.markov.method import InferenceMethod, InferenceSettings, Map
     from herdcli.markov.model.network import Network
 
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` considers a frontier
 
 
-def remaining_cost(method: InferenceMethod, state: Any, fit: Callable[[JunctionTree, OrderSearch], int] | None = None) -> tuple[float, int]:
+def estimate_remaining_cost(
+    method: InferenceMethod, state: Any, choose_storage: Callable[[JunctionTree, OrderSearch], int] | None = None
+) -> tuple[float, int]:
     """Return the seconds and bytes of `result`, as far as they are known, from the state that a plan has reached.
 
-    fit  chooses where a junction tree stores its messages, and returns the bytes of that choice (0: all are in memory).
+    choose_storage  chooses where a junction tree stores its messages, and returns the bytes of that choice (0: all are in memory).
     """
-    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+    from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
 
     if isinstance(method, JunctionTree):
-        found = run_algorithm(EliminationOrders(method), state)
-        seconds, size = method.remaining(found)
-        return seconds, (fit(method, found) if fit else 0) or size
+        found = run_algorithm(EliminationOrderAlgorithm(method), state)
+        seconds, size = method.estimate_cost(found)
+        return seconds, (choose_storage(method, found) if choose_storage else 0) or size
     return 0.0, method.bytes_needed(state)[0]
 
 
-def make_method(network: Network, settings: InferenceSettings, map: Map = map, limit: float = math.inf) -> InferenceMethod:
+def make_inference_method(network: Network, settings: InferenceSettings, map: Map = map, limit: float = math.inf) -> InferenceMethod:
     """Construct the algorithm that the settings name.
 
     map    like the built-in `map`, perhaps over workers, for algorithms that run in parallel.
@@ -47,55 +49,57 @@ def make_method(network: Network, settings: InferenceSettings, map: Map = map, l
     entry = TABLE.get(settings.algorithm)
     if entry is None:
         raise BadUsage(f"unknown algorithm '{settings.algorithm}'", hint=f"one of {', '.join(TABLE)}")
-    if network.observations() and entry.observed == "refused":
-        others = ", ".join(sorted(able("used") + able("needed")))
+    if network.stored_marginals() and entry.observed == "refused":
+        others = ", ".join(sorted(algorithms_using_marginals("used") + algorithms_using_marginals("needed")))
         raise BadUsage(
             f"--algorithm {settings.algorithm} does not work with observed marginals", hint=f"those that do: {others}; or --ignore-observed"
         )
-    if entry.observed == "needed" and not network.observations():
+    if entry.observed == "needed" and not network.stored_marginals():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
-    if settings.algorithm == "bp" and (found := _lattice_propagation(network, settings, map)) is not None:
+    if settings.algorithm == "bp" and (found := _make_lattice_propagation(network, settings, map)) is not None:
         return found
-    if settings.algorithm == "junction-tree" and network.observations():
+    if settings.algorithm == "junction-tree" and network.stored_marginals():
         from herdcli.markov.exact.observed_marginals import ObservedTree
 
         return ObservedTree(network, settings)
     if settings.algorithm in ("gbp", "double-loop") and not network.table.all():
         from herdcli.markov.model import possible_states
 
-        possible_states.possible_states(network)  # raises an error if a variable has no possible state; messages would vanish
+        possible_states.find_possible_states(network)  # raises an error if a variable has no possible state; messages would vanish
     form, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and form == "cliques":
-        return _junction_tree_regions(network, settings, int(size))
+        return _make_junction_tree_regions(network, settings, int(size))
     general = entry.general and not settings.linear_response and not is_boltzmann_machine(network)
     from herdcli.markov.method import InferenceMethod
 
-    kind = having_methods(entry.general if general else entry.path, InferenceMethod)
+    kind = import_class_with_methods(entry.general if general else entry.path, InferenceMethod)
     made: InferenceMethod = kind(network, settings, map, limit) if settings.algorithm == "junction-tree" else kind(network, settings)
     return made
 
 
-def _junction_tree_regions(network: Network, settings: InferenceSettings, most: int) -> InferenceMethod:
+def _make_junction_tree_regions(network: Network, settings: InferenceSettings, max_variables: int) -> InferenceMethod:
     """Construct gbp or the double loop over parts of a junction tree, from one run of min-fill."""
     from herdcli.markov.bethe.double_loop import DoubleLoop
     from herdcli.markov.exact import elimination
     from herdcli.markov.model.graphs import region_graphs
 
-    return DoubleLoop(network, settings, region_graphs.mini_bucket_regions(network, elimination.fill_order(network, settings.seed), most))
+    return DoubleLoop(
+        network, settings, region_graphs.mini_bucket_regions(network, elimination.min_fill_order(network, settings.seed), max_variables)
+    )
 
 
 def is_boltzmann_machine(network: Network) -> bool:
     """Return True if, given the evidence, the network has only binary variables and positive factors over at most pairs."""
-    from herdcli.markov.model.boltzmann import boltzmann_machine
+    from herdcli.markov.model.boltzmann import to_boltzmann_machine
 
     try:
-        boltzmann_machine(network, "")
+        to_boltzmann_machine(network, "")
     except BadUsage:
         return False
     return True
 
 
-def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map) -> InferenceMethod | None:
+def _make_lattice_propagation(network: Network, settings: InferenceSettings, map: Map) -> InferenceMethod | None:
     """Construct bp in the ratio domain, if the user requests it, or does not choose a schedule and it is worthwhile."""
     from herdcli.markov.bethe import lattice_bp
 
@@ -113,7 +117,7 @@ def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map
     )
     if not (asked or open_to):
         return None
-    found = lattice_bp.find_lattice(network)
+    found = lattice_bp.find_binary_lattice(network)
     if isinstance(found, lattice_bp.BinaryLattice):
         return lattice_bp.LatticePropagation(network, settings, found, map)
     if asked:
@@ -121,25 +125,25 @@ def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map
     return None
 
 
-def _frontier_alternative(network: Network, settings: InferenceSettings, size: int, limit: int) -> tuple[str, str] | None:
+def _prefer_frontier(network: Network, settings: InferenceSettings, size: int, limit: int) -> tuple[str, str] | None:
     """Return the frontier sweep with a reason, if a lattice's junction tree would take `size` bytes and that is much."""
     import numpy as np
 
     from herdcli.markov.exact import frontier
     from herdcli.markov.model.graphs import lattice_detection
 
-    cells = None if size <= WIDE else lattice_detection.lattice_layout(network)
+    cells = None if size <= WIDE else lattice_detection.find_lattice_layout(network)
     if cells is None:
         return None
     across = np.log2(network.cardinality[cells]).sum(axis=int(cells.shape[1] <= cells.shape[0])).max()  # of a row along the shorter side
-    if across > math.log2(min(limit, size)) or isinstance(frontier.find_lattice(network), str):
+    if across > math.log2(min(limit, size)) or isinstance(frontier.find_swept_lattice(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
     return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ExactCandidate:
     """One algorithm that `auto` tries.
 
     why     the reason, in words.
@@ -152,42 +156,42 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class TooLarge:
+class ExactInfeasible:
     """The reason why there is no exact answer."""
 
     why: str
 
 
-def choose_exact(
+def choose_exact_algorithm(
     network: Network,
     settings: InferenceSettings,
     limit: int,
-    run: Callable[[EliminationOrders], OrderSearch] = run_algorithm,
+    run: Callable[[EliminationOrderAlgorithm], OrderSearch] = run_algorithm,
     *,
-    room: int = 0,
+    file_bytes: int = 0,
     map: Map = map,
-) -> Candidate | TooLarge:
+) -> ExactCandidate | ExactInfeasible:
     """Return the exact algorithm that `auto` uses, if one fits into `limit` bytes.
 
     run   runs the search for an elimination order.
-    room  bytes of a file that messages may be stored in.
+    file_bytes  bytes of a file that messages may be stored in.
     map   like the built-in `map`, perhaps over workers.
     """
-    if network.observations():
-        made = make_method(network, replace(settings, algorithm="junction-tree"))
+    if network.stored_marginals():
+        made = make_inference_method(network, replace(settings, algorithm="junction-tree"))
         if made.memory() <= limit:
-            return Candidate("junction-tree", "which fits the memory allowed", made)
-        return TooLarge(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
-    from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+            return ExactCandidate("junction-tree", "which fits the memory allowed", made)
+        return ExactInfeasible(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
+    from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, limit)
-    state = run(EliminationOrders(exact))
+    state = run(EliminationOrderAlgorithm(exact))
     size, what = exact.bytes_needed(state)
     if size <= min(limit, WIDE):
-        return Candidate("junction-tree", "which fits the memory allowed", exact.with_orders(state))
-    size, fits = exact.least(state, limit, room)
-    if (swept := _frontier_alternative(network, settings, size, limit)) is not None:
-        return Candidate(*swept)
+        return ExactCandidate("junction-tree", "which fits the memory allowed", exact.continue_from_orders(state))
+    size, fits = exact.least(state, limit, file_bytes)
+    if (swept := _prefer_frontier(network, settings, size, limit)) is not None:
+        return ExactCandidate(*swept)
     if fits:
-        return Candidate("junction-tree", "which fits the memory allowed", exact.with_orders(state))
-    return TooLarge(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")
+        return ExactCandidate("junction-tree", "which fits the memory allowed", exact.continue_from_orders(state))
+    return ExactInfeasible(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import DataError, Diverged, HerdError, NegativeResult, NoRoom
+from herdcli.errors import DataError, Diverged, HerdError, MemoryLimitExceeded, NegativeResult
 from herdcli.markov.method import Delegate, InferenceMethod, InferenceResult, InferenceSettings
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -45,7 +45,7 @@ OPINIONS = ("gbp", "tree-ep", "bp")  # if several agree equally well, the first 
 
 
 @dataclass(frozen=True)
-class Attempt:
+class MethodAttempt:
     """One algorithm to run.
 
     why       the reason, in words.
@@ -72,7 +72,7 @@ class Attempt:
         bp needs the least memory; chains may fail because they find no initial state.
         """
         if isinstance(error, DataError):
-            return isinstance(error, NoRoom) and self.name != "bp"
+            return isinstance(error, MemoryLimitExceeded) and self.name != "bp"
         return isinstance(error, Diverged) or self.name == CHAINS
 
 
@@ -97,41 +97,41 @@ class AutomaticChoice:
     unbegun: set[str] = field(default_factory=set)
     unsure: bool = False
 
-    def attempts(self) -> Iterator[Attempt]:
+    def attempts(self) -> Iterator[MethodAttempt]:
         """Yield the algorithms to run; `add` must be called with the result of each before the next one is requested."""
         from herdcli.markov import algorithms
 
         why = self.why
-        if (first := self._regions(why)) is not None:
+        if (first := self._regions_attempt(why)) is not None:
             yield first
             again = None
-            if not self._converged("gbp") and "gbp" not in self.unbegun and not self.settings.damping:
-                again = self._regions("again with more damping, as it did not converge", HEAVIER)
+            if not self._has_converged("gbp") and "gbp" not in self.unbegun and not self.settings.damping:
+                again = self._regions_attempt("again with more damping, as it did not converge", HEAVIER)
             if again is not None:
                 yield again
-            why = "beside gbp, which is as good as they agree" if self._converged("gbp") else "as gbp did not converge"
+            why = "beside gbp, which is as good as they agree" if self._has_converged("gbp") else "as gbp did not converge"
             why = why if "gbp" in self.found else "as gbp gave no answer"
-            if self._is_trusted(first):
+            if self._is_gbp_trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
         asked = replace(self.settings, algorithm="bp")
         made: InferenceMethod | None = None
-        if first is not None and self._is_trusted(first):
+        if first is not None and self._is_gbp_trusted(first):
             with suppress(Diverged):  # tables that span more than float64; the attempt itself reports it
-                made = EarlyStopping(algorithms.make_method(self.network, asked), _is_far_from_convergence)
-        yield Attempt("bp", why, asked, made)
+                made = EarlyStopping(algorithms.make_inference_method(self.network, asked), _is_far_from_convergence)
+        yield MethodAttempt("bp", why, asked, made)
         if first is not None:
-            doubt = FAR if self._is_trusted(first) else CLOSE
-            if self.disagreement() > doubt and not self._is_trusted(first) and (third := self._tree_ep()) is not None:
+            doubt = FAR if self._is_gbp_trusted(first) else CLOSE
+            if self.disagreement() > doubt and not self._is_gbp_trusted(first) and (third := self._tree_ep_attempt()) is not None:
                 yield third
-            if self.disagreement() > doubt and (pilot := self._pilot()) is not None:
+            if self.disagreement() > doubt and (pilot := self._short_chains_attempt()) is not None:
                 yield pilot
-                if CHAINS in self.found and (chains := self._run_chains(pilot.method)) is not None:
+                if CHAINS in self.found and (chains := self._long_chains_attempt(pilot.method)) is not None:
                     yield chains
-        if CHAINS not in self.found and not any(map(self._converged, self.found)):
+        if CHAINS not in self.found and not any(map(self._has_converged, self.found)):
             why = "as bp did not converge" if first is None else "as nothing else converged"
-            yield Attempt("ups", why, replace(self.settings, algorithm="ups"))
+            yield MethodAttempt("ups", why, replace(self.settings, algorithm="ups"))
 
-    def _regions(self, why: str, damping: float = DAMPING) -> Attempt | None:
+    def _regions_attempt(self, why: str, damping: float = DAMPING) -> MethodAttempt | None:
         """Return generalised propagation, if the budget allows some iterations."""
         from herdcli.markov import algorithms
 
@@ -140,28 +140,28 @@ class AutomaticChoice:
         kind = "plaquettes" if self.settings.regions == "auto" else self.settings.regions
         asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or damping)
         try:
-            made: Any = algorithms.make_method(self.network, asked)
+            made: Any = algorithms.make_inference_method(self.network, asked)
         except DataError:
             return None
         work = max(1.0, made.regions.work(self.network.cardinality))
-        if LEAST * work > self.left or (damping != DAMPING and self._is_too_late(made, LEAST)):
+        if LEAST * work > self.left or (damping != DAMPING and self._exceeds_time(made, LEAST)):
             return None
         made.steps = int(min(made.steps, self.left // work))
-        return Attempt("gbp", why, asked, made, work)
+        return MethodAttempt("gbp", why, asked, made, work)
 
-    def _is_too_late(self, method: InferenceMethod, steps: int) -> bool:
+    def _exceeds_time(self, method: InferenceMethod, steps: int) -> bool:
         """Return True if there is no time for so many steps.
 
         An algorithm that is not begun is not counted, so the reported effort omits it too.
         """
         return self.allowed is not None and self.allowed(method) < steps
 
-    def _is_trusted(self, first: Attempt) -> bool:
+    def _is_gbp_trusted(self, first: MethodAttempt) -> bool:
         """Return True if gbp converged over regions that cover every loop once."""
         made: Any = first.method
-        return self._converged("gbp") and bool(made.regions.is_balanced())
+        return self._has_converged("gbp") and bool(made.regions.is_balanced())
 
-    def _tree_ep(self) -> Attempt | None:
+    def _tree_ep_attempt(self) -> MethodAttempt | None:
         """Return tree EP, if some iterations are cheap and within the budget.
 
         They are counted in full, also under a time limit, so that the reported effort reproduces the run.
@@ -169,13 +169,13 @@ class AutomaticChoice:
         from herdcli.markov import algorithms
 
         asked = replace(self.settings, algorithm="tree-ep", iterations=min(self.settings.iterations, THIRD))
-        made: Any = algorithms.make_method(self.network, asked)
+        made: Any = algorithms.make_inference_method(self.network, asked)
         whole = THIRD * max(1.0, made.work())
-        if whole > min(self.left, MOST_THIRD) or self._is_too_late(made, THIRD):
+        if whole > min(self.left, MOST_THIRD) or self._exceeds_time(made, THIRD):
             return None
-        return Attempt("tree-ep", self._reason_for_doubt(), asked, EarlyStopping(made, partial(_is_slow, made)), whole=whole)
+        return MethodAttempt("tree-ep", self._reason_for_doubt(), asked, EarlyStopping(made, partial(_is_tree_ep_slow, made)), whole=whole)
 
-    def _pilot(self) -> Attempt | None:
+    def _short_chains_attempt(self) -> MethodAttempt | None:
         """Return a short run of chains at the network's own temperature, if the budget also allows longer ones at the same cost."""
         if not self.sampled:
             return None
@@ -183,17 +183,17 @@ class AutomaticChoice:
 
         asked = replace(self.settings, algorithm=CHAINS, temperatures=1, sweeps=PILOT // 4 * 3, burn_in=PILOT // 4 - 1)
         try:
-            made: Any = algorithms.make_method(self.network, asked)
+            made: Any = algorithms.make_inference_method(self.network, asked)
         except NegativeResult:
             return None
-        if made.steps * made.work() > self.left or self._is_too_late(made, 2 * made.steps):
+        if made.steps * made.work() > self.left or self._exceeds_time(made, 2 * made.steps):
             return None
-        return Attempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work())))
+        return MethodAttempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work())))
 
-    def _run_chains(self, short: Any) -> Attempt | None:
+    def _long_chains_attempt(self, short: Any) -> MethodAttempt | None:
         """Return chains with as many sweeps as the budget allows, at several temperatures if the short run has not mixed."""
         mixed = CHAINS in self.found and self.found[CHAINS].attributes["residual"] < MIXED - 1
-        made = short.again(replace(short.settings, temperatures=1 if mixed else 0))
+        made = short.with_settings(replace(short.settings, temperatures=1 if mixed else 0))
         work, count = max(1.0, float(made.work())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
         # A multiple of 24, with a third more for burn-in: the reported effort gives the same numbers again.
@@ -202,9 +202,9 @@ class AutomaticChoice:
             return None
         asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)
         why = "again for longer" if mixed or count == 1 else "again at several temperatures, as the chains did not mix"
-        return Attempt(CHAINS, why, asked, made.again(asked), work)
+        return MethodAttempt(CHAINS, why, asked, made.with_settings(asked), work)
 
-    def add(self, attempt: Attempt, result: InferenceResult | None, steps: int) -> None:
+    def add(self, attempt: MethodAttempt, result: InferenceResult | None, steps: int) -> None:
         """Record the result of an attempt (None: it failed) after some steps."""
         self.left = max(0.0, self.left - attempt.cost(steps))
         if result is not None and not self._has_better_attempt(attempt.name, result):
@@ -218,7 +218,7 @@ class AutomaticChoice:
             return False
         return bool(self.found[name].attributes["residual"] < result.attributes["residual"])
 
-    def _converged(self, name: str) -> bool:
+    def _has_converged(self, name: str) -> bool:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))
 
     def _reason_for_doubt(self) -> str:
@@ -232,7 +232,7 @@ class AutomaticChoice:
         """Return the mean difference of the marginals of the two closest approximations; infinite if there is only one."""
         if self.unsure:
             return float("inf")
-        return min((self._distance_from_others(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
+        return min((self._distance_from_others(name) for name in OPINIONS if self._has_converged(name)), default=float("inf"))
 
     def _distance_from_others(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:
         """Return the mean difference from the closest of the others; infinite if there is none."""
@@ -243,15 +243,17 @@ class AutomaticChoice:
     def best(self) -> tuple[InferenceResult, str, str]:
         """Return the answer that the others confirm, its name, and a note for the user."""
         scores: dict[str, float] = {name: self._score(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
-        converged = [name for name in scores if self._converged(name)] or list(scores)
+        converged = [name for name in scores if self._has_converged(name)] or list(scores)
         if CHAINS in scores:
             near = {name: self._distance_from_others(name, (CHAINS,)) for name in converged if name in OPINIONS}
             borne = [name for name, apart in near.items() if apart <= BORNE * scores[CHAINS]]
             converged = borne or [CHAINS]
             scores |= near
         name = min(converged, key=lambda name: (scores[name], list(scores).index(name)))
-        told = ", ".join(f"{name} {score:.2g}" + ("" if self._converged(name) else " (not converged)") for name, score in scores.items())
-        return self._with_log_z(name), name, f"disagreement of {told}: {name} is the answer"
+        told = ", ".join(
+            f"{name} {score:.2g}" + ("" if self._has_converged(name) else " (not converged)") for name, score in scores.items()
+        )
+        return self._add_log_z(name), name, f"disagreement of {told}: {name} is the answer"
 
     def _score(self, name: str) -> float:
         """Return the score of a result: the mean standard error of chains, otherwise the distance from the closest other result.
@@ -262,17 +264,17 @@ class AutomaticChoice:
         if name == CHAINS:
             errors: list[Array] = [p for p in found.attributes["standard_error"] if len(p) > 1]
             return float(np.concatenate(errors).mean()) if errors else 0.0
-        if not self._converged(name):
+        if not self._has_converged(name):
             return float(found.attributes["residual"])
         apart = self._distance_from_others(name)
         return apart if np.isfinite(apart) else 0.0
 
-    def _with_log_z(self, name: str) -> InferenceResult:
+    def _add_log_z(self, name: str) -> InferenceResult:
         """Return a result; chains give no log Z, so theirs is taken from regions or propagation, if these have converged."""
         found = self.found[name]
         if name != CHAINS:
             return found
-        other = next((self.found[like].attributes for like in ("gbp", "bp") if self._converged(like)), None)
+        other = next((self.found[like].attributes for like in ("gbp", "bp") if self._has_converged(like)), None)
         return (
             found if other is None else replace(found, attributes=found.attributes | {key: other[key] for key in ("log_z", "free_energy")})
         )
@@ -291,10 +293,10 @@ class EarlyStopping(Delegate):
 
 def _is_far_from_convergence(state: Any) -> bool:
     """Return True if propagation, run in addition to trusted regions, is far from any fixed point."""
-    return is_hopeless(state.residual)
+    return is_propagation_hopeless(state.residual)
 
 
-def _is_slow(method: Any, state: Any) -> bool:
+def _is_tree_ep_slow(method: Any, state: Any) -> bool:
     """Return True if the residual of tree EP, after the first iterations, falls too slowly to reach the tolerance in time."""
     if state.step != SOON:
         return False
@@ -302,7 +304,7 @@ def _is_slow(method: Any, state: Any) -> bool:
     return expected is None or expected >= method.steps
 
 
-def is_hopeless(residual: Array) -> bool:
+def is_propagation_hopeless(residual: Array) -> bool:
     """Return True if the residual of propagation is still high, and has not halved since the first steps."""
     if len(residual) < HOPELESS or not residual[-1] > HIGH:
         return False

@@ -11,7 +11,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class AlgorithmEntry:
     """One line of the table.
 
     path      the class, an InferenceMethod; it is called with a network and settings.
@@ -34,7 +34,7 @@ class Entry:
     hint: str = "--algorithm ups, whose free energy falls in every iteration"
 
 
-def _reads(*names: str) -> frozenset[str]:
+def _option_set(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
@@ -42,69 +42,71 @@ OPTIONS = (  # options that some algorithms do not read, in the order of warning
     *("orders", "message_passing", "schedule", "damping", "damping_kind", "damping_schedule", "clamp", "restarts", "linear_response"),
     *("regions", "sweeps", "chains", "burn_in", "annealing", "effort", "time", "tolerance", "iterations", "on_nonconvergence"),
 )
-ITERATED = _reads("tolerance", "iterations", "on_nonconvergence")
-MESSAGES = ITERATED | _reads("schedule", "damping", "damping_kind", "damping_schedule", "linear_response")
-CHAINS = _reads("sweeps", "chains", "burn_in", "on_nonconvergence")
+ITERATED = _option_set("tolerance", "iterations", "on_nonconvergence")
+MESSAGES = ITERATED | _option_set("schedule", "damping", "damping_kind", "damping_schedule", "linear_response")
+CHAINS = _option_set("sweeps", "chains", "burn_in", "on_nonconvergence")
 ITERATE = "raise --iterations"
 DAMP = "--damping 0.5, or raise --iterations"
-TABLE: dict[str, Entry] = {  # in the order of --help
-    "junction-tree": Entry(
+TABLE: dict[str, AlgorithmEntry] = {  # in the order of --help
+    "junction-tree": AlgorithmEntry(
         path="herdcli.markov.exact.exact_algorithms.JunctionTree",
-        reads=ITERATED | _reads("orders", "message_passing"),
+        reads=ITERATED | _option_set("orders", "message_passing"),
         observed="used",
         exact=True,
         hint=ITERATE,
     ),
-    "frontier": Entry(path="herdcli.markov.exact.frontier.Frontier", reads=ITERATED, exact=True),
-    "enumerate": Entry(path="herdcli.markov.exact.exact_algorithms.Enumeration", reads=ITERATED, observed="used", exact=True),
-    "bp": Entry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES | _reads("restarts")),
-    "ups": Entry(
+    "frontier": AlgorithmEntry(path="herdcli.markov.exact.frontier.Frontier", reads=ITERATED, exact=True),
+    "enumerate": AlgorithmEntry(path="herdcli.markov.exact.exact_algorithms.Enumeration", reads=ITERATED, observed="used", exact=True),
+    "bp": AlgorithmEntry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES | _option_set("restarts")),
+    "ups": AlgorithmEntry(
         path="herdcli.markov.bethe.ups.UPS",
-        reads=ITERATED | _reads("clamp", "restarts", "linear_response"),
+        reads=ITERATED | _option_set("clamp", "restarts", "linear_response"),
         observed="used",
         hint=ITERATE,
     ),
-    "ups-t": Entry(path="herdcli.markov.bethe.ups.UPS", reads=ITERATED | _reads("linear_response"), observed="used"),
-    "double-loop": Entry(path="herdcli.markov.bethe.double_loop.DoubleLoop", reads=ITERATED | _reads("restarts", "regions"), hint=ITERATE),
-    "gbp": Entry(
+    "ups-t": AlgorithmEntry(path="herdcli.markov.bethe.ups.UPS", reads=ITERATED | _option_set("linear_response"), observed="used"),
+    "double-loop": AlgorithmEntry(
+        path="herdcli.markov.bethe.double_loop.DoubleLoop", reads=ITERATED | _option_set("restarts", "regions"), hint=ITERATE
+    ),
+    "gbp": AlgorithmEntry(
         path="herdcli.markov.bethe.double_loop.DoubleLoop",
-        reads=ITERATED | _reads("damping", "regions"),
+        reads=ITERATED | _option_set("damping", "regions"),
         hint="--damping 0.5, or --algorithm double-loop, which converges",
     ),
-    "loopy-is": Entry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES, observed="needed"),
-    "is-bp": Entry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
-    "gis-bp": Entry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
-    "mean-field": Entry(
+    "loopy-is": AlgorithmEntry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES, observed="needed"),
+    "is-bp": AlgorithmEntry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
+    "gis-bp": AlgorithmEntry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
+    "mean-field": AlgorithmEntry(
         path="herdcli.markov.mean.mean_field.MeanField",
         general="herdcli.markov.mean.multistate_mean_field.MultistateMeanField",
-        reads=ITERATED | _reads("damping", "restarts", "linear_response"),
+        reads=ITERATED | _option_set("damping", "restarts", "linear_response"),
         observed="used",
     ),
-    "structured-mean-field": Entry(
-        path="herdcli.markov.mean.structured_mean_field.StructuredMeanField", reads=ITERATED | _reads("restarts")
+    "structured-mean-field": AlgorithmEntry(
+        path="herdcli.markov.mean.structured_mean_field.StructuredMeanField", reads=ITERATED | _option_set("restarts")
     ),
-    "tap": Entry(
+    "tap": AlgorithmEntry(
         path="herdcli.markov.mean.mean_field.MeanField",
-        reads=ITERATED | _reads("damping", "restarts", "linear_response"),
+        reads=ITERATED | _option_set("damping", "restarts", "linear_response"),
         observed="used",
     ),
-    "belief-optimization": Entry(
-        path="herdcli.markov.bethe.belief_optimization.BeliefOptimization", reads=ITERATED | _reads("restarts", "linear_response")
+    "belief-optimization": AlgorithmEntry(
+        path="herdcli.markov.bethe.belief_optimization.BeliefOptimization", reads=ITERATED | _option_set("restarts", "linear_response")
     ),
-    "tree-reweighted": Entry(path="herdcli.markov.query.tree_reweighted.TreeReweighted", reads=ITERATED),
-    "tree-ep": Entry(path="herdcli.markov.query.tree_ep.TreeEP", reads=ITERATED | _reads("damping"), hint=DAMP),
-    "loop-corrected": Entry(
-        path="herdcli.markov.bethe.loop_corrected.LoopCorrected", reads=ITERATED | _reads("damping"), log_z=False, hint=DAMP
+    "tree-reweighted": AlgorithmEntry(path="herdcli.markov.query.tree_reweighted.TreeReweighted", reads=ITERATED),
+    "tree-ep": AlgorithmEntry(path="herdcli.markov.query.tree_ep.TreeEP", reads=ITERATED | _option_set("damping"), hint=DAMP),
+    "loop-corrected": AlgorithmEntry(
+        path="herdcli.markov.bethe.loop_corrected.LoopCorrected", reads=ITERATED | _option_set("damping"), log_z=False, hint=DAMP
     ),
-    "gibbs": Entry(
+    "gibbs": AlgorithmEntry(
         path="herdcli.markov.mean.gibbs.BinaryGibbs",
         general="herdcli.markov.query.chains.blocked_gibbs.BlockedGibbs",
-        reads=CHAINS | _reads("annealing"),
+        reads=CHAINS | _option_set("annealing"),
         log_z=False,
         sampled=True,
         hint="raise --sweeps, or --algorithm tempered-gibbs",
     ),
-    "tempered-gibbs": Entry(
+    "tempered-gibbs": AlgorithmEntry(
         path="herdcli.markov.query.chains.tempered_gibbs.TemperedGibbs",
         reads=CHAINS,
         log_z=False,
@@ -119,11 +121,11 @@ EXACT = frozenset(name for name, entry in TABLE.items() if entry.exact)
 SAMPLED = frozenset(name for name, entry in TABLE.items() if entry.sampled)
 
 
-def reading(option: str) -> tuple[str, ...]:
+def algorithms_reading_option(option: str) -> tuple[str, ...]:
     """Return the algorithms that read an option."""
     return tuple(name for name, entry in TABLE.items() if option in entry.reads)
 
 
-def able(what: str) -> list[str]:
+def algorithms_using_marginals(use: str) -> list[str]:
     """Return the algorithms with this use of observed marginals ("used", "needed"), sorted."""
-    return sorted(name for name, entry in TABLE.items() if entry.observed == what)
+    return sorted(name for name, entry in TABLE.items() if entry.observed == use)

@@ -12,9 +12,9 @@ from scipy.special import expit
 
 from herdcli.markov.bethe import binary_edges, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.loopy_propagation import bethe_result, result_memory
+from herdcli.markov.bethe.loopy_propagation import make_bethe_result, result_bytes
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
+from herdcli.markov.model.boltzmann import colour_units, to_boltzmann_machine
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
@@ -49,19 +49,19 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
-        machine = boltzmann_machine(network, "belief-optimization")
+        machine = to_boltzmann_machine(network, "belief-optimization")
         self.graph = reduce_to_pairwise(network)
         tables = binary_edges.edge_log_tables(self.graph)
         assert tables is not None
         self.tables = tables
         self.parts = [part[~machine.held[part]] for part in colour_units(machine.W)]
         self.held = machine.held
-        first, last = binary_edges.first_and_last(self.graph, self.graph.potential)
+        first, last = binary_edges.first_and_last_states(self.graph, self.graph.potential)
         self.bias = np.log(last) - np.log(first)
 
     def init(self) -> BeliefOptimizationState:
         """Return means of one half, or random ones."""
-        first, last = binary_edges.first_and_last(self.graph, starts.initial_marginals(self.settings, self.graph.cardinality))
+        first, last = binary_edges.first_and_last_states(self.graph, starts.make_initial_marginals(self.settings, self.graph.cardinality))
         return BeliefOptimizationState(
             np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0
         )
@@ -71,15 +71,15 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         residual = 0.0
         for part in self.parts:
-            scalings, slope = self._minimise(state.logit, part, max(0.01 * self.settings.tolerance, SHARE * last))
+            scalings, slope = self._minimise_colour(state.logit, part, max(0.01 * self.settings.tolerance, SHARE * last))
             state.updates[0] += scalings
             residual = max(residual, slope)
-        energy = bethe.free_energy(self.graph, self.beliefs(state))
+        energy = bethe.bethe_free_energy(self.graph, self.beliefs(state))
         return BeliefOptimizationState(
             state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1
         )
 
-    def _minimise(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
+    def _minimise_colour(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
         """Move the units of a colour to the zero of dF/dq = logit q − b − Σ log M, which increases with q.
 
         Returns the number of scalings, and the largest slope before.
@@ -137,9 +137,9 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
 
     def bytes_needed(self, state: BeliefOptimizationState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse."""
-        return result_memory(self.graph, self.settings.linear_response)
+        return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: BeliefOptimizationState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
         response = np.zeros(self.graph.nodes, dtype=np.uint8) if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
+        return make_bethe_result(self.network, self.graph, self.beliefs(state), state, self.meets_criterion(state), response)

@@ -42,7 +42,7 @@ class BetheHessian:
         return (self.factors + diags(self.weight + shift) @ self.metric).tocsr()
 
 
-def bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) -> BetheHessian:
+def compute_bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) -> BetheHessian:
     """Compute ∇²F at consistent beliefs, in the marginals of the variables that are not `fixed`.
 
     Raises numpy.linalg.LinAlgError if a factor makes two variables dependent deterministically, so that the domain of F has no interior.
@@ -61,10 +61,16 @@ def bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) ->
     chosen = live & (fixed[owner] == 0) & (owner < graph.variables)
     index = np.where(chosen, np.cumsum(chosen) - 1, -1)
     size = int(chosen.sum())
-    blocks = [_pair_blocks(graph, beliefs, index, live, shape) for shape in _state_shapes(graph)]
+    blocks = [_pair_blocks(graph, beliefs, index, live, shape) for shape in _pair_state_counts(graph)]
     blocks += [_factor_block(graph, beliefs, index, live, node) for node in graph.auxiliary]
     metric = [_node_blocks(graph, beliefs.node, index, reference, int(k)) for k in np.unique(graph.cardinality[: graph.variables])]
-    return BetheHessian(index, reference, _assemble(blocks, size), _assemble(metric, size), (1.0 - graph.degree())[owner[chosen]])
+    return BetheHessian(
+        index,
+        reference,
+        _assemble_sparse_matrix(blocks, size),
+        _assemble_sparse_matrix(metric, size),
+        (1.0 - graph.degree())[owner[chosen]],
+    )
 
 
 def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array, variables: int) -> Array:
@@ -73,7 +79,7 @@ def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fix
     Raises DataError if the free energy has no second derivatives.
     """
     try:
-        second = bethe_hessian(graph, beliefs, fixed)
+        second = compute_bethe_hessian(graph, beliefs, fixed)
         # At a minimum ∇F = 0; adding θ to log ψ subtracts θ·b from F, so ∇²F
         # ∂b/∂θ = 1 and ∂b_i/∂ log ψ_j = (∇²F)⁻¹_ij (Teh 2003, 2.47 and 2.48).
         inverse = np.linalg.inv(second.matrix().toarray())
@@ -92,7 +98,7 @@ def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fix
     return symmetric
 
 
-def _state_shapes(graph: PairwiseNetwork) -> list[tuple[int, int]]:
+def _pair_state_counts(graph: PairwiseNetwork) -> list[tuple[int, int]]:
     plain = graph.head[::2] < graph.variables
     return sorted(
         set(zip(graph.cardinality[graph.tail[::2][plain]].tolist(), graph.cardinality[graph.head[::2][plain]].tolist(), strict=True))
@@ -172,7 +178,7 @@ def _node_blocks(graph: PairwiseNetwork, node: Array, index: Array, reference: A
     return index[own], made
 
 
-def _assemble(blocks: list[Blocks], size: int) -> csr_matrix:
+def _assemble_sparse_matrix(blocks: list[Blocks], size: int) -> csr_matrix:
     rows, columns, values = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for coordinates, block in blocks:
         both = (coordinates[:, :, None] >= 0) & (coordinates[:, None] >= 0)

@@ -23,7 +23,7 @@ def edge_log_tables(graph: PairwiseNetwork) -> Array | None:
     return result
 
 
-def first_and_last(graph: PairwiseNetwork, flat: Array) -> tuple[Array, Array]:
+def first_and_last_states(graph: PairwiseNetwork, flat: Array) -> tuple[Array, Array]:
     """Return the values of each node's first and of its last state (N,), given values over all states."""
     return flat[graph.node_offset[:-1]], flat[graph.node_offset[1:] - 1]
 
@@ -36,7 +36,7 @@ def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tup
     i, j = graph.tail[::2], graph.head[::2]
     w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
     turned = w < 0  # exchange the states of j, so that the coupling is positive
-    p, q = first_and_last(graph, node)
+    p, q = first_and_last_states(graph, node)
     pi, qi = p[i], q[i]
     pj, qj = np.where(turned, q[j], p[j]), np.where(turned, p[j], q[j])
     less = qi < qj
@@ -85,21 +85,21 @@ def edge_second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
         return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
 
 
-def messages_from_ratios(ratio: Array) -> Array:
+def ratios_to_messages(ratio: Array) -> Array:
     """Return the messages with maximum 1, given log M(1)/M(0)."""
     top = np.maximum(ratio, 0.0)
     result: Array = np.exp(np.stack([-top, ratio - top], axis=1)).ravel()
     return result
 
 
-def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array) -> Array | None:
+def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array) -> Array | None:
     """Return messages after a Newton step on the equations of propagation, M = update(M); None if these are singular.
 
     It still improves messages when marginals of strongly coupled neighbours agree to all their digits.
     """
     directed = 2 * graph.edges
     ratio = np.log(messages[1::2]) - np.log(messages[0::2])
-    first, last = first_and_last(graph, graph.potential)
+    first, last = first_and_last_states(graph, graph.potential)
     potential = np.log(last) - np.log(first)
     every = np.arange(directed)
     total = potential + np.bincount(graph.head, ratio, graph.nodes)
@@ -107,7 +107,7 @@ def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, targe
     cavity = total[graph.tail] - back
     held = fixed[graph.tail] == 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        first, last = first_and_last(graph, target)
+        first, last = first_and_last_states(graph, target)
         wanted = np.log(last) - np.log(first)
     cavity = np.where(held, wanted[graph.tail] - back, cavity)
     table = np.log(graph.table).reshape(-1, 2, 2)
@@ -131,7 +131,7 @@ def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, targe
         step = splu(matrix).solve(sums[:, 1] - sums[:, 0] - ratio)
     except RuntimeError:
         return None
-    return messages_from_ratios(ratio + step) if np.isfinite(step).all() else None
+    return ratios_to_messages(ratio + step) if np.isfinite(step).all() else None
 
 
 def _node_ranges(offset: Array, nodes: Array) -> Array:

@@ -30,32 +30,34 @@ class ClampPlan:
     scalings: Array  # of each segment's sweep
 
 
-def clamp_plans(graph: PairwiseNetwork, observed: set[int], how: str | list[set[int]], shape: Array | None, seed: int) -> list[ClampPlan]:
+def make_clamp_plans(
+    graph: PairwiseNetwork, observed: set[int], clamping: str | list[set[int]], shape: Array | None, seed: int
+) -> list[ClampPlan]:
     """Return the clamp sets to use in turn; every hidden node is free in at least one of them.
 
-    how  `auto`, for lattices `rows`, `columns`, `rows-columns`, or the sets themselves.  Raises DataError if one of them
+    clamping  `auto`, for lattices `rows`, `columns`, `rows-columns`, or the sets themselves.  Raises DataError if one of them
     leaves a loop, or if all of them contain the same variable.
     """
-    if isinstance(how, list):
-        sets = [nodes - observed for nodes in how]
+    if isinstance(clamping, list):
+        sets = [nodes - observed for nodes in clamping]
         if never := set.intersection(*sets):
             raise DataError(f"every clamp set holds variable {min(never)}, so its marginal would never change")
-    elif how == "auto":
+    elif clamping == "auto":
         sets = _automatic_clamp_sets(graph, observed, seed)
     else:
         if shape is None:
-            raise BadUsage(f"--clamp {how} needs a network that was made as a grid", hint="--clamp auto works for every network")
+            raise BadUsage(f"--clamp {clamping} needs a network that was made as a grid", hint="--clamp auto works for every network")
         at = np.arange(int(shape[0]) * int(shape[1])).reshape(int(shape[0]), int(shape[1]))
         columns = [set(at[:, k::2].ravel().tolist()) for k in (1, 0)]
         rows = [set(at[k::2].ravel().tolist()) for k in (1, 0)]
-        turns = {"columns": columns, "rows": rows, "rows-columns": [columns[0], rows[0], columns[1], rows[1]]}[how]
+        turns = {"columns": columns, "rows": rows, "rows-columns": [columns[0], rows[0], columns[1], rows[1]]}[clamping]
         sets = [nodes - observed for nodes in turns]
-    return list(_distinct_plans(clamp_plan(graph, observed, nodes) for nodes in sets))
+    return list(_distinct_plans(make_clamp_plan(graph, observed, nodes) for nodes in sets))
 
 
-def _distinct_plans(made: Iterable[ClampPlan]) -> list[ClampPlan]:
+def _distinct_plans(plans: Iterable[ClampPlan]) -> list[ClampPlan]:
     seen: dict[bytes, ClampPlan] = {}
-    for each in made:
+    for each in plans:
         seen.setdefault(each.clamped.tobytes(), each)
     return list(seen.values())
 
@@ -81,8 +83,8 @@ def _automatic_clamp_sets(graph: PairwiseNetwork, observed: set[int], seed: int)
     return sets
 
 
-def _induced_forest(near: list[list[int]], hidden: list[int], priority: Array) -> set[int]:
-    root = list(range(len(near)))
+def _induced_forest(neighbours: list[list[int]], hidden: list[int], priority: Array) -> set[int]:
+    root = list(range(len(neighbours)))
 
     def find(i: int) -> int:
         while root[i] != i:
@@ -93,7 +95,7 @@ def _induced_forest(near: list[list[int]], hidden: list[int], priority: Array) -
     forest: set[int] = set()
     for i in sorted(hidden, key=lambda i: float(priority[i])):
         # A node closes a loop if and only if two of its neighbours in the forest are already in one tree.
-        trees = [find(j) for j in near[i] if j in forest]
+        trees = [find(j) for j in neighbours[i] if j in forest]
         if len(set(trees)) == len(trees):
             forest.add(i)
             for tree in trees:
@@ -101,7 +103,7 @@ def _induced_forest(near: list[list[int]], hidden: list[int], priority: Array) -
     return forest
 
 
-def clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) -> ClampPlan:
+def make_clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) -> ClampPlan:
     """Return the updates for one clamp set.  Raises DataError if a loop of free nodes is left."""
     ends = observed | clamped
     entering = [graph.incoming_edges(i).tolist() for i in range(graph.nodes)]
@@ -111,7 +113,7 @@ def clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) ->
     seen = [False] * graph.nodes
     for start in range(graph.nodes):
         if start not in ends and not seen[start] and entering[start]:
-            _walk_depth_first(start, entering, tail, ends, seen, order)
+            _append_depth_first_messages(start, entering, tail, ends, seen, order)
             segments.append(len(order))
     for e in range(graph.edges):
         if tail[2 * e] in ends and tail[2 * e + 1] in ends:
@@ -124,9 +126,11 @@ def clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) ->
     return ClampPlan(np.array(sorted(clamped), dtype=np.int64), made, bounds, totals[bounds[1:]] - totals[bounds[:-1]])
 
 
-def _walk_depth_first(start: int, entering: list[list[int]], tail: list[int], ends: set[int], seen: list[bool], order: list[int]) -> None:
+def _append_depth_first_messages(
+    start: int, entering: list[list[int]], tail: list[int], ends: set[int], visited: list[bool], order: list[int]
+) -> None:
     """Walk depth first: append a message along each edge on first use, and one back when the walk returns."""
-    seen[start] = True
+    visited[start] = True
     stack: list[tuple[int, int, int]] = [(start, -1, 0)]  # node, the edge it was reached by, the next edge to visit
     while stack:
         i, reached, k = stack.pop()
@@ -143,7 +147,7 @@ def _walk_depth_first(start: int, entering: list[list[int]], tail: list[int], en
         if j in ends:
             order.append(back)
             continue
-        if seen[j]:
+        if visited[j]:
             raise DataError(f"the clamp set does not break every loop: one remains through {i} and {j}")
-        seen[j] = True
+        visited[j] = True
         stack.append((j, back ^ 1, 0))

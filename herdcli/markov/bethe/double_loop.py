@@ -21,7 +21,7 @@ import numpy as np
 from herdcli.errors import Diverged
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.graphs import region_graphs
 from herdcli.markov.model.graphs.region_graphs import RegionGraph
 from herdcli.markov.model.network import Factor, Network
@@ -78,7 +78,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
     def __init__(self, network: Network, settings: InferenceSettings, region_graph: RegionGraph | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.regions = region_graph or _choose_regions(network, settings)
-        logs, self.constant = region_graphs.region_log_tables(network, self.regions)
+        logs, self.constant = region_graphs.assign_region_tables(network, self.regions)
         self.shapes = sorted({table.shape for table in logs})
         groups = {shape: k for k, shape in enumerate(self.shapes)}
         self.place: list[tuple[int, int]] = []
@@ -160,7 +160,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         """Return the potentials of each region, and inner beliefs that are uniform, or random."""
         pairs = self.classes[-1].pairs.stop if self.classes else 0
         sizes = np.concatenate([np.full(len(each.inner), each.states) for each in self.classes] or [np.empty(0, dtype=np.int64)])
-        inner = np.log(starts.initial_marginals(self.settings, sizes))
+        inner = np.log(starts.make_initial_marginals(self.settings, sizes))
         return DoubleLoopState(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: DoubleLoopState) -> DoubleLoopState:
@@ -252,8 +252,8 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
                 if i not in nodes:
                     nodes[i] = p.sum(axis=tuple(k for k in range(p.ndim) if k != axis))
         energy = self.free_energy(state)
-        done = self.met(state)
-        attributes = convergence_attributes(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
+        done = self.meets_criterion(state)
+        attributes = make_convergence_attributes(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
         return InferenceResult(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
 
@@ -262,7 +262,7 @@ def _choose_regions(network: Network, settings: InferenceSettings) -> RegionGrap
     """Return the regions that the settings name; `auto` is `edges`."""
     if settings.region_scopes is not None:
         return region_graphs.regions_from_scopes(network, settings.region_scopes)
-    return region_graphs.find_regions(network, "edges" if settings.regions == "auto" else settings.regions)
+    return region_graphs.make_region_graph(network, "edges" if settings.regions == "auto" else settings.regions)
 
 
 def _normalise_logs(logs: Array) -> Array:

@@ -30,7 +30,7 @@ def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: Infer
     parts = [*found.nodes, *(np.empty(0) for _ in graph.auxiliary)]
     tables: dict[frozenset[int], Factor] = {frozenset(scope): (scope, p) for scope, p in found.cliques}
     for node, (scope, cells) in graph.auxiliary.items():
-        p = _marginalise(scope, next(tables[key] for key in _tables_holding(tables, frozenset(scope))))
+        p = _marginal_over_scope(scope, next(tables[key] for key in _tables_containing(tables, frozenset(scope))))
         parts[node] = p.ravel()[cells]
     for node, p in enumerate(parts):
         possible = graph.potential[graph.node_offset[node] : graph.node_offset[node + 1]] > 0
@@ -38,11 +38,11 @@ def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: Infer
     return np.concatenate(parts)
 
 
-def _tables_holding(tables: dict[frozenset[int], Factor], scope: frozenset[int]) -> list[frozenset[int]]:
+def _tables_containing(tables: dict[frozenset[int], Factor], scope: frozenset[int]) -> list[frozenset[int]]:
     return [scope] if scope in tables else [key for key in tables if scope <= key]
 
 
-def _marginalise(scope: tuple[int, ...], factor: Factor) -> Array:
+def _marginal_over_scope(scope: tuple[int, ...], factor: Factor) -> Array:
     """Return the marginal over a scope, given a table that contains it."""
     variables, p = factor
     p = p.sum(axis=tuple(axis for axis, i in enumerate(variables) if i not in scope))

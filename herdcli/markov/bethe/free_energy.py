@@ -47,7 +47,7 @@ class EdgeGroup:
 class BeliefLayout:
     """Arrays that the beliefs of all messages on a graph share.
 
-    place      see `state_positions`.
+    place      see `message_state_positions`.
     owner      the node of each state.
     potential  log potentials.
     """
@@ -58,26 +58,31 @@ class BeliefLayout:
     pairs: list[EdgeGroup]
 
 
-def belief_layout(graph: PairwiseNetwork) -> BeliefLayout:
-    """Return the layout for many calls of `beliefs` on one graph; it needs several times the memory of the tables."""
+def make_belief_layout(graph: PairwiseNetwork) -> BeliefLayout:
+    """Return the layout for many calls of `compute_beliefs` on one graph; it needs several times the memory of the tables."""
     with np.errstate(divide="ignore"):
         return BeliefLayout(
-            state_positions(graph), np.repeat(np.arange(graph.nodes), graph.cardinality), np.log(graph.potential), list(_edge_groups(graph))
+            message_state_positions(graph),
+            np.repeat(np.arange(graph.nodes), graph.cardinality),
+            np.log(graph.potential),
+            list(_edge_groups(graph)),
         )
 
 
-def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array, among: BeliefLayout | None = None) -> PairBeliefs:
+def compute_beliefs(
+    graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array, layout: BeliefLayout | None = None
+) -> PairBeliefs:
     """Compute the beliefs of nodes and edges, each normalised; `fixed` nodes have their `target`."""
-    place = among.place if among else state_positions(graph)
+    place = layout.place if layout else message_state_positions(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs, potential = np.log(messages), among.potential if among else np.log(graph.potential)
+        logs, potential = np.log(messages), layout.potential if layout else np.log(graph.potential)
     # Zeros are counted separately from the sum of finite logarithms, so that a message can be divided out of its product again:
     # −∞ − (−∞) is not a number.
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
     size = int(graph.node_offset[-1])
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)
     zeros = np.bincount(place, closed, size) + np.isneginf(potential)
-    owner = among.owner if among else np.repeat(np.arange(graph.nodes), graph.cardinality)
+    owner = layout.owner if layout else np.repeat(np.arange(graph.nodes), graph.cardinality)
     node = _normalise_groups(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
     held = fixed[owner].astype(bool)
     node[held] = target[held]
@@ -87,10 +92,10 @@ def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array
         # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.
         bounced = np.where(target[place] > 0, np.log(target[place]) - logs, -np.inf)
     weight = np.where(held[place], bounced, weight)
-    return PairBeliefs(node, _pair_beliefs(graph, weight, among.pairs if among else _edge_groups(graph)))
+    return PairBeliefs(node, _pair_beliefs(graph, weight, layout.pairs if layout else _edge_groups(graph)))
 
 
-def state_positions(graph: PairwiseNetwork) -> Array:
+def message_state_positions(graph: PairwiseNetwork) -> Array:
     """Return the flat state of a node that each message value belongs to (values of all messages,)."""
     row = np.repeat(np.arange(len(graph.head)), np.diff(graph.message_offset))
     place: Array = graph.node_offset[graph.head[row]] + np.arange(len(row)) - graph.message_offset[row]
@@ -118,10 +123,10 @@ def _edge_groups(graph: PairwiseNetwork) -> Iterator[EdgeGroup]:
             yield EdgeGroup(of_tail, of_head, cells, np.log(graph.table[cells]))
 
 
-def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGroup]) -> Array:
+def _pair_beliefs(graph: PairwiseNetwork, weight: Array, edge_groups: Iterable[EdgeGroup]) -> Array:
     """Compute b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
     made = np.empty(len(graph.table))
-    for each in among:
+    for each in edge_groups:
         both = weight[each.of_tail][:, :, None] + weight[each.of_head][:, None]
         logs = both.reshape(len(each.cells), -1) + each.logs
         top = logs.max(axis=1, keepdims=True)
@@ -131,28 +136,28 @@ def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGro
     return made
 
 
-def free_energy(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
+def bethe_free_energy(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
     """Compute the Bethe free energy; it is −log Z on trees."""
     owner = np.repeat(1 - graph.degree(), graph.cardinality)
     # 2.50 with ψ = scaled ψ times a constant: −Σ b log ψ omits the sum of the logarithms of the constants, because each belief sums to one.
-    pairs = _negative_entropy(beliefs.pair) - _average_log_potential(beliefs.pair, graph.table)
-    nodes = owner * _negative_entropy(beliefs.node) - _average_log_potential(beliefs.node, graph.potential)
+    pairs = _negative_entropy_terms(beliefs.pair) - _log_potential_terms(beliefs.pair, graph.table)
+    nodes = owner * _negative_entropy_terms(beliefs.node) - _log_potential_terms(beliefs.node, graph.potential)
     return float(pairs.sum() + nodes.sum() - graph.log_scale)
 
 
-def _negative_entropy(p: Array) -> Array:
+def _negative_entropy_terms(p: Array) -> Array:
     """Compute p log p, with 0 at 0."""
     result: Array = p * np.log(np.where(p > 0, p, 1.0))
     return result
 
 
-def _average_log_potential(p: Array, potential: Array) -> Array:
+def _log_potential_terms(p: Array, potential: Array) -> Array:
     """Compute p log ψ, with 0 where p is 0 (rounding may leave p > 0 where ψ is 0)."""
     result: Array = p * np.log(np.where((p > 0) & (potential > 0), potential, 1.0))
     return result
 
 
-def consistency_gap(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
+def largest_inconsistency(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
     """Return the largest difference between a node's belief and a marginal of an edge's."""
     largest = 0.0
     for e in range(graph.edges):
@@ -164,7 +169,7 @@ def consistency_gap(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
     return largest
 
 
-def to_network(graph: PairwiseNetwork, beliefs: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
+def beliefs_as_marginals(graph: PairwiseNetwork, beliefs: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
     """Return marginals of the variables, and of pairs and larger factors."""
     split = np.split(beliefs.node, graph.node_offset[1:-1])
     cliques: list[Factor] = []

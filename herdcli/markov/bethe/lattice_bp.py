@@ -16,9 +16,9 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.method import InferenceResult, InferenceSettings, Map, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
-from herdcli.markov.model.boltzmann import CouplingList, coupling_list
-from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, no_cliques, pair_cliques
+from herdcli.markov.model.beliefs import make_convergence_attributes
+from herdcli.markov.model.boltzmann import CouplingList, to_coupling_list
+from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, empty_cliques, make_pair_cliques
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -57,20 +57,20 @@ class BinaryLattice:
     held: Array
 
 
-def find_lattice(network: Network) -> BinaryLattice | str:
+def find_binary_lattice(network: Network) -> BinaryLattice | str:
     """Return the lattice of a network, or the reason in words why ratios cannot be used."""
     if network.shape is None or int(np.prod(network.shape)) != network.count:
         return "needs a network that was made as a grid"
-    if network.observations():
+    if network.stored_marginals():
         return "does not work with observed marginals"
     try:
-        machine = coupling_list(network, "bp")
+        machine = to_coupling_list(network, "bp")
     except BadUsage:
         return "needs two-state variables and positive pairs"
-    return _place_machine(machine, int(network.shape[0]), int(network.shape[1]))
+    return _lattice_from_couplings(machine, int(network.shape[0]), int(network.shape[1]))
 
 
-def _place_machine(machine: CouplingList, rows: int, columns: int) -> BinaryLattice | str:
+def _lattice_from_couplings(machine: CouplingList, rows: int, columns: int) -> BinaryLattice | str:
     i, apart = np.minimum(machine.i, machine.j), np.abs(machine.j - machine.i)
     down = apart == columns
     to_right = ~down & (apart == 1) & ((i + 1) % columns != 0)
@@ -118,10 +118,10 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         self.sweeps = 1 if lattice.bias.size <= SMALL else SWEEPS
         self.steps = -(-settings.iterations // self.sweeps)
         self.bands = range(0, len(lattice.bias), BAND)
-        self.bias = split_colours(np.exp(lattice.bias))
+        self.bias = split_checkerboard(np.exp(lattice.bias))
         self.weight = np.empty((4, *self.bias.shape))
         for side, w in enumerate((np.roll(lattice.right, 1, axis=1), lattice.right, np.roll(lattice.down, 1, axis=0), lattice.down)):
-            self.weight[side] = split_colours(np.exp(w))
+            self.weight[side] = split_checkerboard(np.exp(w))
 
     def init(self) -> LatticeState:
         """Return uniform messages."""
@@ -131,7 +131,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         """Do one sweep, or four on large lattices, where only the last is checked."""
         change, energy = self._sweep(state.messages), np.nan
         if self.sweeps == 1:
-            energy = self._energy(list(self.map(lambda low: self._band(state.messages, low, False), self.bands)))
+            energy = self._free_energy(list(self.map(lambda low: self._process_band(state.messages, low, False), self.bands)))
         return LatticeState(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
     def _sweep(self, messages: Array) -> float:
@@ -159,15 +159,15 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         stored = 3 if self.settings.output_marginals == "nodes" else 30
         return 8 * (stored * units * columns + 100 * BAND * columns), "the beliefs"
 
-    def _energy(self, bands: list[RowBand]) -> float:
+    def _free_energy(self, bands: list[RowBand]) -> float:
         """Return the Bethe free energy (2.50); a fixed unit counts as a fair coin, which is subtracted."""
         return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
 
-    def _band(self, messages: Array, low: int, keep: bool = True) -> RowBand:
+    def _process_band(self, messages: Array, low: int, keep: bool = True) -> RowBand:
         """Process the rows from `low` on; with `keep` return the beliefs of their pairs."""
         rows, columns = self.lattice.bias.shape
         high, last = min(low + BAND, rows), min(low + BAND + 1, rows)
-        left, right, up, down = (np.log(join_colours(part[:, low : last + 2], columns)) for part in messages)
+        left, right, up, down = (np.log(join_checkerboard(part[:, low : last + 2], columns)) for part in messages)
         total = self.lattice.bias[low:last] + left + right + up + down
         m, free = _sigmoid_and_softplus(total)
         own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and the number of them with a row below
@@ -175,10 +175,10 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         # P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio contains all inputs of a unit
         # except the message across the pair (5.6).
         energy = -float(np.sum(self.lattice.bias[low:high] * m[own]))
-        energy += float(np.sum((1 - self._degree(low, high)) * (total * m - free)[own]))
-        across = _pair_beliefs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
+        energy += float(np.sum((1 - self._neighbour_counts(low, high)) * (total * m - free)[own]))
+        across = _lattice_pair_beliefs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
         below = slice(1, joined + 1)
-        along = _pair_beliefs(total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[low : low + joined])
+        along = _lattice_pair_beliefs(total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[low : low + joined])
         gap = 0.0
         for p, first, second in ((across, m[own, :-1], m[own, 1:]), (along, m[:joined], m[below])):
             energy += p.energy
@@ -186,7 +186,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         none = np.empty((0, 2, 2))
         return RowBand(energy, m[own], gap, across.tables() if keep else none, along.tables() if keep else none)
 
-    def _degree(self, low: int, high: int) -> Array:
+    def _neighbour_counts(self, low: int, high: int) -> Array:
         """Return the number of neighbours of the units of some rows (rows, C)."""
         rows, columns = self.lattice.bias.shape
         r, c = np.arange(low, high)[:, None], np.arange(columns)
@@ -196,38 +196,40 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
     def result(self, state: LatticeState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
         keep = self.settings.output_marginals == "all"
-        bands = list(self.map(lambda low: self._band(state.messages, low, keep), self.bands))
+        bands = list(self.map(lambda low: self._process_band(state.messages, low, keep), self.bands))
         m = np.concatenate([band.mean for band in bands]).ravel()
-        energy, held = self._energy(bands), self.lattice.held.ravel()
+        energy, held = self._free_energy(bands), self.lattice.held.ravel()
         nodes: Sequence[Array] = FlatMarginals(np.stack([1 - m, m], axis=-1).ravel(), 2 * np.arange(len(m) + 1))
-        cliques: Sequence[Factor] = self._cliques(bands) if keep else no_cliques(self.network.cardinality)
+        cliques: Sequence[Factor] = self._pair_cliques(bands) if keep else empty_cliques(self.network.cardinality)
         if held.any():
             nodes = [np.ones(1) if is_held else p for p, is_held in zip(nodes, held.tolist(), strict=True)]
-            cliques = [(scope, _drop_held_states(scope, p, held)) for scope, p in cliques]
+            cliques = [(scope, _drop_fixed_states(scope, p, held)) for scope, p in cliques]
         sweeps, (rows, columns) = self.sweeps * state.step, self.lattice.bias.shape
         updates = 2 * sweeps * (rows * (columns - 1) + columns * (rows - 1))
-        attributes = convergence_attributes(energy, self.met(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
+        attributes = make_convergence_attributes(
+            energy, self.meets_criterion(state), sweeps, state.residual, state.free_energy, propagation_updates=updates
+        )
         return InferenceResult(nodes, cliques, attributes | {"consistency_gap": max(band.gap for band in bands)})
 
-    def _cliques(self, bands: list[RowBand]) -> FlatCliques:
+    def _pair_cliques(self, bands: list[RowBand]) -> FlatCliques:
         """Return all pairs to the right, then all pairs down."""
         rows, columns = self.lattice.bias.shape
         at = np.arange(rows * columns).reshape(rows, columns)
         first = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
         second = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
         table = np.concatenate([band.right for band in bands] + [band.down for band in bands])
-        return pair_cliques(first, second, table, np.full(rows * columns, 2))
+        return make_pair_cliques(first, second, table, np.full(rows * columns, 2))
 
 
-def _drop_held_states(scope: tuple[int, ...], p: Array, held: Array) -> Array:
+def _drop_fixed_states(scope: tuple[int, ...], p: Array, fixed: Array) -> Array:
     """Reduce a pair's belief to one state along fixed units (their two states stand for the same one)."""
     for axis, i in enumerate(scope):
-        if held[i]:
+        if fixed[i]:
             p = p.sum(axis=axis, keepdims=True)
     return p
 
 
-def split_colours(values: Array) -> Array:
+def split_checkerboard(values: Array) -> Array:
     """Split (R, C) values by colour, (2, R+2, K+2), with ones where there is no cell."""
     rows, columns = values.shape
     made = np.ones((2, rows + 2, (columns + 1) // 2 + 2))
@@ -238,8 +240,8 @@ def split_colours(values: Array) -> Array:
     return made
 
 
-def join_colours(stored: Array, columns: int) -> Array:
-    """Invert `split_colours`."""
+def join_checkerboard(stored: Array, columns: int) -> Array:
+    """Invert `split_checkerboard`."""
     rows = stored.shape[1] - 2
     values = np.empty((rows, columns))
     for p in (0, 1):
@@ -257,7 +259,7 @@ def _sigmoid_and_softplus(t: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class PairBeliefs:
+class LatticePairBeliefs:
     """Beliefs of pairs.
 
     states         by state 00, 01, 10, 11.
@@ -276,7 +278,7 @@ class PairBeliefs:
         return found
 
 
-def _pair_beliefs(ci: Array, cj: Array, w: Array) -> PairBeliefs:
+def _lattice_pair_beliefs(ci: Array, cj: Array, w: Array) -> LatticePairBeliefs:
     """Compute the beliefs of pairs with log cavity ratios ci, cj and weight w."""
     both = ci + cj + w
     top = np.maximum(np.maximum(ci, cj), np.maximum(both, 0.0))
@@ -286,4 +288,4 @@ def _pair_beliefs(ci: Array, cj: Array, w: Array) -> PairBeliefs:
         part /= total
     first, second = states[2] + states[3], states[1] + states[3]
     energy = float(np.sum(ci * first + cj * second - (top + np.log(total))))
-    return PairBeliefs((states[0], states[1], states[2], states[3]), first, second, energy)
+    return LatticePairBeliefs((states[0], states[1], states[2], states[3]), first, second, energy)

@@ -21,12 +21,12 @@ from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.loopy_propagation import forward_backward_order
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model import possible_states
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.network import Factor, Network, build_network, condition_network
 from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.markov.model.possible_states import IMPOSSIBLE
-from herdcli.markov.model.restricted_states import restrict_network
-from herdcli.markov.model.stacked_tables import merge_factors
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
+from herdcli.markov.model.stacked_tables import merge_equal_scopes
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -78,8 +78,8 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         reduce_to_pairwise(
             network
         )  # raises Diverged for tables that span more than float64, because propagation would lose their smallest values
-        self.inner = restrict_network(network)
-        self.factors = merge_factors(self.inner.network.factors())
+        self.inner = restrict_to_possible_states(network)
+        self.factors = merge_equal_scopes(self.inner.network.factors())
         self.around = self._markov_blankets()
         self.steps = len(self.around) + settings.iterations
         runs = sum(around.cavity.stop - around.cavity.start for around in self.around)
@@ -126,7 +126,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         """Compute the distribution of one blanket; once all are known, update all corrections."""
         if state.step < len(self.around):
             around = self.around[state.step]
-            state.cavity[around.cavity], settled = self._log_z_without(around)
+            state.cavity[around.cavity], settled = self._log_z_by_states(around)
             if self._logs(state, around).max() == -np.inf:
                 raise NegativeResult(IMPOSSIBLE)
             return replace(state, unsettled=state.unsettled + (not settled), step=state.step + 1)
@@ -135,7 +135,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         )
         return replace(state, residual=np.append(state.residual, largest), step=state.step + 1)
 
-    def _log_z_without(self, around: MarkovBlanket) -> tuple[Array, bool]:
+    def _log_z_by_states(self, around: MarkovBlanket) -> tuple[Array, bool]:
         """Compute log Z by propagation without a variable, for each state of its blanket; return also whether all runs converged."""
         blanket, small = around.scope[1:], self.inner.network
         if not blanket:
@@ -145,7 +145,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         graph = reduce_to_pairwise(rest)
         order, scratch = forward_backward_order(graph), graph.scratch()
         whole, sweeps = np.array([0, len(order)], dtype=np.int64), np.zeros(1, dtype=np.int64)
-        fixed, target = graph.fixed_marginals({})
+        fixed, target = graph.flatten_fixed_marginals({})
         inner, settled = 0.1 * self.settings.tolerance, True
         found = np.full(math.prod(around.shape[1:]), -np.inf)
         for cell, states in enumerate(np.ndindex(*around.shape[1:])):
@@ -155,7 +155,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             messages = graph.uniform_messages()
             far, bad = fast.settle(order, whole, messages, held.arrays, fixed, target, inner, SWEEPS, sweeps, scratch)
             with np.errstate(invalid="ignore"):
-                energy = bethe.free_energy(held, bethe.beliefs(held, messages, fixed, target)) if bad < 0 else np.nan
+                energy = bethe.bethe_free_energy(held, bethe.compute_beliefs(held, messages, fixed, target)) if bad < 0 else np.nan
             if np.isfinite(energy):
                 found[cell] = -energy
                 settled = settled and far <= inner
@@ -167,7 +167,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         found[np.isnan(found)] = known.mean() if len(known) else 0.0
         return found - found.max(), settled
 
-    def _log_terms(self, state: LoopCorrectedState, around: MarkovBlanket) -> Iterator[Array]:
+    def _log_cavity_terms(self, state: LoopCorrectedState, around: MarkovBlanket) -> Iterator[Array]:
         """Yield log ζ and every log φ of a variable, with all axes."""
         yield state.cavity[around.cavity].reshape(1, *around.shape[1:])
         for k, part in enumerate(around.corrections):
@@ -176,7 +176,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
     def _logs(self, state: LoopCorrectedState, around: MarkovBlanket, without: int | None = None) -> Array:
         """Return log Q_i, or the same without one factor; not normalised."""
         total = np.zeros(around.shape)
-        for term in self._log_terms(state, around):
+        for term in self._log_cavity_terms(state, around):
             total = total + term
         for k, table in enumerate(around.tables):
             if k != without:
@@ -211,16 +211,16 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         """Return the log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
         logs = self._logs(state, around, k)
         kept = [axis for axis, j in enumerate(around.scope) if j in others]
-        found = _log_sum(logs, tuple(axis for axis in range(len(around.scope)) if axis not in kept))
+        found = _log_sum_exp(logs, tuple(axis for axis in range(len(around.scope)) if axis not in kept))
         found = found.transpose(sorted(range(len(kept)), key=lambda axis: around.scope[kept[axis]]))
-        total = float(_log_sum(found, tuple(range(found.ndim))))
+        total = float(_log_sum_exp(found, tuple(range(found.ndim))))
         if total == -np.inf:
             raise NegativeResult(IMPOSSIBLE)
         return found - total
 
-    def met(self, state: LoopCorrectedState) -> bool:
+    def meets_criterion(self, state: LoopCorrectedState) -> bool:
         """Return True if the variables agree about their factors."""
-        return state.step > len(self.around) and super().met(state)
+        return state.step > len(self.around) and super().meets_criterion(state)
 
     def bytes_needed(self, state: LoopCorrectedState) -> tuple[int, str]:
         """Return the bytes of the beliefs."""
@@ -236,15 +236,17 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         nodes, beliefs = [], []
         for around in self.around:
             logs = self._logs(state, around)
-            beliefs.append(np.exp(logs - _log_sum(logs, tuple(range(logs.ndim)))))
+            beliefs.append(np.exp(logs - _log_sum_exp(logs, tuple(range(logs.ndim)))))
             nodes.append(beliefs[-1].sum(axis=tuple(range(1, logs.ndim))))
         cliques: list[Factor] = []
         for members, _ in self.factors:
             if len(members) > 1:
                 around = self.around[members[0]]
                 p = beliefs[members[0]].sum(axis=tuple(axis for axis, j in enumerate(around.scope) if j not in members))
-                cliques.append((members, self.inner.spread_table(members, p, self.network.cardinality)))
-        told = convergence_attributes(np.nan, self.met(state), state.step, state.residual, np.full(len(state.residual), np.nan))
+                cliques.append((members, self.inner.expand_table(members, p, self.network.cardinality)))
+        told = make_convergence_attributes(
+            np.nan, self.meets_criterion(state), state.step, state.residual, np.full(len(state.residual), np.nan)
+        )
         warning = (
             f"propagation did not settle on {state.unsettled} of {len(self.around)} Markov blankets: --algorithm tree-ep may be nearer"
             if state.unsettled
@@ -265,7 +267,7 @@ def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ..
 def _is_consistent(network: Network, states: dict[int, int]) -> bool:
     """Return True if arc consistency leaves the other variables a state in addition to these."""
     try:
-        possible_states.possible_states(condition_network(network, states))
+        possible_states.find_possible_states(condition_network(network, states))
     except NegativeResult:
         return False
     return True
@@ -276,7 +278,7 @@ def _has_possible_states(potential: Array, offset: Array, blanket: tuple[int, ..
     return all(potential[offset[i] : offset[i + 1]].any() for i in blanket)
 
 
-def _log_sum(logs: Array, axes: tuple[int, ...]) -> Array:
+def _log_sum_exp(logs: Array, axes: tuple[int, ...]) -> Array:
     """Compute log Σ exp over some axes; −∞ if every entry is −∞."""
     made: Array = np.logaddexp.reduce(logs, axis=axes)
     return made

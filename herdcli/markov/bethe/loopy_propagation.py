@@ -18,7 +18,7 @@ from herdcli.errors import Diverged
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
 from herdcli.records import dataclass
@@ -67,15 +67,15 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
         # The residual schedule accesses memory randomly; if the messages do not fit into the cache, it takes six times as long as sweeps.
         self.sweeping = self.residual_schedule and settings.schedule == "auto" and 2 * self.graph.edges > SWEPT
-        self.fixed, self.target = self.graph.fixed_marginals(network.observations())
+        self.fixed, self.target = self.graph.flatten_fixed_marginals(network.stored_marginals())
         self.order = forward_backward_order(self.graph)
         self.scratch = self.graph.scratch()
         self.layout: bethe.BeliefLayout | None = None
         self.note = reduction_note(self.graph)
 
-    def like(self) -> PropagationState:
+    def state_template(self) -> PropagationState:
         """Return the initial messages; the arrays of the residual schedule are not filled yet."""
-        first = starts.initial_messages(self.settings, self.graph)
+        first = starts.make_initial_messages(self.settings, self.graph)
         state = PropagationState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule and not self.sweeping:
             self._room(state)
@@ -88,7 +88,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
 
     def init(self) -> PropagationState:
         """Return uniform messages, or random ones."""
-        state = self.like()
+        state = self.state_template()
         if len(state.tree):
             self._look(state)
         return state
@@ -96,8 +96,8 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
     def _look(self, state: PropagationState) -> None:
         """Compute the next value of every message, and how much each would change."""
         every = np.arange(2 * self.graph.edges, dtype=np.int32)
-        self._check(self._update(every, state.messages, state.pending, 0.0)[1])
-        level = largest_changes(state.messages, state.pending, self.graph.message_offset)
+        self._require_possible_message(self._update(every, state.messages, state.pending, 0.0)[1])
+        level = largest_relative_changes(state.messages, state.pending, self.graph.message_offset)
         leaves = len(state.tree) // 2
         state.tree[leaves : leaves + len(level)] = level
         while leaves > 1:
@@ -106,7 +106,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
 
     def step(self, state: PropagationState) -> PropagationState:
         """Update every message once (residual schedule: do as many updates as there are messages)."""
-        if self.sweeping and not len(state.tree) and is_slow(state.residual):
+        if self.sweeping and not len(state.tree) and has_stalled(state.residual):
             self._room(state)
             self._look(state)
         if len(state.tree):
@@ -122,11 +122,11 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             # logarithms 5.29): heavy damping would look like convergence.
             residual /= 1 - damping  # the change of an undamped update, to first order
             state.messages = out
-        self._check(bad)
+        self._require_possible_message(bad)
         scaling = int(self.fixed[self.graph.tail[self.order]].sum())
         energy = np.nan
         if self.graph.edges * 2 <= MESSAGES_WITH_ENERGY or state.step % 10 == 9:
-            energy = bethe.free_energy(self.graph, self.beliefs(state))
+            energy = bethe.bethe_free_energy(self.graph, self.beliefs(state))
         return PropagationState(
             state.messages,
             np.append(state.residual, residual),
@@ -141,31 +141,31 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         geometric = self.settings.damping_kind == "geometric"
         return fast.update_messages(order, source, out, self.graph.arrays, self.fixed, self.target, damping, geometric, self.scratch)
 
-    def _check(self, bad: int) -> None:
-        refuse_zero_message(self.network, self.graph, bad)
+    def _require_possible_message(self, bad: int) -> None:
+        raise_zero_message(self.network, self.graph, bad)
 
-    def met(self, state: PropagationState) -> bool:
+    def meets_criterion(self, state: PropagationState) -> bool:
         """Return True if the residual is at most the tolerance.  A residual of NaN is not."""
-        return self.graph.edges == 0 or super().met(state)
+        return self.graph.edges == 0 or super().meets_criterion(state)
 
     def beliefs(self, state: PropagationState) -> bethe.PairBeliefs:
         """Compute the beliefs of the present messages."""
         if self.layout is None and 2 * self.graph.edges <= MESSAGES_WITH_ENERGY:
-            self.layout = bethe.belief_layout(self.graph)
-        return bethe.beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
+            self.layout = bethe.make_belief_layout(self.graph)
+        return bethe.compute_beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
 
     def bytes_needed(self, state: PropagationState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse."""
-        return result_memory(self.graph, self.settings.linear_response)
+        return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: PropagationState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
+        warning = underflow_warning(self.network, self.graph, state.messages, self.fixed)
+        return make_bethe_result(self.network, self.graph, self.beliefs(state), state, self.meets_criterion(state), response, warning)
 
 
-def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array, fixed: Array) -> str:
+def underflow_warning(network: Network, graph: PairwiseNetwork, messages: Array, fixed: Array) -> str:
     """Return a warning if a message underflows at a state that the zeros of the factors allow, "" otherwise.
 
     With given marginals, which may have zeros of their own, there is no warning.
@@ -173,7 +173,7 @@ def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array
     small = messages < SMALLEST_MESSAGE
     if not small.any() or fixed.any():
         return ""
-    place = bethe.state_positions(graph)
+    place = bethe.message_state_positions(graph)
     lost = np.flatnonzero(small & (graph.potential[place] > 0))
     if not len(lost):
         return ""
@@ -183,12 +183,12 @@ def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array
     return f"messages to {name} span more than a float64 holds, so its least likely states are lost; --algorithm junction-tree or gbp"
 
 
-def is_slow(residual: Array) -> bool:
+def has_stalled(residual: Array) -> bool:
     """Return True if recent sweeps of all messages came no closer to a fixed point."""
     return len(residual) >= PATIENCE and not residual[-1] < 0.5 * residual[-1 - PATIENCE // 2]
 
 
-def largest_changes(before: Array, after: Array, offset: Array) -> Array:
+def largest_relative_changes(before: Array, after: Array, offset: Array) -> Array:
     """Return the largest relative change of each message (E,), as in `fast.update_messages`.
 
     The change of an entry is relative to the larger of its two values.
@@ -200,14 +200,14 @@ def largest_changes(before: Array, after: Array, offset: Array) -> Array:
     return np.maximum.reduceat(change, offset[:-1]) if len(offset) > 1 else np.zeros(0)
 
 
-def result_memory(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
+def result_bytes(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
     """Return the bytes of the beliefs, or of linear response, with a description."""
     if linear_response:
         return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
     return 16 * (len(graph.table) + int(graph.message_offset[-1])), "the beliefs"
 
 
-def bethe_result(
+def make_bethe_result(
     network: Network,
     graph: PairwiseNetwork,
     beliefs: bethe.PairBeliefs,
@@ -220,14 +220,14 @@ def bethe_result(
 
     response  (N,) uint8 the nodes with an observed marginal, if covariances by linear response are requested.
     """
-    energy = bethe.free_energy(graph, beliefs)
-    nodes, cliques = bethe.to_network(graph, beliefs, network.cardinality)
+    energy = bethe.bethe_free_energy(graph, beliefs)
+    nodes, cliques = bethe.beliefs_as_marginals(graph, beliefs, network.cardinality)
     covariance = None
     if response is not None:
         from herdcli.markov.bethe import bethe_hessian  # with SciPy's sparse matrices, which take as long to import as small runs do
 
         covariance = bethe_hessian.linear_response_covariance(graph, beliefs, response, network.count)
-    attributes = convergence_attributes(
+    attributes = make_convergence_attributes(
         energy, converged, state.step, state.residual, state.free_energy,
         scaling_updates=int(state.updates[0]),
         propagation_updates=int(state.updates[1]),
@@ -258,7 +258,7 @@ def reduction_note(graph: PairwiseNetwork) -> str:
     return f"{what} over three variables or more became {made} (Weiss & Freeman 2001)"
 
 
-def refuse_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> None:
+def raise_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> None:
     """Raise Diverged if an update left no state possible.
 
     Zeros alone never cause this (possible_states.py), but values outside the range of float64 can, and given marginals that contradict
@@ -269,6 +269,6 @@ def refuse_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> N
     i, j = int(graph.tail[bad]), int(graph.head[bad])
     names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
     hint = "zeros and small values of the factors are too much for its messages: --algorithm junction-tree, double-loop or gibbs"
-    if network.observations():
+    if network.stored_marginals():
         hint = "the observed marginals contradict each other or the zeros of the factors: --ignore-observed leaves the stored ones out"
     raise Diverged(f"the message from {names[0]} to {names[1]} is zero everywhere", hint=hint)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.bethe_hessian import bethe_hessian
+from herdcli.markov.bethe.bethe_hessian import compute_bethe_hessian
 from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ LEAST_SHIFT = 1e-3  # once negative curvature was found
 LARGEST_SHIFT = 1e12
 
 
-def newton_proposal(
+def propose_newton_step(
     graph: PairwiseNetwork,
     beliefs: bethe.PairBeliefs,
     messages: Array,
@@ -29,17 +29,17 @@ def newton_proposal(
     clamped: Array,
     shift: float,
     accuracy: float,
-    reach: float,
+    max_log_change: float,
 ) -> tuple[Array, float] | None:
     """Return the marginals of all nodes after the step, and the multiple of the metric that it used; None if there is no step.
 
     beliefs   beliefs of a finished iteration, computed from `messages`.
     observed  (N,) uint8.
     clamped   nodes, increasing.
-    reach     largest change of any log b.
+    max_log_change     largest change of any log b.
     """
     try:
-        second = bethe_hessian(graph, beliefs, observed)
+        second = compute_bethe_hessian(graph, beliefs, observed)
     except np.linalg.LinAlgError:
         return None
     slope = _gradient(graph, beliefs, messages, clamped, second.index, second.reference)
@@ -55,7 +55,7 @@ def newton_proposal(
         shift = max(4 * shift, LEAST_SHIFT)
         if shift > LARGEST_SHIFT:
             return None
-    return _move_marginal(graph, beliefs.node, second.index, second.reference, step, reach), shift
+    return _move_marginal(graph, beliefs.node, second.index, second.reference, step, max_log_change), shift
 
 
 def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
@@ -65,7 +65,9 @@ def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Arra
         # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji if i is clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i −
         # log M_ji) + (1 − n) log b_i − log ψ_i, in which n log b_i cancel.  If i is free, 5.5 makes it a constant, and Σ db_i = 0 removes
         # constants.
-        value = np.log(beliefs.node) - np.log(graph.potential) - np.bincount(bethe.state_positions(graph), np.log(messages), len(owner))
+        value = (
+            np.log(beliefs.node) - np.log(graph.potential) - np.bincount(bethe.message_state_positions(graph), np.log(messages), len(owner))
+        )
         value -= value[reference[owner]]
     among = np.isin(owner, clamped) & (index >= 0)
     slope = np.zeros(int(index.max(initial=-1)) + 1)
@@ -73,7 +75,7 @@ def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Arra
     return slope
 
 
-def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference: Array, step: Array, reach: float) -> Array:
+def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference: Array, step: Array, max_log_change: float) -> Array:
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     inside = index >= 0
     change = np.zeros(len(node))
@@ -82,7 +84,7 @@ def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference:
     # b e^{Δ/b} = b + Δ to first order, and is positive for any Δ; a plain sum would leave the simplex if the quadratic model reaches too
     # far.
     relative = np.divide(change, node, out=np.zeros_like(node), where=node > 0)
-    moved = node * np.exp(np.clip(relative, -reach, reach))
+    moved = node * np.exp(np.clip(relative, -max_log_change, max_log_change))
     result: Array = moved / np.bincount(owner, moved, graph.nodes)[owner]
     return result
 

@@ -24,56 +24,56 @@ INNER_ITERATIONS = 1000
 
 
 @dataclass
-class ScalingState(loopy_propagation.PropagationState):
+class ScalingByPropagationState(loopy_propagation.PropagationState):
     """Messages, potentials that include the multipliers, and the largest marginal error and free energy of each scaling."""
 
     potential: Array | None = None
 
 
-class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStateShapes[ScalingState]):
+class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSettings], HasStateShapes[ScalingByPropagationState]):
     """The algorithms `is-bp` and `gis-bp` on the pairwise reduction of a network."""
 
-    state = ScalingState
+    state = ScalingByPropagationState
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.graph = reduce_to_pairwise(network)
-        self.observed = network.observations()
+        self.observed = network.stored_marginals()
         self.turns = sorted(self.observed)
-        self.free, self.nothing = self.graph.fixed_marginals({})
+        self.free, self.nothing = self.graph.flatten_fixed_marginals({})
         self.order, self.scratch = loopy_propagation.forward_backward_order(self.graph), self.graph.scratch()
         self.whole = np.array([0, len(self.order)], dtype=np.int64)
         self.note = loopy_propagation.reduction_note(self.graph)
 
-    def like(self) -> ScalingState:
+    def state_template(self) -> ScalingByPropagationState:
         """Return uniform messages."""
-        state = ScalingState(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        state = ScalingByPropagationState(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         state.potential = self.graph.potential.copy()
         return state
 
-    def init(self) -> ScalingState:
+    def init(self) -> ScalingByPropagationState:
         """Return converged messages of the unscaled network."""
-        state = self.like()
+        state = self.state_template()
         self._propagate(state)
         return state
 
-    def _scaled(self, state: ScalingState) -> PairwiseNetwork:
+    def _scaled(self, state: ScalingByPropagationState) -> PairwiseNetwork:
         assert state.potential is not None
         assert state.potential is not None
         return replace(self.graph, potential=state.potential)
 
-    def _propagate(self, state: ScalingState) -> bool:
+    def _propagate(self, state: ScalingByPropagationState) -> bool:
         """Run belief propagation to convergence; return True if it converged."""
         sweeps, inner = np.zeros(1, dtype=np.int64), 0.1 * self.settings.tolerance
         arrays = self._scaled(state).arrays
         change, bad = fast.settle(
             self.order, self.whole, state.messages, arrays, self.free, self.nothing, inner, INNER_ITERATIONS, sweeps, self.scratch
         )
-        loopy_propagation.refuse_zero_message(self.network, self.graph, bad)
+        loopy_propagation.raise_zero_message(self.network, self.graph, bad)
         state.updates = state.updates + np.array([0, int(sweeps[0]) * len(self.order)])
         return bool(change <= inner)
 
-    def step(self, state: ScalingState) -> ScalingState:
+    def step(self, state: ScalingByPropagationState) -> ScalingByPropagationState:
         """Scale the next observed node (GIS: all of them), and propagate again."""
         assert state.potential is not None
         node = self.beliefs(state).node
@@ -90,24 +90,24 @@ class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStat
         settled = self._propagate(state)
         found = self.beliefs(state)
         # The scaled node's marginal is correct by construction, but only for beliefs of converged messages.
-        residual = self._error(found.node) if settled else np.inf
+        residual = self._marginal_error(found.node) if settled else np.inf
         made = replace(state, step=state.step + 1, updates=state.updates + np.array([len(chosen), 0]))
         made.residual = np.append(state.residual, residual)
-        made.free_energy = np.append(state.free_energy, bethe.free_energy(self.graph, found))
+        made.free_energy = np.append(state.free_energy, bethe.bethe_free_energy(self.graph, found))
         return made
 
-    def _error(self, node: Array) -> float:
+    def _marginal_error(self, node: Array) -> float:
         offset = self.graph.node_offset
         return max((float(np.abs(node[offset[i] : offset[i + 1]] - p).max()) for i, p in self.observed.items()), default=0.0)
 
-    def beliefs(self, state: ScalingState) -> bethe.PairBeliefs:
+    def beliefs(self, state: ScalingByPropagationState) -> bethe.PairBeliefs:
         """Compute the beliefs of the present messages and potentials."""
-        return bethe.beliefs(self._scaled(state), state.messages, self.free, self.nothing)
+        return bethe.compute_beliefs(self._scaled(state), state.messages, self.free, self.nothing)
 
-    def bytes_needed(self, state: ScalingState) -> tuple[int, str]:
+    def bytes_needed(self, state: ScalingByPropagationState) -> tuple[int, str]:
         """Return the bytes of the beliefs."""
-        return loopy_propagation.result_memory(self.graph, False)
+        return loopy_propagation.result_bytes(self.graph, False)
 
-    def result(self, state: ScalingState) -> InferenceResult:
+    def result(self, state: ScalingByPropagationState) -> InferenceResult:
         """Return beliefs, and the Bethe free energy of the unscaled potentials."""
-        return loopy_propagation.bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state))
+        return loopy_propagation.make_bethe_result(self.network, self.graph, self.beliefs(state), state, self.meets_criterion(state))

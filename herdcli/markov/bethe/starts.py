@@ -19,34 +19,34 @@ from herdcli.shards import Shard
 SAME = 1e-4  # largest difference of marginals within one fixed point
 
 
-def start_generator(settings: InferenceSettings) -> np.random.Generator:
+def make_start_generator(settings: InferenceSettings) -> np.random.Generator:
     """Return the random generator for the start that the settings name."""
     return generator(settings.seed, Stream.INITIAL, unit=settings.start)
 
 
-def initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Array:
+def make_initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Array:
     """Return uniform messages, or messages whose beliefs are random marginals."""
     if settings.start == 0:
         return graph.uniform_messages()
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore"):
-        logs = np.log(initial_marginals(settings, graph.cardinality)) - np.log(graph.potential)
+        logs = np.log(make_initial_marginals(settings, graph.cardinality)) - np.log(graph.potential)
     # 5.5 with n equal messages, b = ψ M^n: each is (b/ψ)^{1/n}.
     share = np.where(np.isfinite(logs), logs, 0.0) / np.maximum(graph.degree(), 1)[owner]
-    made = share[bethe.state_positions(graph)]
+    made = share[bethe.message_state_positions(graph)]
     top = np.maximum.reduceat(made, graph.message_offset[:-1]) if len(made) else made
     result: Array = np.exp(made - np.repeat(top, np.diff(graph.message_offset)))
     return result
 
 
-def initial_marginals(settings: InferenceSettings, cardinality: Array, tilt: float = 0.0) -> Array:
+def make_initial_marginals(settings: InferenceSettings, cardinality: Array, tilt: float = 0.0) -> Array:
     """Return marginals of all nodes, flat: uniform except for a relative deviation `tilt`, or drawn uniformly from the simplex."""
     owner = np.repeat(np.arange(len(cardinality)), cardinality)
     if settings.start == 0:
-        weight = np.exp(tilt * start_generator(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+        weight = np.exp(tilt * make_start_generator(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
     else:
         # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state's probability positive.
-        weight = start_generator(settings).standard_exponential(len(owner)) + 1e-3
+        weight = make_start_generator(settings).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result
 
@@ -58,7 +58,7 @@ class BeliefsShard(Shard):
     parts: list[Beliefs]
 
 
-def best_start(results: Sequence[Beliefs]) -> Beliefs:
+def select_best_start(results: Sequence[Beliefs]) -> Beliefs:
     """Return the converged result of lowest free energy; the first result if none converged.
 
     It also has the free energies of all distinct fixed points, lowest first, and the number of runs that ended in each.

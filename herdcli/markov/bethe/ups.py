@@ -22,12 +22,12 @@ from herdcli.markov.bethe import binary_edges, clamping, feasible_marginals, new
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.loopy_propagation import (
     PropagationState,
-    bethe_result,
     forward_backward_order,
-    lost_state_warning,
+    make_bethe_result,
+    raise_zero_message,
     reduction_note,
-    refuse_zero_message,
-    result_memory,
+    result_bytes,
+    underflow_warning,
 )
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.network import Network
@@ -68,9 +68,9 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.graph = reduce_to_pairwise(network)
-        self.fixed, self.target = self.graph.fixed_marginals(network.observations())
+        self.fixed, self.target = self.graph.flatten_fixed_marginals(network.stored_marginals())
         how = settings.clamp if settings.clamp_sets is None else [set(nodes) for nodes in settings.clamp_sets]
-        self.plans = clamping.clamp_plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), how, network.shape, settings.seed)
+        self.plans = clamping.make_clamp_plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), how, network.shape, settings.seed)
         self.order, self.scratch = forward_backward_order(self.graph), self.graph.scratch()
         self.owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
         self.accelerated = how == "auto" and settings.algorithm == "ups"
@@ -82,9 +82,9 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         if settings.algorithm == "ups-t" and any(len(plan.clamped) for plan in self.plans):
             raise BadUsage("ups-t needs a network whose loops are all broken by observed variables", hint="--algorithm ups")
 
-    def like(self) -> UPSState:
+    def state_template(self) -> UPSState:
         """Return the initial messages."""
-        first = starts.initial_messages(self.settings, self.graph)
+        first = starts.make_initial_messages(self.settings, self.graph)
         return UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> UPSState:
@@ -93,7 +93,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree; if it does
         not converge, the initial marginals come from a convex problem.
         """
-        state = self.like()
+        state = self.state_template()
         if not self.graph.table.all():
             sweeps, whole, arrays = np.zeros(1, dtype=np.int64), np.array([0, len(self.order)], dtype=np.int64), self.graph.arrays
             inner = 0.1 * self.settings.tolerance
@@ -102,7 +102,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
             if (bad >= 0 or not far <= AGREED) and not self.fixed.any():
                 held = feasible_marginals.feasible_marginals(self.network, self.graph, self.settings)
                 return replace(state, messages=self.graph.uniform_messages(), pending=held, clamped=self.hidden)
-            refuse_zero_message(self.network, self.graph, bad)
+            raise_zero_message(self.network, self.graph, bad)
         return state
 
     def step(self, state: UPSState) -> UPSState:
@@ -110,21 +110,23 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         if self.tables is not None and (made := self._iterate_all_clamped(state, self.tables)) is not None:
             return made
         found = self.beliefs(state)
-        inner = self._propagate_inner(state)
+        inner = self._inner_tolerance(state)
         wasted, shift = np.zeros(2, dtype=np.int64), state.shift
         if self.accelerated and state.step >= PLAIN and len(state.clamped):
             last = float(state.residual[-1])
-            proposed = newton_step.newton_proposal(self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH)
+            proposed = newton_step.propose_newton_step(
+                self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH
+            )
             if proposed is not None:
                 made, bad = self._minimise_with_clamps(state, proposed[0], inner)
                 if bad < 0 and _has_improved(state, made, 10 * inner):
                     return replace(made, shift=0.1 * proposed[1])
                 shift, wasted = max(10 * proposed[1], newton_step.LEAST_SHIFT), made.updates - state.updates
         made, bad = self._minimise_with_clamps(state, found.node, inner)
-        refuse_zero_message(self.network, self.graph, bad)
+        raise_zero_message(self.network, self.graph, bad)
         return replace(made, shift=shift, updates=made.updates + wasted)
 
-    def _propagate_inner(self, state: UPSState) -> float:
+    def _inner_tolerance(self, state: UPSState) -> float:
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         return max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * last) ** 2))
 
@@ -135,36 +137,39 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         """
         if state.step == 0:
             for tilt in (0.0, TILT):  # stationary uniform marginals may be a saddle point
-                start = starts.initial_marginals(self.settings, self.graph.cardinality, tilt)
-                made, bad = self._pairs_all_clamped(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
+                start = starts.make_initial_marginals(self.settings, self.graph.cardinality, tilt)
+                made, bad = self._clamp_all_nodes(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
                 if bad >= 0 or made.residual[-1] > POLISH:
                     break
             return made if bad < 0 else None
         last, shift = float(state.residual[-1]), state.shift
-        if last < POLISH and (messages := binary_edges.polish_messages(self.graph, state.messages, self.fixed, self.target)) is not None:
-            made, bad = self._measure_iteration(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
+        if (
+            last < POLISH
+            and (messages := binary_edges.newton_step_messages(self.graph, state.messages, self.fixed, self.target)) is not None
+        ):
+            made, bad = self._finish_iteration(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
             if bad < 0 and _has_improved(state, made, last):
                 return made
         found, reach = self.beliefs(state), state.reach
         for tries in range(TRIES):
-            proposed = newton_step.newton_proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
+            proposed = newton_step.propose_newton_step(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
             if proposed is None:
                 return None
-            made, bad = self._pairs_all_clamped(state, tables, proposed[0], 0.1 * proposed[1])
+            made, bad = self._clamp_all_nodes(state, tables, proposed[0], 0.1 * proposed[1])
             if bad < 0 and _has_improved(state, made, 1e-11 * abs(state.free_energy[-1])):
                 wasted = tries * np.array([len(self.order), 0])
                 return replace(made, reach=min(2 * reach, MOST_REACH), updates=made.updates + wasted)
             shift, reach = max(10 * proposed[1], newton_step.LEAST_SHIFT), LEAST_REACH
         return None
 
-    def _pairs_all_clamped(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
+    def _clamp_all_nodes(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
         """Return the state with all nodes clamped at these marginals, and an edge whose belief underflows, or −1."""
         ratio, pair = binary_edges.bouncing_messages(self.graph, tables, node)
         if (strange := np.flatnonzero(~np.isfinite(ratio))).size:
             return state, int(strange[0])
-        messages, found = binary_edges.messages_from_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
+        messages, found = binary_edges.ratios_to_messages(ratio), bethe.PairBeliefs(node, pair.ravel())
         fixed = np.ones(self.graph.nodes, dtype=np.uint8)
-        made, bad = self._measure_iteration(state, messages, fixed, node, np.array([len(self.order), 0]), found)
+        made, bad = self._finish_iteration(state, messages, fixed, node, np.array([len(self.order), 0]), found)
         return replace(made, clamped=self.hidden, shift=shift), bad
 
     def _minimise_with_clamps(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
@@ -183,19 +188,19 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         counted = np.array([scalings, updates - scalings])
         if bad >= 0:
             return replace(state, updates=state.updates + counted), bad
-        made, bad = self._measure_iteration(state, messages, fixed, target, counted)
+        made, bad = self._finish_iteration(state, messages, fixed, target, counted)
         return replace(made, clamped=plan.clamped), bad
 
-    def _measure_iteration(
+    def _finish_iteration(
         self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, beliefs: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
         """Return the state after an iteration that ended with these messages, and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
         if beliefs is not None:  # messages without information agree with any marginals
-            free = bethe.beliefs(graph, messages, self.fixed, self.target)
+            free = bethe.compute_beliefs(graph, messages, self.fixed, self.target)
             residual = max(residual, float(np.abs(free.node - beliefs.node).max()))
-        energy = bethe.free_energy(graph, beliefs or bethe.beliefs(graph, messages, fixed, target))
+        energy = bethe.bethe_free_energy(graph, beliefs or bethe.compute_beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
         after = UPSState(
             messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift, reach=state.reach
@@ -206,21 +211,21 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         """Compute the beliefs of the last iteration; clamped nodes have the marginals in `pending`."""
         fixed = self.fixed.copy()
         fixed[state.clamped] = 1
-        return bethe.beliefs(self.graph, state.messages, fixed, state.pending if len(state.pending) else self.target)
+        return bethe.compute_beliefs(self.graph, state.messages, fixed, state.pending if len(state.pending) else self.target)
 
-    def met(self, state: UPSState) -> bool:
+    def meets_criterion(self, state: UPSState) -> bool:
         """Return True if the residual is at most the tolerance.  A residual of NaN is not."""
-        return self.graph.edges == 0 or super().met(state)
+        return self.graph.edges == 0 or super().meets_criterion(state)
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse."""
-        return result_memory(self.graph, self.settings.linear_response)
+        return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: UPSState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
+        warning = underflow_warning(self.network, self.graph, state.messages, self.fixed)
+        return make_bethe_result(self.network, self.graph, self.beliefs(state), state, self.meets_criterion(state), response, warning)
 
 
 def _has_improved(before: UPSState, after: UPSState, noise: float) -> bool:

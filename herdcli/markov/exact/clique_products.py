@@ -15,10 +15,10 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse_cliques
-from herdcli.markov.exact.junction_tree import JunctionTreeLayout, free_scopes
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout, restrict_scopes
 from herdcli.markov.exact.message_storage import MessageStore
-from herdcli.markov.exact.separator_states import PossibleColumns, column_lookup
-from herdcli.markov.exact.table_arithmetic import SMALL, Arithmetic, combine_tables, slab_indices, slab_product
+from herdcli.markov.exact.separator_states import PossibleColumns, make_column_lookup
+from herdcli.markov.exact.table_arithmetic import SMALL, Arithmetic, merge_small_tables, slab_indices, slab_product
 from herdcli.markov.method import Map
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
@@ -51,7 +51,7 @@ class CliqueProducts:
         self.states: list[int] = network.cardinality.tolist()
         self.scales: list[float] = [0.0] * len(tree.scopes)
         self.constants: list[float] = []
-        self.scopes = list(free_scopes(network, network.cardinality > 1))
+        self.scopes = list(restrict_scopes(network, network.cardinality > 1))
         self.homes: list[list[int]] = [[] for _ in tree.scopes]
         for a, k in enumerate(tree.home):
             self.homes[k].append(a)
@@ -72,10 +72,10 @@ class CliqueProducts:
             self.constants.append(scale)
             axes = sorted(range(len(scope)), key=lambda axis: self.tree.position[scope[axis]])
             shaped = table.reshape([self.states[i] for i in scope]).transpose(axes)
-            parts.append(self._placed(np.ascontiguousarray(shaped), [scope[axis] for axis in axes], k))
-        return combine_tables(parts, self.by)
+            parts.append(self._reshape_to_clique(np.ascontiguousarray(shaped), [scope[axis] for axis in axes], k))
+        return merge_small_tables(parts, self.by)
 
-    def _placed(self, table: Array, scope: list[int], k: int) -> Array:
+    def _reshape_to_clique(self, table: Array, scope: list[int], k: int) -> Array:
         """Reshape a table to the axes of clique k; both scopes are in elimination order."""
         inside = set(scope)
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
@@ -83,8 +83,8 @@ class CliqueProducts:
     def up(self, k: int, fold: Fold) -> tuple[Array, ...]:
         """Return the product of a clique folded over its first variable; (2.21) if the fold is the sum."""
         if self.columns[k] is not None:
-            return self._up_by_columns(k, fold)
-        parts, shape = self._parts(k), self._shape(k)
+            return self._product_by_columns(k, fold)
+        parts, shape = self._parts(k), self._clique_shape(k)
         if math.prod(shape) <= SMALL:
             return fold(slab_product(parts, shape, (), self.by))
 
@@ -93,14 +93,14 @@ class CliqueProducts:
                 return fold(slab_product(parts, shape, prefix, self.by))
 
         made: list[Array] = []
-        for prefix, pieces in self._map_places(slab_indices(shape), folded):
+        for prefix, pieces in self._map_in_order(slab_indices(shape), folded):
             made = made or [np.empty(shape[1:], dtype=piece.dtype) for piece in pieces]
             for whole, piece in zip(made, pieces, strict=True):
                 whole[prefix] = piece
         return tuple(made)
 
-    def _up_by_columns(self, k: int, fold: Fold) -> tuple[Array, ...]:
-        parts, states, columns = self._factor_lookups(k), self._shape(k)[0], self._columns(k)
+    def _product_by_columns(self, k: int, fold: Fold) -> tuple[Array, ...]:
+        parts, states, columns = self._factor_lookups(k), self._clique_shape(k)[0], self._columns(k)
         if columns.count == 0:
             raise NegativeResult(IMPOSSIBLE)
 
@@ -109,13 +109,13 @@ class CliqueProducts:
                 return fold(sparse_cliques.sparse_product(parts, states, piece[1], self.by))
 
         made: list[Array] = []
-        for (low, column), pieces in self._map_places(columns.pieces(), folded):
+        for (low, column), pieces in self._map_in_order(columns.pieces(), folded):
             made = made or [np.empty(columns.count, dtype=piece.dtype) for piece in pieces]
             for whole, piece in zip(made, pieces, strict=True):
                 whole[low : low + len(column)] = piece
         return tuple(made)
 
-    def sum_fold(self, table: Array) -> tuple[Array, ...]:
+    def fold_by_sum(self, table: Array) -> tuple[Array, ...]:
         """The fold that computes the sum."""
         return (self.by.total(table, (0,)),)
 
@@ -124,7 +124,7 @@ class CliqueProducts:
         assert found is not None
         return found
 
-    def _shape(self, k: int) -> tuple[int, ...]:
+    def _clique_shape(self, k: int) -> tuple[int, ...]:
         return tuple(self.states[i] for i in self.tree.scopes[k])
 
     def _axes_in_clique(self, k: int, variables: Iterable[int]) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class CliqueProducts:
 
     def _parts(self, k: int) -> list[Array]:
         """Return the tables whose product is the table of clique k, with its axes."""
-        arrived = [self._placed(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
+        arrived = [self._reshape_to_clique(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
         return [*self.factors[k], *arrived]
 
     def _whole(self, c: int) -> Array:
@@ -148,10 +148,10 @@ class CliqueProducts:
 
     def _factor_lookups(self, k: int) -> list[sparse_cliques.SparseFactor]:
         """Return the tables whose product is the table of clique k, for lookup by column."""
-        shape = self._shape(k)
+        shape = self._clique_shape(k)
         parts = [
             sparse_cliques.SparseFactor(
-                column_lookup(shape, [axis for axis, size in enumerate(table.shape) if size > 1]), table.reshape(-1), None
+                make_column_lookup(shape, [axis for axis, size in enumerate(table.shape) if size > 1]), table.reshape(-1), None
             )
             for table in self.factors[k]
         ]
@@ -159,12 +159,12 @@ class CliqueProducts:
             message = self.messages.get(c).reshape(-1)
             parts.append(
                 sparse_cliques.SparseFactor(
-                    column_lookup(shape, self._axes_in_clique(k, self.tree.scopes[c][1:])), message, self.columns[c]
+                    make_column_lookup(shape, self._axes_in_clique(k, self.tree.scopes[c][1:])), message, self.columns[c]
                 )
             )
         return parts
 
-    def _map_places(self, where: Iterable[T], make: Callable[[T], R]) -> Iterator[tuple[T, R]]:
+    def _map_in_order(self, where: Iterable[T], make: Callable[[T], R]) -> Iterator[tuple[T, R]]:
         """Yield (place, result of `make`) for all places in order; the workers process several at a time."""
         places = iter(where)
         while some := list(islice(places, CHUNK)):

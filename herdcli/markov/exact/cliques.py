@@ -45,7 +45,7 @@ class CliqueGraph:
 
     def homes(self, scopes: Sequence[Scope]) -> list[int]:
         """Return the smallest clique that contains each scope (every scope must be in one)."""
-        return smallest_cliques(self.cliques, scopes)
+        return smallest_containing_cliques(self.cliques, scopes)
 
     def inner(self) -> list[tuple[Scope, list[int]]]:
         """Return each separator with its two cliques."""
@@ -57,10 +57,10 @@ class CliqueGraph:
 
     def bytes_needed(self, cardinality: Array, scopes: Sequence[Scope]) -> int:
         """Return the memory of the tables and of the maps from their cells to those of separators and clusters, in bytes."""
-        return bytes_needed(self.cliques, self.inner(), cardinality, scopes)
+        return clique_table_bytes(self.cliques, self.inner(), cardinality, scopes)
 
 
-def smallest_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
+def smallest_containing_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
     """Return the smallest clique that contains each scope (every scope must be in one)."""
     members = [frozenset(clique) for clique in cliques]
     holding: dict[int, list[int]] = {}
@@ -70,22 +70,24 @@ def smallest_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[
     return [next(c for c in holding[scope[0]] if members[c].issuperset(scope)) for scope in scopes]
 
 
-def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]) -> int:
+def clique_table_bytes(
+    cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]
+) -> int:
     """Return the memory of clique tables and of the maps from their cells to those of inner regions and clusters, in bytes."""
     links = np.ones(len(cliques))
-    np.add.at(links, smallest_cliques(cliques, scopes), 1)
+    np.add.at(links, smallest_containing_cliques(cliques, scopes), 1)
     for _, parents in inner:
         links[parents] += 1
     sizes = [float(np.prod([float(cardinality[i]) for i in clique])) for clique in cliques]
     return int(min(2.0**62, float(np.dot(sizes, 16 + 4 * links))))
 
 
-def search_orders(network: Network, seed: int, orders: int) -> elimination.OrderSearch:
+def search_elimination_orders(network: Network, seed: int, orders: int) -> elimination.OrderSearch:
     """Return the best of several elimination orders."""
     graph = elimination.moral_graph(network)
     return run_steps(
-        lambda state: elimination.search_step(network, graph, seed, state),
-        elimination.empty_search(network),
+        lambda state: elimination.try_more_orders(network, graph, seed, state),
+        elimination.initial_order_search(network),
         steps=orders,
         until=lambda state: (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete),
     )
@@ -116,7 +118,7 @@ def junction_tree_from_order(tree: JunctionTreeLayout) -> tuple[CliqueGraph, lis
     return CliqueGraph([tuple(tree.scopes[k]) for k in kept], separators, True), kept
 
 
-def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
+def build_junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     """Return a junction graph with exactly these cliques, except those inside others.
 
     For each variable the cliques that contain it are joined as a tree, along the largest intersections.  A separator is the set of
@@ -136,15 +138,15 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     for c, d in ranked:
         # Kruskal's algorithm for all variables together, largest intersections first.  A junction tree is a spanning tree of largest total
         # weight Σ |c ∩ d|, and each of its separators is the whole intersection; so a junction tree is found if there is one.
-        agreed = tuple(sorted(i for i in members[c] & members[d] if _union(parents[i], c, d)))
+        agreed = tuple(sorted(i for i in members[c] & members[d] if _merge_sets(parents[i], c, d)))
         if agreed:
             joined.append((c, d, agreed))
     forest = {c: c for c in range(len(kept))}
-    loops = [pair for pair in joined if not _union(forest, *pair[:2])]
+    loops = [pair for pair in joined if not _merge_sets(forest, *pair[:2])]
     return CliqueGraph(kept, joined, not loops)
 
 
-def _union(parent: dict[int, int], c: int, d: int) -> bool:
+def _merge_sets(parent: dict[int, int], c: int, d: int) -> bool:
     """Merge the sets of c and d; return False if they were in the same set."""
     roots = []
     for x in (c, d):
@@ -179,7 +181,7 @@ class ScalingLayout:
         """Return message e as a row of a program."""
         return self.clusters + e, self.clusters + (e ^ 1)
 
-    def cells_of(self, scope: int) -> slice:
+    def scope_cells(self, scope: int) -> slice:
         """Return the slice of a scope's cells in `values`; clusters come first, then separators."""
         return slice(int(self.links[5][scope]), int(self.links[5][scope + 1]))
 
@@ -198,17 +200,17 @@ class ScalingLayout:
         return np.repeat(1.0 / sizes, sizes)
 
 
-def scaling_layout(
+def build_scaling_layout(
     cliques: list[Scope], inner: list[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]
 ) -> ScalingLayout:
     """Build the flat arrays of clusters, and of inner regions with the cliques that share them."""
     states = cardinality.tolist()
-    home = smallest_cliques(cliques, scopes)
+    home = smallest_containing_cliques(cliques, scopes)
     every = [*scopes, *(variables for variables, _ in inner)]
     ends = [(c, a) for a, c in enumerate(home)]
     ends += [(c, len(scopes) + s) for s, (_, parents) in enumerate(inner) for c in parents]
     sizes = [math.prod(states[i] for i in scope) for scope in every]
-    maps = [cell_map(cliques[c], every[s], states) for c, s in ends]
+    maps = [map_cells_to_scope(cliques[c], every[s], states) for c, s in ends]
     flat = [np.asarray(target, dtype=np.float64).ravel() for target in targets]
     padding = np.zeros(sum(sizes[len(scopes) :]))
     links = (
@@ -222,7 +224,7 @@ def scaling_layout(
     return ScalingLayout(cliques, inner, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
 
 
-def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
+def map_cells_to_scope(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
     """Return, for each cell of a clique's table, the cell of a scope's table, int32; both in C order."""
     found = np.zeros([states[i] for i in clique], dtype=np.int32)
     stride = 1
@@ -268,7 +270,7 @@ def tree_roots(graph: CliqueGraph) -> list[int]:
     return found
 
 
-def scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
+def build_scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
     """Return the schedule of UPS-JT: a depth-first walk around each tree, with one propagation per step.
 
     Clusters are scaled at the first visit of their clique.
@@ -286,20 +288,22 @@ def scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
     return rows
 
 
-def initial_tables(base: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], layout: ScalingLayout) -> tuple[Array, Array]:
+def initial_scaling_tables(
+    base_network: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], layout: ScalingLayout
+) -> tuple[Array, Array]:
     """Return the clique tables and separator marginals of a base network, or uniform ones.
 
     kept  the position of each clique in the elimination order of `tree`.
     """
     values = layout.uniform_values()
-    if base is None:
+    if base_network is None:
         return layout.uniform_tables(), values
-    home = [min((tree.position[i] for i in scope if base.cardinality[i] > 1), default=0) for scope, _ in base.factors()]
-    found = junction_tree.calibrate(base, JunctionTreeLayout(tree.scopes, tree.parent, home, tree.position))
+    home = [min((tree.position[i] for i in scope if base_network.cardinality[i] > 1), default=0) for scope, _ in base_network.factors()]
+    found = junction_tree.calibrate(base_network, JunctionTreeLayout(tree.scopes, tree.parent, home, tree.position))
     tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
     for s, (_, (c, _)) in enumerate(layout.inner):
         k = layout.clusters + 2 * s
         cell = layout.links[4][layout.links[3][k] : layout.links[3][k + 1]]
-        at = layout.cells_of(layout.clusters + s)
+        at = layout.scope_cells(layout.clusters + s)
         values[at] = np.bincount(cell, tables[layout.table_of(c)], at.stop - at.start)
     return tables, values

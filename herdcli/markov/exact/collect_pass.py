@@ -23,7 +23,7 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cost_forecast, junction_tree, message_storage, sparse_cliques
 from herdcli.markov.exact.clique_products import CliqueProducts
 from herdcli.markov.exact.message_storage import MemoryMessageStore, MessageStore
-from herdcli.markov.exact.table_arithmetic import SLABS, Arithmetic, LinearArithmetic, LogArithmetic, maximum_and_position
+from herdcli.markov.exact.table_arithmetic import SLABS, Arithmetic, LinearArithmetic, LogArithmetic, max_and_argmax
 from herdcli.markov.method import Map
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import Network
@@ -33,7 +33,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class PassResult:
+class EliminationPassResult:
     """The result of a pass.
 
     value   log Σ or log max over the eliminated variables, including the logarithm of the constant that the table was divided by.
@@ -46,7 +46,7 @@ class PassResult:
     states: dict[int, int]
 
 
-class PassPlan:
+class EliminationPassPlan:
     """The cliques of an elimination order, and the memory that a pass over them needs.
 
     order    the variables to eliminate, summed ones before maximised ones.
@@ -67,12 +67,12 @@ class PassPlan:
         self.maximised, self.kept = frozenset(maximised), tuple(kept)
         left = [i for i in order if i not in set(kept)]
         self.leaving = len(left)
-        self.tree = junction_tree.plan_tree(self.network, np.array([*left, *kept], dtype=np.int64))
+        self.tree = junction_tree.build_clique_tree(self.network, np.array([*left, *kept], dtype=np.int64))
         states = self.network.cardinality.tolist()
         sizes = [math.prod(states[i] for i in scope) for scope in self.tree.scopes[: self.leaving]]
         self.cells, self.largest = sum(sizes), max(sizes, default=0)
-        self.columns = sparse_cliques.possible_if_worthwhile(self.network, self.tree, self.cells, limit)
-        self.sequence, self.most, self.together = message_storage.collect_order(self.tree, self.network, self.columns)
+        self.columns = sparse_cliques.possible_columns_if_worthwhile(self.network, self.tree, self.cells, limit)
+        self.sequence, self.most, self.together = message_storage.plan_collect_pass(self.tree, self.network, self.columns)
         self.messages: MessageStore | None = None
         self.choices: MessageStore | None = None
 
@@ -90,7 +90,7 @@ class PassPlan:
                 found += np.min_scalar_type(max(1, states[scope[0]] - 1)).itemsize * cells
         return found
 
-    def _working_numbers(self) -> int:
+    def _working_array_size(self) -> int:
         """Return how many numbers the slabs and the table of remaining variables need."""
         states: list[int] = self.network.cardinality.tolist()
         return min(3 * self.largest, SLABS) + 3 * math.prod(states[i] for i in self.kept)
@@ -104,57 +104,59 @@ class PassPlan:
 
         The file contains nothing, the best states, or the best states and the messages.
         """
-        best, working = self._choice_bytes(), self._working_numbers()
+        best, working = self._choice_bytes(), self._working_array_size()
         return [
             (8 * (self.most + working) + best, 0),
             (8 * (self.most + working) + min(best, 8 * self.largest), best),
             (8 * (self.together + working) + min(best, 8 * self.largest), best + 8 * self.most),
         ]
 
-    def placed(self, choices: MessageStore | None, messages: MessageStore | None) -> PassPlan:
+    def placed(self, choices: MessageStore | None, messages: MessageStore | None) -> EliminationPassPlan:
         """Return the same plan with these stores for best states and messages."""
         made = copy(self)
         made.choices, made.messages = choices, messages
         return made
 
-    def remaining(self) -> tuple[float, int]:
+    def estimate_cost(self) -> tuple[float, int]:
         """Estimate the seconds and bytes that the pass needs."""
-        told = cost_forecast.propagation_seconds(self.tree, self.network, self.columns, back=False)
+        told = cost_forecast.estimate_propagation_seconds(self.tree, self.network, self.columns, with_marginals=False)
         rest = 3 * math.prod(self.network.cardinality[list(self.kept)].tolist())
-        size = 8 * (self.most + rest + cost_forecast.working_numbers(self.largest)) + self._choice_bytes()
-        return told, size + cost_forecast.object_bytes(self.tree, self.network)
+        size = 8 * (self.most + rest + cost_forecast.working_array_size(self.largest)) + self._choice_bytes()
+        return told, size + cost_forecast.estimate_object_bytes(self.tree, self.network)
 
-    def answer(self, map: Map = map) -> PassResult:
+    def answer(self, map: Map = map) -> EliminationPassResult:
         """Return sums, maxima and the remaining table.  Raises NegativeResult if no state is possible."""
-        return self._passed(map).answered()
+        return self._run_pass(map).backtrack_result()
 
     def value(self, map: Map = map) -> float:
         """Return the logarithm of the result of all sums and maxima, in any order; use it if the states are not needed."""
-        return self._passed(map).value()
+        return self._run_pass(map).value()
 
-    def _passed(self, map: Map) -> _PassRun:
+    def _run_pass(self, map: Map) -> _PassRun:
         try:
-            return _PassRun(self, LinearArithmetic(), map).collected()
+            return _PassRun(self, LinearArithmetic(), map).run_collection()
         except FloatingPointError:
             pass  # the references that the first pass holds are released with the error
-        return _PassRun(self, LogArithmetic(), map).collected()
+        return _PassRun(self, LogArithmetic(), map).run_collection()
 
 
-def plan_pass(network: Network, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> PassPlan:
+def plan_elimination_pass(
+    network: Network, order: Sequence[int], maximised: Sequence[int] = (), remaining_variables: Sequence[int] = ()
+) -> EliminationPassPlan:
     """Plan a pass over an untrimmed network.  Raises NegativeResult if its zeros leave a variable no state."""
-    return PassPlan(possible_states.trim_network(network), order, maximised, kept)
+    return EliminationPassPlan(possible_states.remove_impossible_states(network), order, maximised, remaining_variables)
 
 
 class _PassRun(CliqueProducts):
     """One run of the pass."""
 
-    def __init__(self, plan: PassPlan, arithmetic: Arithmetic, map: Map) -> None:
+    def __init__(self, plan: EliminationPassPlan, arithmetic: Arithmetic, map: Map) -> None:
         super().__init__(plan.network, plan.tree, plan.messages or MemoryMessageStore(), map, plan.columns, arithmetic)
         self.given = plan
         self.choices = plan.choices or MemoryMessageStore()
         self.rest, self.scale = np.empty(0), 0.0
 
-    def collected(self) -> _PassRun:
+    def run_collection(self) -> _PassRun:
         """Run the pass and return self."""
         with self.by.held():
             for k in self.given.sequence:
@@ -170,17 +172,17 @@ class _PassRun(CliqueProducts):
             raise NegativeResult(IMPOSSIBLE)
         return value
 
-    def answered(self) -> PassResult:
+    def backtrack_result(self) -> EliminationPassResult:
         """Return the remaining table, and the best states by backtracking."""
-        return PassResult(self.value(), self._whole_rest(self.rest), self._states())
+        return EliminationPassResult(self.value(), self._expand_rest(self.rest), self._backtrack_states())
 
     def _send_message(self, k: int) -> None:
         """Compute the message of a clique, and free those of its children."""
         if self.tree.scopes[k][0] in self.given.maximised:
-            sent, best = self.up(k, maximum_and_position)
+            sent, best = self.up(k, max_and_argmax)
             self.choices.put(k, best)
         else:
-            (sent,) = self.up(k, self.sum_fold)
+            (sent,) = self.up(k, self.fold_by_sum)
         message, self.scales[k] = self.by.scaled(sent)
         if self.scales[k] == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
@@ -195,15 +197,18 @@ class _PassRun(CliqueProducts):
         made = np.full([self.states[i] for i in kept], self.by.one)
         for k in range(self.given.leaving, len(self.tree.scopes)):
             inside = set(self.tree.scopes[k])
-            for part in (*self.factors[k], *(self._placed(self._whole(c), self.tree.scopes[c][1:], k) for c in self._receive(k))):
+            for part in (
+                *self.factors[k],
+                *(self._reshape_to_clique(self._whole(c), self.tree.scopes[c][1:], k) for c in self._finished_children(k)),
+            ):
                 sizes = dict(zip(self.tree.scopes[k], part.shape, strict=True))
-                self.by.times(made, part.reshape([sizes[i] if i in inside else 1 for i in kept]), out=made)
+                self.by.multiply(made, part.reshape([sizes[i] if i in inside else 1 for i in kept]), out=made)
         return made
 
-    def _receive(self, k: int) -> list[int]:
+    def _finished_children(self, k: int) -> list[int]:
         return [c for c in self.children[k] if c < self.given.leaving]
 
-    def _whole_rest(self, rest: Array) -> Array:
+    def _expand_rest(self, rest: Array) -> Array:
         """Return the table of the remaining variables over all their states, with 0 for removed states; the largest value is 1."""
         numbers = np.exp(rest) if isinstance(self.by, LogArithmetic) else rest
         stays = self.given.trimmed.kept
@@ -213,7 +218,7 @@ class _PassRun(CliqueProducts):
         whole[np.ix_(*(stays[i] for i in self.given.kept))] = numbers
         return whole
 
-    def _states(self) -> dict[int, int]:
+    def _backtrack_states(self) -> dict[int, int]:
         """Return the best state of each maximised variable, looked up after those of the later variables (Dechter 1999)."""
         x: dict[int, int] = {}
         stays = self.given.trimmed.kept

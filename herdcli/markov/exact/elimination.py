@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from herdcli import fast
-from herdcli.markov.model.network import MOST_AXES, Network, states_before
+from herdcli.markov.model.network import MOST_AXES, Network, cardinality_without_evidence
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -92,7 +92,7 @@ def elimination_cost(cells: float, messages: float) -> float:
     return cells + messages
 
 
-def empty_search(network: Network) -> OrderSearch:
+def initial_order_search(network: Network) -> OrderSearch:
     """Return the state before the first run."""
     return OrderSearch(np.empty(0, dtype=np.int64), 0.0, 0, False, 0)
 
@@ -114,7 +114,7 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
     return graph
 
 
-def search_step(network: Network, graph: Graph, seed: int, state: OrderSearch) -> OrderSearch:
+def try_more_orders(network: Network, graph: Graph, seed: int, state: OrderSearch) -> OrderSearch:
     """Do one more greedy run, of the KINDS in turn, and one linear order; abandon them once they cost more than the best order.
 
     After all KINDS, prices are multiplied by noise, because the best choice now need not be the best in the end (Fishelson & Geiger 2004,
@@ -123,42 +123,46 @@ def search_step(network: Network, graph: Graph, seed: int, state: OrderSearch) -
     Under evidence the same run on the network without it gives a second order.  Evidence removes variables from the graph, and
     no clique of an order becomes larger, so that conditioning never increases the cost.
     """
-    several = len(set(states_before(network).tolist()) - {1}) > 1
+    several = len(set(cardinality_without_evidence(network).tolist()) - {1}) > 1
     kinds = KINDS if several else KINDS[:2]  # the last two equal min-fill if all variables have the same number of states
-    states, before = network.cardinality.tolist(), states_before(network).tolist()
+    states, before = network.cardinality.tolist(), cardinality_without_evidence(network).tolist()
     kind = kinds[(state.step + (network.count > LONGEST)) % len(kinds)]  # min-fill takes five times as long to be hopeless
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
-    luck = _random_ties(seed, state.step, spread, states)
+    luck = _draw_tie_breakers(seed, state.step, spread, states)
     near = flatten_graph(graph)
     for made in _greedy_and_linear_runs(near, states, kind, luck, state.cost if state.complete else HOPELESS):
-        _keep_better(state, made)
+        _replace_if_better(state, made)
     if before != states:
-        luck = _random_ties(seed, state.step, spread, before)
+        luck = _draw_tie_breakers(seed, state.step, spread, before)
         for whole in _greedy_and_linear_runs(
-            flatten_graph(moral_graph(network, states_before(network))), before, kind, luck, state.whole or HOPELESS
+            flatten_graph(moral_graph(network, cardinality_without_evidence(network))), before, kind, luck, state.whole or HOPELESS
         ):
-            _keep_unconditioned_order(state, near, states, whole)
+            _try_unconditioned_order(state, near, states, whole)
     if state.step % 2:
-        _improve_endings(network, near, kinds, seed, state)
+        _improve_order_ends(network, near, kinds, seed, state)
     state.step += 1
     return state
 
 
-def _improve_endings(network: Network, near: FlatGraph, kinds: Sequence[str], seed: int, state: OrderSearch) -> None:
+def _improve_order_ends(network: Network, graph: FlatGraph, kinds: Sequence[str], seed: int, state: OrderSearch) -> None:
     """Eliminate the end of the best order again if trees are large; under evidence also that of the best order without it."""
-    states, before, large = network.cardinality.tolist(), states_before(network).tolist(), WORTH_IT * network.count * PER_VARIABLE
+    states, before, large = (
+        network.cardinality.tolist(),
+        cardinality_without_evidence(network).tolist(),
+        WORTH_IT * network.count * PER_VARIABLE,
+    )
     if state.complete and state.cost > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        _keep_better(state, _improve_late_part(near, states, state.order.tolist(), kinds, random, state.cost))
+        _replace_if_better(state, _improve_order_end(graph, states, state.order.tolist(), kinds, random, state.cost))
     if before != states and state.unheld is not None and state.whole > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
-        unheld = flatten_graph(moral_graph(network, states_before(network)))
-        whole = _improve_late_part(unheld, before, state.unheld.tolist(), kinds, random, state.whole)
-        _keep_unconditioned_order(state, near, states, whole)
+        unheld = flatten_graph(moral_graph(network, cardinality_without_evidence(network)))
+        whole = _improve_order_end(unheld, before, state.unheld.tolist(), kinds, random, state.whole)
+        _try_unconditioned_order(state, graph, states, whole)
 
 
-def _improve_late_part(
-    near: FlatGraph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float
+def _improve_order_end(
+    graph: FlatGraph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float
 ) -> EliminationRun:
     """Return the best of several noisy greedy runs over the end of an order; no order if none is better.
 
@@ -168,8 +172,8 @@ def _improve_late_part(
     share = LATE[int(random.integers(len(LATE)))]
     free = [i for i in order if states[i] > 1]
     first, last = order[: len(order) - round(share * len(free))], order[len(order) - round(share * len(free)) :]
-    done, left = _eliminate_partially(near, states, first)
-    small, few = _subgraph(left, last), [states[i] for i in last]
+    done, left = _eliminate_partially(graph, states, first)
+    small, few = _induced_subgraph(left, last), [states[i] for i in last]
     found = EliminationRun(None, done.cells, done.largest, done.width, done.messages)
     for _ in range(round(1 / share)):
         kind, spread = kinds[int(random.integers(len(kinds)))], NOISE_LATE[int(random.integers(len(NOISE_LATE)))]
@@ -182,14 +186,14 @@ def _improve_late_part(
     return found
 
 
-def _keep_unconditioned_order(state: OrderSearch, near: FlatGraph, states: list[int], whole: EliminationRun) -> None:
+def _try_unconditioned_order(state: OrderSearch, graph: FlatGraph, states: list[int], unconditioned_run: EliminationRun) -> None:
     """Keep an order of the network without evidence that is better than the best, and try it on the network with evidence too."""
-    if whole.order is not None and not 0 < state.whole <= whole.cost:
-        state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
-        _keep_better(state, _eliminate_in_order(near, states, whole.order))
+    if unconditioned_run.order is not None and not 0 < state.whole <= unconditioned_run.cost:
+        state.whole, state.unheld = unconditioned_run.cost, np.array(unconditioned_run.order, dtype=np.int64)
+        _replace_if_better(state, _eliminate_in_order(graph, states, unconditioned_run.order))
 
 
-def _random_ties(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
+def _draw_tie_breakers(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
     """Draw random numbers for ties, and noise on prices, for each variable; variables of one state do not affect those of others."""
     free = np.array(states) > 1
     random, ties, noise = generator(seed, Stream.ELIMINATION, step=step), np.zeros(len(states)), np.ones(len(states))
@@ -199,18 +203,18 @@ def _random_ties(seed: int, step: int, spread: float, states: list[int]) -> tupl
 
 
 def _greedy_and_linear_runs(
-    near: FlatGraph, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float
+    graph: FlatGraph, states: list[int], kind: str, tie_breakers: tuple[list[float], list[float]], limit: float
 ) -> Iterator[EliminationRun]:
     """Yield a greedy run, and a linear order if it may cost no more than the best known order."""
-    ties, noise = luck
-    greedy = _greedy_run(near, states, kind, ties, limit, noise=noise)
+    ties, noise = tie_breakers
+    greedy = _greedy_run(graph, states, kind, ties, limit, noise=noise)
     yield greedy
     if greedy.width <= 1 or len(states) > LONGEST:
         return
     least = min(limit, greedy.cost) if greedy.order is not None else limit
-    line = linear_arrangement(near, states, ties, 16 * least)
+    line = linear_arrangement_order(graph, states, ties, 16 * least)
     if line is not None:
-        yield _eliminate_in_order(near, states, line)
+        yield _eliminate_in_order(graph, states, line)
 
 
 def has_enough_orders(network: Network, state: OrderSearch, orders: int) -> bool:
@@ -222,7 +226,7 @@ def has_enough_orders(network: Network, state: OrderSearch, orders: int) -> bool
     return state.step >= orders and (least > BEYOND or state.step * network.count * PER_VARIABLE > least)
 
 
-def fill_order(network: Network, seed: int) -> list[int]:
+def min_fill_order(network: Network, seed: int) -> list[int]:
     """Return all variables in the order of one run of min-fill, for cliques of any size."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
     found = _greedy_run(flatten_graph(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
@@ -246,7 +250,7 @@ class EliminationRun:
         return elimination_cost(self.cells, self.messages)
 
 
-def _keep_better(state: OrderSearch, run: EliminationRun) -> None:
+def _replace_if_better(state: OrderSearch, run: EliminationRun) -> None:
     """Keep an order that is better than the best."""
     if run.order is None:
         if not state.complete:
@@ -256,19 +260,19 @@ def _keep_better(state: OrderSearch, run: EliminationRun) -> None:
         state.cells, state.largest, state.width, state.messages = run.cells, run.largest, run.width, run.messages
 
 
-def _eliminate_in_order(near: FlatGraph, states: list[int], order: list[int]) -> EliminationRun:
+def _eliminate_in_order(graph: FlatGraph, states: list[int], order: list[int]) -> EliminationRun:
     """Eliminate a graph in a given order."""
-    return _eliminate_partially(near, states, order)[0]
+    return _eliminate_partially(graph, states, order)[0]
 
 
-def _eliminate_partially(near: FlatGraph, states: list[int], order: list[int]) -> tuple[EliminationRun, FlatGraph]:
+def _eliminate_partially(graph: FlatGraph, states: list[int], order: list[int]) -> tuple[EliminationRun, FlatGraph]:
     """Eliminate some variables of a graph in a given order; return the result and the graph of the other variables."""
-    told = fast.elimination_along(near.offset, near.near, np.array(states, dtype=np.float64), np.array(order, dtype=np.int64))
+    told = fast.elimination_along(graph.offset, graph.near, np.array(states, dtype=np.float64), np.array(order, dtype=np.int64))
     cells, largest, width, messages, offset, left = told
     return EliminationRun(order, cells, largest, width, messages), FlatGraph(offset, left)
 
 
-def linear_arrangement(near: FlatGraph, states: list[int], ties: list[float], limit: float) -> list[int] | None:
+def linear_arrangement_order(graph: FlatGraph, states: list[int], ties: list[float], limit: float) -> list[int] | None:
     """Return all variables in the order in which they leave a linear arrangement; None if the frontiers have more cells than `limit`.
 
     Variables enter one after the other, and each leaves once all its neighbours have entered.  The entered variables that have not left
@@ -277,16 +281,16 @@ def linear_arrangement(near: FlatGraph, states: list[int], ties: list[float], li
     Díaz, Petit & Serna (2002) for heuristics.
     """
     order = np.empty(len(states), dtype=np.int64)
-    complete = fast.elimination_line(near.offset, near.near, _log_weights(states), np.argsort(ties, kind="stable"), limit, order)
+    complete = fast.elimination_line(graph.offset, graph.near, _log2_state_counts(states), np.argsort(ties, kind="stable"), limit, order)
     return order.tolist() if complete else None
 
 
-def _log_weights(states: list[int]) -> Array:
+def _log2_state_counts(states: list[int]) -> Array:
     return np.array([math.log2(count) for count in states], dtype=np.float64)
 
 
 def _greedy_run(
-    near: FlatGraph,
+    graph: FlatGraph,
     states: list[int],
     kind: str,
     ties: list[float],
@@ -306,13 +310,13 @@ def _greedy_run(
     order, luck = np.empty(len(states), dtype=np.int64), np.ones(len(states)) if noise is None else np.array(noise, dtype=np.float64)
     numbers, tie = np.array(states, dtype=np.float64), np.array(ties, dtype=np.float64)
     left, cells, largest, width, messages = fast.greedy_elimination(
-        near.offset, near.near, numbers, _log_weights(states), kind, tie, luck, limits, order
+        graph.offset, graph.near, numbers, _log2_state_counts(states), kind, tie, luck, limits, order
     )
     return EliminationRun(order.tolist() if left == len(states) else None, cells, largest, width, messages)
 
 
-def _subgraph(near: FlatGraph, some: list[int]) -> FlatGraph:
+def _induced_subgraph(graph: FlatGraph, variables: list[int]) -> FlatGraph:
     """Return the induced graph of some variables, renumbered in the given order; all their neighbours must be among them."""
-    place = {i: k for k, i in enumerate(some)}
-    bounds, each = near.offset.tolist(), near.near.tolist()
-    return flatten_graph([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in some])
+    place = {i: k for k, i in enumerate(variables)}
+    bounds, each = graph.offset.tolist(), graph.near.tolist()
+    return flatten_graph([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in variables])

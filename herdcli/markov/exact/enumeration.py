@@ -33,7 +33,7 @@ def joint_shape(network: Network) -> tuple[int, ...]:
     return tuple(states for states in network.cardinality.tolist() if states > 1)
 
 
-def log_joint(network: Network) -> Array:
+def compute_log_joint(network: Network) -> Array:
     """Compute log Π f_a(x) with one axis per variable.  Raises DataError above 2^26 states."""
     states = math.prod(network.cardinality.tolist())
     wide = int((network.cardinality > 1).sum())
@@ -54,7 +54,7 @@ def log_joint(network: Network) -> Array:
 
 def initial_joint(network: Network) -> EnumerationState:
     """Return the distribution P.  Raises NegativeResult if no state has a probability."""
-    table = log_joint(network)
+    table = compute_log_joint(network)
     top = table.max()
     if top == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
@@ -62,11 +62,11 @@ def initial_joint(network: Network) -> EnumerationState:
     return EnumerationState(joint / joint.sum(), np.empty(0), 0)
 
 
-def fitting_sweep(network: Network, state: EnumerationState) -> EnumerationState:
+def proportional_fitting_sweep(network: Network, state: EnumerationState) -> EnumerationState:
     """Do one sweep of proportional fitting over the observed marginals, in order."""
     largest = 0.0
-    for i, target in network.observations().items():
-        present = joint_marginal(network, state.joint, (i,))
+    for i, target in network.stored_marginals().items():
+        present = marginal_of_joint(network, state.joint, (i,))
         if (target[present == 0] > 0).any():
             raise NegativeResult(f"the observed marginal of {network.name(i)} gives probability to a state that is impossible")
         largest = max(largest, float(np.abs(present - target).max()))
@@ -82,7 +82,7 @@ def _variable_axes(network: Network) -> list[int]:
     return [i for i in range(network.count) if network.cardinality[i] > 1]
 
 
-def joint_marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
+def marginal_of_joint(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
     """Return the marginal over some variables, with axes in the order of `scope`."""
     axes = _variable_axes(network)
     kept = [i for i in axes if i in scope]
@@ -92,11 +92,11 @@ def joint_marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Ar
     return result
 
 
-def joint_results(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
+def marginals_of_joint(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
     """Return the marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
-    nodes = [joint_marginal(network, state.joint, (i,)) for i in range(network.count)]
-    cliques = [(scope, joint_marginal(network, state.joint, scope)) for scope, _ in network.factors() if scope]
-    energy = log_joint(network)
+    nodes = [marginal_of_joint(network, state.joint, (i,)) for i in range(network.count)]
+    cliques = [(scope, marginal_of_joint(network, state.joint, scope)) for scope, _ in network.factors() if scope]
+    energy = compute_log_joint(network)
     on = state.joint > 0
     q = state.joint[on]
     # −KL(Q‖Π f) = Σ Q log Π f − Σ Q log Q, which is log Z at Q = Π f / Z; states with Q = 0 add 0.

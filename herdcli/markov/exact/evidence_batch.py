@@ -21,7 +21,7 @@ from herdcli.markov.method import Map, Stepwise
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_alike
+from herdcli.schema import Array, array, require_equal_lengths
 from herdcli.shards import Shard
 
 BLOCK = 1 << 22  # limit of table cells of all cliques, for the rows processed at once
@@ -37,7 +37,7 @@ class BatchState:
 
 
 @dataclass(frozen=True)
-class BlockAnswers:
+class BlockResults:
     """The results for the rows of one block; NaN and −∞ for impossible rows."""
 
     marginals: Array = array("n P", "marginals of all variables", kind="f")
@@ -56,13 +56,13 @@ class MarginalColumns:
 class EvidenceRowsShard(Shard):
     """The results of some blocks of rows."""
 
-    parts: list[BlockAnswers]
+    parts: list[BlockResults]
     rest: MarginalColumns | None = None
 
     def validate(self) -> None:
         """Raise DataError if the shard is invalid, or if its marginals do not match the column names."""
         super().validate()
-        require_alike(self.parts, ("P",))
+        require_equal_lengths(self.parts, ("P",))
         if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1] + 1:  # log Z is the last
             raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns, but {len(self.rest.names)} names for them")
 
@@ -87,8 +87,8 @@ class EvidenceBatch(Stepwise[BatchState]):
                 raise DataError(
                     f"row {row} gives {network.name(i)} the state {evidence[row, column]}, but its states are 0 to {states - 1}, or −1"
                 )
-        self.trimmed = possible_states.trim_network(network)
-        found = cliques.search_orders(self.trimmed.network, seed, orders)
+        self.trimmed = possible_states.remove_impossible_states(network)
+        found = cliques.search_elimination_orders(self.trimmed.network, seed, orders)
         self.order, self.width, self.cells, self.messages = found.order, found.width, max(1.0, found.cells), found.messages
         self.possible = found.complete and found.width + 2 <= MOST_AXES
         self.rows = max(1, min(len(evidence), int(BLOCK / self.cells)))
@@ -114,16 +114,16 @@ class EvidenceBatch(Stepwise[BatchState]):
 
     def init(self) -> BatchState:
         """Return the state before the first row."""
-        rows = sum(len(self._evidence_of(block)) for block in self.own)
+        rows = sum(len(self._block_evidence(block)) for block in self.own)
         return BatchState(np.empty((rows, int(self.network.cardinality.sum()))), np.empty(rows), 0)
 
-    def _evidence_of(self, block: int) -> Array:
+    def _block_evidence(self, block: int) -> Array:
         rows: Array = self.evidence[block * self.rows : (block + 1) * self.rows]
         return rows
 
     def step(self, state: BatchState) -> BatchState:
         """Process the next block of rows."""
-        block = self._evidence_of(self.own[state.step])
+        block = self._block_evidence(self.own[state.step])
         column = {i: k for k, i in enumerate(self.variables)}
         allowed = []
         for i, states in enumerate(self.trimmed.network.cardinality.tolist()):
@@ -132,7 +132,7 @@ class EvidenceBatch(Stepwise[BatchState]):
                 given = block[:, column[i]]
                 possible = (given == self._possible_states(i)[:, None]) | (given == -1)
             allowed.append(possible)
-        found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map, impossible=True)
+        found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map, allow_impossible=True)
         rows = slice(state.step * self.rows, state.step * self.rows + len(block))
         state.marginals[rows] = np.concatenate(self._whole(found.marginals)).T
         state.log_z[rows] = found.log_z
@@ -153,7 +153,7 @@ class EvidenceBatch(Stepwise[BatchState]):
             whole[:, np.isnan(p).any(axis=0)] = np.nan
         return made
 
-    def result(self, state: BatchState) -> list[BlockAnswers]:
+    def result(self, state: BatchState) -> list[BlockResults]:
         """Return the finished blocks."""
         cuts = [self.rows * (place + 1) for place in range(self.steps - 1)]
-        return [BlockAnswers(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]
+        return [BlockResults(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]

@@ -26,14 +26,14 @@ from herdcli.markov.exact.separator_states import PossibleColumns
 from herdcli.markov.exact.table_arithmetic import LinearArithmetic
 from herdcli.markov.method import InferenceResult, InferenceSettings, Map, Stepwise, ToTolerance
 from herdcli.markov.model import possible_states
-from herdcli.markov.model.beliefs import Trace
+from herdcli.markov.model.beliefs import ConvergenceTrace
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import TrimmedNetwork
 from herdcli.records import dataclass
 
 
 @dataclass(frozen=True)
-class SmallPlan:
+class LowMemoryPlan:
     """A schedule that needs less memory.
 
     plan    the schedule, None for the default one.
@@ -58,7 +58,7 @@ class JunctionTree(Stepwise[OrderSearch]):
         self, network: Network, settings: InferenceSettings, map: Map = map, limit: float = math.inf, trimmed: TrimmedNetwork | None = None
     ) -> None:
         self.settings, self.steps, self.map = settings, elimination.MORE * settings.orders, map
-        self.trimmed = trimmed or possible_states.trim_network(network)
+        self.trimmed = trimmed or possible_states.remove_impossible_states(network)
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
         self.begun: OrderSearch | None = None
@@ -69,9 +69,9 @@ class JunctionTree(Stepwise[OrderSearch]):
 
     def init(self) -> OrderSearch:
         """Return an empty search, or the search to continue."""
-        return elimination.empty_search(self.network) if self.begun is None else self.begun
+        return elimination.initial_order_search(self.network) if self.begun is None else self.begun
 
-    def with_orders(self, state: OrderSearch) -> JunctionTree:
+    def continue_from_orders(self, state: OrderSearch) -> JunctionTree:
         """Return the same algorithm, continued from orders that were found before."""
         made = copy(self)
         made.begun = state
@@ -79,9 +79,9 @@ class JunctionTree(Stepwise[OrderSearch]):
 
     def step(self, state: OrderSearch) -> OrderSearch:
         """Do one more randomised run."""
-        return elimination.search_step(self.network, self.graph, self.settings.seed, state)
+        return elimination.try_more_orders(self.network, self.graph, self.settings.seed, state)
 
-    def met(self, state: OrderSearch) -> bool:
+    def meets_criterion(self, state: OrderSearch) -> bool:
         """Return True if no further order is needed.
 
         A forest cannot be improved.  After two hopeless runs the others will be hopeless too.  More than `orders` runs are only for large
@@ -110,12 +110,12 @@ class JunctionTree(Stepwise[OrderSearch]):
         among = self.columns(tree, state)
         if any(columns is not None for columns in among):
             what = f"{what[:-1]} without those that zeros leave empty,"
-        return 8 * self._message_numbers(message_storage.single_stretch_schedule(tree, self.network, among).most, tree), what
+        return 8 * self._message_storage_size(message_storage.single_stretch_schedule(tree, self.network, among).most, tree), what
 
     def columns(self, tree: JunctionTreeLayout, state: OrderSearch) -> list[PossibleColumns | None]:
         """Return the possible states of messages, if there is much to compute and zeros reduce it."""
         if self.counted is None or self.counted[0] != tree.scopes:
-            self.counted = tree.scopes, sparse_cliques.possible_if_worthwhile(self.network, tree, state.cells, self.limit)
+            self.counted = tree.scopes, sparse_cliques.possible_columns_if_worthwhile(self.network, tree, state.cells, self.limit)
         return self.counted[1]
 
     def tree(self, state: OrderSearch) -> JunctionTreeLayout:
@@ -123,21 +123,23 @@ class JunctionTree(Stepwise[OrderSearch]):
 
         So evidence never increases the memory.
         """
-        found = junction_tree.plan_tree(self.network, state.order)
+        found = junction_tree.build_clique_tree(self.network, state.order)
         if state.unheld is None:
             return found
-        other = junction_tree.plan_tree(self.network, state.unheld)
+        other = junction_tree.build_clique_tree(self.network, state.unheld)
         return min(
-            found, other, key=lambda tree: self._message_numbers(message_storage.single_stretch_schedule(tree, self.network).most, tree)
+            found,
+            other,
+            key=lambda tree: self._message_storage_size(message_storage.single_stretch_schedule(tree, self.network).most, tree),
         )
 
-    def _message_numbers(self, kept: int, tree: JunctionTreeLayout) -> int:
+    def _message_storage_size(self, kept: int, tree: JunctionTreeLayout) -> int:
         """Return how many numbers the stored messages, and slabs of the largest clique with their sums, need."""
         states = self.network.cardinality.tolist()
         largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
         return kept + min(3 * largest, table_arithmetic.SLABS)
 
-    def smaller_plans(self, state: OrderSearch) -> list[SmallPlan]:
+    def low_memory_plans(self, state: OrderSearch) -> list[LowMemoryPlan]:
         """Return schedules that need less memory than `bytes_needed` returns, the fastest first."""
         if not state.complete or self.settings.message_passing != "hugin":
             return []
@@ -148,29 +150,30 @@ class JunctionTree(Stepwise[OrderSearch]):
             message_storage.least_memory_schedule(tree, self.network, among),
         )
         return [
-            SmallPlan(fewest, 8 * self._message_numbers(fewest.most, tree), 0),
-            SmallPlan(every, 8 * self._message_numbers(every.largest, tree), 8 * every.most),
-            SmallPlan(fewest, 8 * self._message_numbers(fewest.largest, tree), 8 * fewest.most),
+            LowMemoryPlan(fewest, 8 * self._message_storage_size(fewest.most, tree), 0),
+            LowMemoryPlan(every, 8 * self._message_storage_size(every.largest, tree), 8 * every.most),
+            LowMemoryPlan(fewest, 8 * self._message_storage_size(fewest.largest, tree), 8 * fewest.most),
         ]
 
-    def fit_schedule(self, state: OrderSearch, limit: int, room: int) -> SmallPlan | None:
-        """Return the fastest schedule that needs at most `limit` bytes of memory and `room` bytes of a file; None if there is none."""
+    def find_fitting_schedule(self, state: OrderSearch, limit: int, file_bytes: int) -> LowMemoryPlan | None:
+        """Return the fastest schedule that needs at most `limit` bytes of memory and `file_bytes` bytes of a file; None if there is
+        none."""
         if (size := self.bytes_needed(state)[0]) <= limit:
-            return SmallPlan(None, size, 0)
-        return next((way for way in self.smaller_plans(state) if way.memory <= limit and way.file <= room), None)
+            return LowMemoryPlan(None, size, 0)
+        return next((way for way in self.low_memory_plans(state) if way.memory <= limit and way.file <= file_bytes), None)
 
-    def least(self, state: OrderSearch, limit: int, room: int) -> tuple[int, bool]:
+    def least(self, state: OrderSearch, limit: int, file_bytes: int) -> tuple[int, bool]:
         """Return the memory of the schedule that fits, otherwise of the smallest one without a file; and whether one fits."""
-        if (way := self.fit_schedule(state, limit, room)) is not None:
+        if (way := self.find_fitting_schedule(state, limit, file_bytes)) is not None:
             return way.memory, True
-        ways = [way.memory for way in self.smaller_plans(state) if not way.file]
+        ways = [way.memory for way in self.low_memory_plans(state) if not way.file]
         return min(ways, default=self.bytes_needed(state)[0]), False
 
-    def with_schedule(self, plan: MessageSchedule | None, place: MessageStore | None) -> None:
+    def set_schedule(self, plan: MessageSchedule | None, place: MessageStore | None) -> None:
         """Use this schedule for propagation, with messages in this store."""
         self.chosen, self.messages = plan, place
 
-    def remaining(self, state: OrderSearch) -> tuple[float, int]:
+    def estimate_cost(self, state: OrderSearch) -> tuple[float, int]:
         """Estimate the seconds of propagation, and its bytes with all messages in memory.
 
         If the numbers may exceed the range of float64 and the propagation is short, it is run to find out.
@@ -178,10 +181,10 @@ class JunctionTree(Stepwise[OrderSearch]):
         tree = self.tree(state)
         among = self.columns(tree, state)
         told, size = (
-            cost_forecast.propagation_seconds(tree, self.network, among, back=True),
-            cost_forecast.peak_bytes(tree, self.network, among),
+            cost_forecast.estimate_propagation_seconds(tree, self.network, among, with_marginals=True),
+            cost_forecast.estimate_peak_bytes(tree, self.network, among),
         )
-        if told > cost_forecast.SHORT or size > self.limit or cost_forecast.fits_float64(self.network):
+        if told > cost_forecast.SHORT or size > self.limit or cost_forecast.products_fit_float64(self.network):
             return told, size
         try:
             streamed_propagation.PropagationRun(
@@ -195,7 +198,7 @@ class JunctionTree(Stepwise[OrderSearch]):
                 LinearArithmetic(),
             ).found()
         except FloatingPointError:
-            return cost_forecast.LOGS * told, cost_forecast.peak_bytes(tree, self.network, among, logs=True) - size
+            return cost_forecast.LOGS * told, cost_forecast.estimate_peak_bytes(tree, self.network, among, logs=True) - size
         return 0.0, 0
 
     def result(self, state: OrderSearch) -> InferenceResult:
@@ -206,7 +209,7 @@ class JunctionTree(Stepwise[OrderSearch]):
             whole = self.settings.output_marginals != "nodes"
             among = self.columns(tree, state)
             made = streamed_propagation.propagate(
-                self.network, tree, plan, whole=whole, messages=self.messages, map=self.map, columns=among
+                self.network, tree, plan, factors_too=whole, messages=self.messages, map=self.map, possible_columns=among
             )
             nodes, cliques, log_z = made.nodes, made.factors, made.log_z
         else:
@@ -218,7 +221,7 @@ class JunctionTree(Stepwise[OrderSearch]):
 
 
 @dataclass(frozen=True)
-class EliminationOrders:
+class EliminationOrderAlgorithm:
     """The steps of a junction tree on their own; the result is the order that was found, and its size."""
 
     tree: JunctionTree
@@ -256,9 +259,9 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings = network, settings
-        self.steps = settings.iterations if network.observations() else 0
+        self.steps = settings.iterations if network.stored_marginals() else 0
 
-    def like(self) -> EnumerationState:
+    def state_template(self) -> EnumerationState:
         """Return a state with an uninitialised joint table."""
         return EnumerationState(np.empty(enumeration.joint_shape(self.network)), np.empty(0), 0)
 
@@ -268,7 +271,7 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
 
     def step(self, state: EnumerationState) -> EnumerationState:
         """Do one sweep over the observed marginals."""
-        return enumeration.fitting_sweep(self.network, state)
+        return enumeration.proportional_fitting_sweep(self.network, state)
 
     def bytes_needed(self, state: EnumerationState) -> tuple[int, str]:
         """Return the bytes of temporary copies of the joint table."""
@@ -276,10 +279,10 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
 
     def result(self, state: EnumerationState) -> InferenceResult:
         """Compute marginals, and −KL to the unnormalised P."""
-        nodes, cliques, log_z = enumeration.joint_results(self.network, state)
+        nodes, cliques, log_z = enumeration.marginals_of_joint(self.network, state)
         residual = float(state.residual[-1]) if len(state.residual) else 0.0
-        trace = Trace(state.residual, np.full(len(state.residual), np.nan))
-        scalings = len(self.network.observations()) * state.step
-        converged = self.steps == 0 or self.met(state)
+        trace = ConvergenceTrace(state.residual, np.full(len(state.residual), np.nan))
+        scalings = len(self.network.stored_marginals()) * state.step
+        converged = self.steps == 0 or self.meets_criterion(state)
         attributes = {"log_z": log_z, "free_energy": -log_z, "iterations": state.step, "residual": residual, "trace": trace}
         return InferenceResult(nodes, cliques, attributes | {"converged": converged, "scaling_updates": scalings})

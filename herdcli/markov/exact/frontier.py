@@ -21,7 +21,7 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import BadUsage, DataError, NegativeResult
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
 from herdcli.markov.model.graphs import lattice_detection
 from herdcli.markov.model.network import Factor, Network
@@ -77,9 +77,9 @@ class FrontierState:
         return bool(self.ends[0, 0] == 0)
 
 
-def find_lattice(network: Network) -> SweptLattice | str:
+def find_swept_lattice(network: Network) -> SweptLattice | str:
     """Return the lattice of a network, swept along its longer side, or the reason in words if it is not a lattice."""
-    place = lattice_detection.lattice_layout(network)
+    place = lattice_detection.find_lattice_layout(network)
     if place is None:
         return "needs a network that was made as a grid"
     place = place.T if place.shape[1] > place.shape[0] else place
@@ -100,7 +100,7 @@ def find_lattice(network: Network) -> SweptLattice | str:
             single[cells[0]] = single[cells[0]] + logs
         else:
             if len(cells) > 2 or sum(abs(x - y) for x, y in zip(*cells, strict=True)) != 1:
-                return f"needs factors of neighbours on the grid alone, {network.factor_name(a)} is none"
+                return f"needs factors of neighbours on the grid alone, {network.describe_factor(a)} is none"
             first, second = sorted(cells)
             kind = above if first[1] == second[1] else left
             kind[second] = kind.get(second, 0.0) + (logs if cells[0] == first else logs.T)
@@ -113,14 +113,14 @@ class Frontier(Stepwise[FrontierState]):
     state = FrontierState
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
-        found = find_lattice(network)
+        found = find_swept_lattice(network)
         if isinstance(found, str):
             raise BadUsage(f"--algorithm frontier {found}", hint="--algorithm junction-tree")
         self.lattice = found
         self.rows, self.columns = found.states.shape
         self.steps = 2 * self.rows
         self.sizes = [math.prod(row) for row in found.states.tolist()]
-        self.made = [self._entered(r) for r in range(self.rows)]
+        self.made = [self._row_table_sizes(r) for r in range(self.rows)]
         self.largest = self._cells()
         self.words = self.bytes_needed(None)[1]
         self.tables: list[Array] = []  # work space for the tables of a row, reused; no state refers to it between two steps
@@ -154,7 +154,7 @@ class Frontier(Stepwise[FrontierState]):
         most: int = max(*self.sizes, *map(max, self.made))
         return most
 
-    def _entered(self, r: int) -> list[int]:
+    def _row_table_sizes(self, r: int) -> list[int]:
         """Return the number of cells of each table of row r."""
         now: list[int] = self.lattice.states[r].tolist()
         before: list[int] = self.lattice.states[r - 1].tolist() if r else [1] * self.columns
@@ -208,7 +208,7 @@ class Frontier(Stepwise[FrontierState]):
         made = [(state.ends[r, :size], 0.0)]
         for c in range(self.columns):
             table, scale = made[-1]
-            above, beside, level = self._matrices(r, c, state.logs)
+            above, beside, level = self._cell_matrices(r, c, state.logs)
             if state.logs:
                 # α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x): the cell above, u, is the first axis and is summed over; x
                 # comes last, next to its left neighbour, so that φ h multiplies the last two axes.  The scale includes the constants
@@ -229,7 +229,7 @@ class Frontier(Stepwise[FrontierState]):
             made.append((grown.ravel(), scale + math.log(top) + level))
         return made
 
-    def _matrices(self, r: int, c: int, logs: bool) -> tuple[Array, Array, float]:
+    def _cell_matrices(self, r: int, c: int, logs: bool) -> tuple[Array, Array, float]:
         """Return v (u, x), and φ(x) h(left, x) with one row if there is no left neighbour, and the log of the constant divided out.
 
         Both are logarithms if `logs`, otherwise scaled to maximum 1.
@@ -252,15 +252,15 @@ class Frontier(Stepwise[FrontierState]):
         if tables is None:
             return False
         for c in range(self.columns - 1, -1, -1):
-            above, beside, _ = self._matrices(r, c, state.logs)
+            above, beside, _ = self._cell_matrices(r, c, state.logs)
             # P(left, x) ∝ Σ_rest α_t β_t, P(u, x) ∝ Σ_rest α_{t−1}(u, rest) v(u, x) φ h β_t(rest, x), and β_{t−1}(u, rest) = Σ_x v(u, x) φ
             # h β_t(rest, x): the last two use β multiplied by φ h once.  α_t includes φ h, so the first does not multiply by it.
             after, before = tables[c + 1][0], tables[c][0].reshape(len(above), -1)
             if state.logs:
-                pair = log_sum((after + state.beta).reshape(-1, *beside.shape), (0,))
+                pair = log_sum_exp((after + state.beta).reshape(-1, *beside.shape), (0,))
                 pair = np.exp(pair - pair.max())
                 coming = (state.beta.reshape(-1, beside.size) + beside.ravel()).reshape(-1, above.shape[1])
-                up = np.stack([log_sum(before + coming[:, x], (1,)) for x in range(above.shape[1])], axis=1) + above
+                up = np.stack([log_sum_exp(before + coming[:, x], (1,)) for x in range(above.shape[1])], axis=1) + above
                 up = np.exp(up - up.max())
                 beta = _log_product(coming, above.T).T
                 state.beta = (beta - beta.max()).ravel()
@@ -303,18 +303,18 @@ class Frontier(Stepwise[FrontierState]):
     def _last(self, state: FrontierState) -> float:
         """Return the log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
-        return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
+        return float(log_sum_exp(table, (0,))) if state.logs else math.log(float(table.sum()))
 
 
-def _multiply_rows(table: Array, by: Array) -> None:
+def _multiply_rows(table: Array, factor: Array) -> None:
     """Multiply each row of a table (n, k) by the same (k,), in place.
 
     Many short rows are multiplied together, which is several times as fast.
     """
     whole = len(table) // WIDE * WIDE
-    wide = table[:whole].reshape(-1, WIDE * len(by))
-    wide *= np.tile(by, WIDE)
-    table[whole:] *= by
+    wide = table[:whole].reshape(-1, WIDE * len(factor))
+    wide *= np.tile(factor, WIDE)
+    table[whole:] *= factor
 
 
 def _log_product(left: Array, right: Array) -> Array:

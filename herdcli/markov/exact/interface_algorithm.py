@@ -17,7 +17,7 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import junction_tree
-from herdcli.markov.exact.elimination import fill_order
+from herdcli.markov.exact.elimination import min_fill_order
 from herdcli.markov.exact.junction_tree import CalibratedTree
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import Factor, build_network
@@ -46,9 +46,9 @@ class SliceTree:
         singles = [((self.offset + i,), np.ones(template.cardinality[i])) for i in range(n)]
         held = [(scope, np.ones([states[i] for i in scope])) for scope in (self.before, self.after)]
         network = build_network(states, [*singles, *held, *factors])
-        order = np.array(fill_order(network, 0))
-        self.tree = junction_tree.plan_tree(network, order, whole=True)
-        self.tables = junction_tree.initial_tables(network, self.tree)
+        order = np.array(min_fill_order(network, 0))
+        self.tree = junction_tree.build_clique_tree(network, order, keep_single_states=True)
+        self.tables = junction_tree.initial_log_tables(network, self.tree)
         self.states = network.cardinality.tolist()
         self.homes, self.home_before, self.home_after = self.tree.home[:n], self.tree.home[n], self.tree.home[n + 1]
         self.network = network
@@ -64,27 +64,27 @@ class SliceTree:
         """
         tables = [table.copy() for table in self.tables]
         if self.offset:
-            junction_tree.multiply_into_clique(tables, self.tree, self.home_before, self.before, alpha, self.states)
+            junction_tree.add_to_clique_table(tables, self.tree, self.home_before, self.before, alpha, self.states)
         if beta is not None and self.after:
-            junction_tree.multiply_into_clique(tables, self.tree, self.home_after, self.after, beta, self.states)
+            junction_tree.add_to_clique_table(tables, self.tree, self.home_after, self.after, beta, self.states)
         for i in np.flatnonzero(row != NONE).tolist():
             own = np.full(self.states[self.offset + i], -np.inf)
             own[row[i]] = 0.0
-            junction_tree.multiply_into_clique(tables, self.tree, self.homes[i], (self.offset + i,), own, self.states)
+            junction_tree.add_to_clique_table(tables, self.tree, self.homes[i], (self.offset + i,), own, self.states)
         return junction_tree.calibrate_tables(self.tree, tables, self.states)
 
     def marginals(self, tree: CalibratedTree) -> Array:
         """Return the marginals of the slice's variables, concatenated."""
-        made = [np.exp(junction_tree.clique_log_marginal(tree, k, (self.offset + i,)) - tree.log_z) for i, k in enumerate(self.homes)]
+        made = [np.exp(junction_tree.log_marginal_in_clique(tree, k, (self.offset + i,)) - tree.log_z) for i, k in enumerate(self.homes)]
         return np.concatenate([p / p.sum() for p in made])
 
-    def interface_after(self, tree: CalibratedTree) -> Array:
+    def log_alpha_after(self, tree: CalibratedTree) -> Array:
         """Return log α of the slice."""
-        return junction_tree.clique_log_marginal(tree, self.home_after, self.after) - tree.log_z
+        return junction_tree.log_marginal_in_clique(tree, self.home_after, self.after) - tree.log_z
 
-    def interface_before(self, tree: CalibratedTree, alpha: Array) -> Array:
+    def log_beta_before(self, tree: CalibratedTree, alpha: Array) -> Array:
         """Return log β of the slice before, up to a constant; 0 for states that α excludes, about which it has no information."""
-        joint = junction_tree.clique_log_marginal(tree, self.home_before, self.before)
+        joint = junction_tree.log_marginal_in_clique(tree, self.home_before, self.before)
         with np.errstate(invalid="ignore"):
             beta = np.where(np.isneginf(alpha), 0.0, joint - alpha)
         return np.asarray(beta - beta.max(initial=-np.inf))
@@ -164,7 +164,7 @@ class SliceInference(Stepwise[SliceState]):
         before = state.alpha
         tree, found = self._propagate(t, before, self.rows[t])
         state.log_z[t] = found.log_z
-        state.alpha = tree.interface_after(found)
+        state.alpha = tree.log_alpha_after(found)
         kind, many = self.task.kind, self.task.steps
         if kind == "filtering":
             state.answers[t] = tree.marginals(found)
@@ -172,17 +172,17 @@ class SliceInference(Stepwise[SliceState]):
             alpha = state.alpha
             for _ in range(many):
                 ahead, later = self._propagate(1, alpha, self.none)
-                alpha = ahead.interface_after(later)
+                alpha = ahead.log_alpha_after(later)
             state.answers[t] = ahead.marginals(later)
         elif kind == "lag":
             state.kept = np.roll(state.kept, -1, axis=0)
             state.kept[-1] = before
             last = t == len(self.rows) - 1
-            self._smooth(state, list(range(max(0, t - many), t + 1)), None, state.kept[-min(many, t) - 1 :], every=last)
+            self._smooth_slices(state, list(range(max(0, t - many), t + 1)), None, state.kept[-min(many, t) - 1 :], every=last)
         elif t % self.block == 0:
             state.kept[t // self.block] = before
 
-    def _smooth(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every: bool) -> Array:
+    def _smooth_slices(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every: bool) -> Array:
         """Go backward over some slices, given α before each; compute the marginals of the first, or of every one.
 
         Returns β before the first slice.
@@ -191,7 +191,7 @@ class SliceInference(Stepwise[SliceState]):
             tree, found = self._propagate(t, alpha, self.rows[t], beta)
             if every or (t == slices[0] and len(slices) > self.task.steps):
                 state.answers[t] = tree.marginals(found)
-            beta = tree.interface_before(found, alpha) if t else np.zeros(self.shape)
+            beta = tree.log_beta_before(found, alpha) if t else np.zeros(self.shape)
         assert beta is not None
         return beta
 
@@ -201,9 +201,9 @@ class SliceInference(Stepwise[SliceState]):
         alphas = [state.kept[number]]
         for t in slices[:-1]:
             tree, found = self._propagate(t, alphas[-1], self.rows[t])
-            alphas.append(tree.interface_after(found))
+            alphas.append(tree.log_alpha_after(found))
         last = number == self.blocks - 1
-        state.beta = self._smooth(state, slices, None if last else state.beta, np.array(alphas), every=True)
+        state.beta = self._smooth_slices(state, slices, None if last else state.beta, np.array(alphas), every=True)
 
     def bytes_needed(self, state: SliceState | None) -> tuple[int, str]:
         """Return 0, because nothing is needed in addition to the state."""

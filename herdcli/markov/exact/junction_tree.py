@@ -39,19 +39,19 @@ class JunctionTreeLayout:
         return 8 * (2 * sum(sizes) + 3 * max(sizes, default=0))
 
 
-def plan_tree(network: Network, order: Array, whole: bool = False) -> JunctionTreeLayout:
+def build_clique_tree(network: Network, order: Array, keep_single_states: bool = False) -> JunctionTreeLayout:
     """Return the cliques of an elimination order (a permutation of the variables).
 
     A variable of one state, for example by evidence, is a constant.  It has its own clique and joins no neighbours, unless the
-    cliques must contain `whole` scopes.
+    cliques must contain `keep_single_states` scopes.
     """
     position = np.empty(network.count, dtype=np.int64)
     position[order] = np.arange(network.count)
     at: list[int] = position.tolist()
     members: list[set[int]] = [{i} for i in order.tolist()]
     home = []
-    free = np.ones(network.count, dtype=bool) if whole else network.cardinality > 1
-    for variables in free_scopes(network, free):
+    free = np.ones(network.count, dtype=bool) if keep_single_states else network.cardinality > 1
+    for variables in restrict_scopes(network, free):
         home.append(min((at[i] for i in variables), default=0))
         members[home[-1]].update(variables)
     parent, scopes = [], []
@@ -64,7 +64,7 @@ def plan_tree(network: Network, order: Array, whole: bool = False) -> JunctionTr
     return JunctionTreeLayout(scopes, parent, home, at)
 
 
-def free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
+def restrict_scopes(network: Network, free: Array) -> Iterator[list[int]]:
     """Yield the scope of each factor without the variables that are not free."""
     scope, kept = network.scope.tolist(), free[network.scope].tolist()
     for low, high in pairwise(network.scope_offset.tolist()):
@@ -82,7 +82,7 @@ class CalibratedTree:
 
 def calibrate(network: Network, tree: JunctionTreeLayout) -> CalibratedTree:
     """Collect messages from the leaves, then distribute.  Raises NegativeResult if no state has a probability."""
-    return calibrate_tables(tree, initial_tables(network, tree), network.cardinality.tolist())
+    return calibrate_tables(tree, initial_log_tables(network, tree), network.cardinality.tolist())
 
 
 def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list[int]) -> CalibratedTree:
@@ -90,7 +90,7 @@ def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list
     messages: list[Array] = []
     log_z = 0.0
     for k, table in enumerate(tables):
-        up = log_sum(table, (0,))
+        up = log_sum_exp(table, (0,))
         messages.append(up)
         if tree.parent[k] < 0:
             log_z += float(up)
@@ -108,7 +108,7 @@ def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list
         outside = tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator)
         # Hugin (2.24): the parent's marginal over the separator includes the child's message.  Dividing by it leaves the message from all
         # others, so that the child's table becomes its marginal.  Collecting needs no division, because separators begin at 1.
-        down = log_sum(tables[p], outside)
+        down = log_sum_exp(tables[p], outside)
         impossible = messages[k] == -np.inf  # 0/0 in Hugin propagation is 0
         down -= np.where(impossible, 0.0, messages[k])
         tables[k] += down
@@ -120,13 +120,13 @@ def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> Ca
 
     It needs more products if a clique has many neighbours, but has no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
     """
-    tables = initial_tables(network, tree)
+    tables = initial_log_tables(network, tree)
     states = network.cardinality.tolist()
     children: list[list[int]] = [[] for _ in tables]
     arriving: list[Array] = []  # the message of each clique to its parent, with the parent's axes
     log_z = 0.0
     for k, table in enumerate(tables):
-        up = log_sum(sum((arriving[j] for j in children[k]), start=table), (0,))
+        up = log_sum_exp(sum((arriving[j] for j in children[k]), start=table), (0,))
         p = tree.parent[k]
         if p < 0:
             log_z += float(up)
@@ -143,24 +143,24 @@ def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> Ca
             # division is needed.
             others = sum((arriving[j] for j in children[p] if j != k), start=here)
             separator = set(tree.scopes[k][1:])
-            tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
+            tables[k] = tables[k] + log_sum_exp(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
         tables[p] = sum((arriving[j] for j in children[p]), start=here)
     return CalibratedTree(tree, tables, log_z)
 
 
-def initial_tables(network: Network, tree: JunctionTreeLayout) -> list[Array]:
+def initial_log_tables(network: Network, tree: JunctionTreeLayout) -> list[Array]:
     """Return the sum of the log factors of each clique."""
     states = network.cardinality.tolist()
     tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
     with np.errstate(divide="ignore"):
         logs = np.log(network.table)
     cells = network.table_offset.tolist()
-    for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
-        multiply_into_clique(tables, tree, tree.home[a], scope, logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope]), states)
+    for a, scope in enumerate(restrict_scopes(network, network.cardinality > 1)):
+        add_to_clique_table(tables, tree, tree.home[a], scope, logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope]), states)
     return tables
 
 
-def multiply_into_clique(
+def add_to_clique_table(
     tables: list[Array], tree: JunctionTreeLayout, k: int, scope: Sequence[int], logs: Array, states: list[int]
 ) -> None:
     """Add a log table over some variables to that of clique k, which contains them."""
@@ -168,11 +168,11 @@ def multiply_into_clique(
     tables[k] += _align_axes(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
 
 
-def clique_log_marginal(tree: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
+def log_marginal_in_clique(tree: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
     """Return the log of the unnormalised marginal over some variables of clique k, with axes in their order."""
     clique = tree.tree.scopes[k]
     kept = [i for i in clique if i in scope]
-    logs = log_sum(tree.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
+    logs = log_sum_exp(tree.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
     return logs.transpose([kept.index(i) for i in scope])
 
 
@@ -182,7 +182,7 @@ def _align_axes(table: Array, scope: list[int], clique: list[int], states: list[
     return table.reshape([states[i] if i in inside else 1 for i in clique])
 
 
-def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
+def log_sum_exp(table: Array, axes: tuple[int, ...]) -> Array:
     """Compute log Σ exp over some axes; −∞ if every entry is −∞."""
     if not axes:
         return table.copy()
@@ -206,13 +206,13 @@ def factor_marginals(network: Network, tree: CalibratedTree) -> list[Factor]:
     """Return the marginal over each factor's variables."""
     made: list[Factor] = []
     for a, k in enumerate(tree.tree.home):
-        scope = network.scope_of(a)
+        scope = network.factor_scope(a)
         if not scope:
             continue
         free = [i for i in scope if network.cardinality[i] > 1]
         clique = tree.tree.scopes[k]
         outside = tuple(axis for axis, i in enumerate(clique) if i not in free)
-        p = np.exp(log_sum(tree.tables[k], outside) - tree.log_z)
+        p = np.exp(log_sum_exp(tree.tables[k], outside) - tree.log_z)
         kept = [i for i in clique if i in free]
         shape = [int(network.cardinality[i]) for i in scope]
         made.append((scope, (p / p.sum()).transpose([kept.index(i) for i in free]).reshape(shape)))

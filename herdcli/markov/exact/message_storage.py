@@ -76,46 +76,47 @@ class MessageSchedule:
 Among = Sequence[PossibleColumns | None]  # for each message its possible states, if it contains only these
 
 
-def separator_sizes(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> list[int]:
+def separator_sizes(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> list[int]:
     """Return the number of entries in the message of each clique to its parent."""
     states = network.cardinality.tolist()
     sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
-    if among is None:
+    if possible_columns is None:
         return sizes
-    return [size if columns is None else columns.numbers for size, columns in zip(sizes, among, strict=True)]
+    return [size if columns is None else columns.numbers for size, columns in zip(sizes, possible_columns, strict=True)]
 
 
-def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
+def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> MessageSchedule:
     """Return the schedule with one stretch."""
-    sizes = separator_sizes(tree, network, among)
-    most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)  # for messages and for marginals
-    return MessageSchedule(list(range(len(sizes))), [0, len(sizes)], most, _largest_working_set(tree, sizes, among))
+    sizes = separator_sizes(tree, network, possible_columns)
+    # for messages and for marginals
+    most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_expanded_messages(tree, possible_columns)
+    return MessageSchedule(list(range(len(sizes))), [0, len(sizes)], most, _largest_working_set(tree, sizes, possible_columns))
 
 
-def least_memory_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
+def least_memory_schedule(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> MessageSchedule:
     """Return the schedule with the number of stretches that needs least memory at once."""
-    sizes = separator_sizes(tree, network, among)
+    sizes = separator_sizes(tree, network, possible_columns)
     sequence = _post_order(tree, sizes)
     best: MessageSchedule | None = None
-    count, extra = 1, _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)
+    count, extra = 1, _largest_children_total(tree, sizes) + 2 * largest_expanded_messages(tree, possible_columns)
     while count <= len(sequence):
         cuts = _stretch_boundaries(sequence, sizes, count)
-        most = _largest_kept(tree, sizes, sequence, cuts) + extra
+        most = _largest_waiting_total(tree, sizes, sequence, cuts) + extra
         if best is None or most < best.most:
-            best = MessageSchedule(sequence, cuts, most, _largest_working_set(tree, sizes, among))
+            best = MessageSchedule(sequence, cuts, most, _largest_working_set(tree, sizes, possible_columns))
         count = max(count + 1, count * 5 // 4)
     assert best is not None
     return best
 
 
-def largest_open_messages(tree: JunctionTreeLayout, among: Among | None) -> int:
+def largest_expanded_messages(tree: JunctionTreeLayout, possible_columns: Among | None) -> int:
     """Return the largest number of entries that a clique needs to expand its children's messages.
 
     A clique with all its states expands the messages of children that contain only possible states.
     """
     found = [0] * len(tree.parent)
-    for p, columns in zip(tree.parent, among or (), strict=False):
-        if p >= 0 and columns is not None and among is not None and among[p] is None:
+    for p, columns in zip(tree.parent, possible_columns or (), strict=False):
+        if p >= 0 and columns is not None and possible_columns is not None and possible_columns[p] is None:
             found[p] += columns.size + columns.count
     return max(found, default=0)
 
@@ -137,18 +138,22 @@ def _largest_children_total(tree: JunctionTreeLayout, sizes: Sequence[int]) -> i
     return max(told, default=0)
 
 
-def _largest_working_set(tree: JunctionTreeLayout, sizes: Sequence[int], among: Among | None) -> int:
+def _largest_working_set(tree: JunctionTreeLayout, sizes: Sequence[int], possible_columns: Among | None) -> int:
     """Return the largest number of entries that one clique needs.
 
     These are its message, its children's and their new ones, temporary arrays for one of these, and the bits of all possible columns.
     """
-    bits = sum(2 * len(columns.words) for columns in among or () if columns is not None)
+    bits = sum(2 * len(columns.words) for columns in possible_columns or () if columns is not None)
     told, widest = list(sizes), [0] * len(sizes)
     for k, p in enumerate(tree.parent):
         if p >= 0:
             told[p] += 2 * sizes[k]
             widest[p] = max(widest[p], sizes[k])
-    return bits + 2 * largest_open_messages(tree, among) + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
+    return (
+        bits
+        + 2 * largest_expanded_messages(tree, possible_columns)
+        + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
+    )
 
 
 def _post_order(tree: JunctionTreeLayout, sizes: Sequence[int]) -> list[int]:
@@ -183,7 +188,7 @@ def _stretch_boundaries(sequence: Sequence[int], sizes: Sequence[int], count: in
     return sorted({0, *np.minimum(inner, len(sequence)).tolist(), len(sequence)})
 
 
-def waiting_cliques(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Sequence[int]) -> list[list[int]]:
+def waiting_cliques_by_stretch(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Sequence[int]) -> list[list[int]]:
     """Return, for each stretch, its cliques whose parents come after it."""
     place = {k: t for t, k in enumerate(sequence)}
     return [
@@ -191,9 +196,9 @@ def waiting_cliques(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Seq
     ]
 
 
-def _largest_kept(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequence[int], cuts: Sequence[int]) -> int:
+def _largest_waiting_total(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequence[int], cuts: Sequence[int]) -> int:
     """Return the largest number of entries that wait at the ends of earlier stretches plus all of the current stretch."""
-    waiting = waiting_cliques(tree, sequence, cuts)
+    waiting = waiting_cliques_by_stretch(tree, sequence, cuts)
     before, most = 0, 0
     for (low, high), left in zip(itertools.pairwise(cuts), waiting, strict=True):
         most = max(most, before + sum(sizes[k] for k in sequence[low:high]))
@@ -201,14 +206,14 @@ def _largest_kept(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequ
     return most
 
 
-def collect_order(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> tuple[list[int], int, int]:
+def plan_collect_pass(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> tuple[list[int], int, int]:
     """Plan one pass towards the root: the cliques in order, the largest number of entries that wait, and the number one clique needs."""
-    sizes = separator_sizes(tree, network, among)
+    sizes = separator_sizes(tree, network, possible_columns)
     sequence = _post_order(tree, sizes)
     children, waiting, most = _clique_children(tree), 0, 0
     for k in sequence:
         waiting += sizes[k]
         most = max(most, waiting)
         waiting -= sum(sizes[c] for c in children[k])
-    most += largest_open_messages(tree, among)
-    return sequence, most, min(most, _largest_working_set(tree, sizes, among))
+    most += largest_expanded_messages(tree, possible_columns)
+    return sequence, most, min(most, _largest_working_set(tree, sizes, possible_columns))

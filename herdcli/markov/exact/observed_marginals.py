@@ -20,7 +20,7 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.cliques import CliqueGraph, ScalingLayout
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.network import Factor, Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -46,12 +46,12 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.observed = network.observations()
+        self.observed = network.stored_marginals()
         self.scopes = [(i,) for i in self.observed]
-        self.found = cliques.search_orders(network, settings.seed, settings.orders)
+        self.found = cliques.search_elimination_orders(network, settings.seed, settings.orders)
         self.graph: CliqueGraph | None = None
         if self.found.complete:
-            self.plan = junction_tree.plan_tree(network, self.found.order)
+            self.plan = junction_tree.build_clique_tree(network, self.found.order)
             self.graph, self.kept = cliques.junction_tree_from_order(self.plan)
         least = "" if self.found.complete else "at least "
         cells = math.log2(max(1.0, self.found.cells))
@@ -72,21 +72,21 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         """Observed variables and separators in flat arrays."""
         assert self.graph is not None
         targets = list(self.observed.values())
-        return cliques.scaling_layout(self.graph.cliques, self.graph.inner(), self.network.cardinality, self.scopes, targets)
+        return cliques.build_scaling_layout(self.graph.cliques, self.graph.inner(), self.network.cardinality, self.scopes, targets)
 
     @cached_property
     def program(self) -> Array:
         """The rows of a sweep."""
         assert self.graph is not None
-        return np.array(cliques.scaling_schedule(self.graph, self.layout), dtype=np.int32).reshape(-1, 2)
+        return np.array(cliques.build_scaling_schedule(self.graph, self.layout), dtype=np.int32).reshape(-1, 2)
 
-    def like(self) -> ObservedTreeState:
+    def state_template(self) -> ObservedTreeState:
         """Return a state with uniform cliques."""
         return ObservedTreeState(self.layout.uniform_tables(), self.layout.uniform_values(), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> ObservedTreeState:
         """Return P, as the marginals of its cliques."""
-        tables, values = cliques.initial_tables(self.network, self.plan, self.kept, self.layout)
+        tables, values = cliques.initial_scaling_tables(self.network, self.plan, self.kept, self.layout)
         return ObservedTreeState(tables, values, np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: ObservedTreeState) -> ObservedTreeState:
@@ -102,10 +102,10 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
 
     def result(self, state: ObservedTreeState) -> InferenceResult:
         """Return the marginals of P Π v_i by one more propagation, −min Σ Q log(Q/Π f), the divergence from P and the multipliers."""
-        scalings = [state.values[self.layout.cells_of(a)] for a in range(len(self.scopes))]
+        scalings = [state.values[self.layout.scope_cells(a)] for a in range(len(self.scopes))]
         extra: list[Factor] = list(zip(self.scopes, scalings, strict=True))
         tilted = build_network(self.network.cardinality, [*self.network.factors(), *extra])
-        found = junction_tree.calibrate(tilted, junction_tree.plan_tree(tilted, self.found.order))
+        found = junction_tree.calibrate(tilted, junction_tree.build_clique_tree(tilted, self.found.order))
         pairs = list(zip(scalings, self.observed.values(), strict=True))
         divergence = float(sum((p[p > 0] * np.log(v[p > 0])).sum() for v, p in pairs))
         # found.log_z is that of Π f Π v.  With Q = Π f Π v / Z' the sum Σ Q log(Q/Π f) is Σ ô log v − log Z'.  This equals minus log Z of P
@@ -116,8 +116,8 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
             for (i,), v in extra:
                 multiplier[i] = np.log(v)
         nans = np.full(len(state.residual), np.nan)
-        attributes = convergence_attributes(
-            energy, self.met(state), state.step, state.residual, nans,
+        attributes = make_convergence_attributes(
+            energy, self.meets_criterion(state), state.step, state.residual, nans,
             scaling_updates=int(state.counts[0]),
             propagation_updates=int(state.counts[1]),
             divergence=divergence,

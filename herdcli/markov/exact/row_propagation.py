@@ -17,7 +17,7 @@ from herdcli.markov.exact.message_storage import MemoryMessageStore
 from herdcli.markov.exact.streamed_propagation import PropagationRun
 from herdcli.markov.exact.table_arithmetic import Arithmetic, LinearArithmetic, LogArithmetic
 from herdcli.markov.method import Map
-from herdcli.markov.model.network import Factor, Network, build_network, reduce_factor
+from herdcli.markov.model.network import Factor, Network, build_network, drop_single_state_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -43,28 +43,35 @@ class RowResults:
 
 
 def propagate_rows(
-    network: Network, order: Array, allowed: Sequence[Array], families: bool = False, map: Map = map, *, impossible: bool = False
+    network: Network,
+    order: Array,
+    allowed: Sequence[Array],
+    factors_instead: bool = False,
+    map: Map = map,
+    *,
+    allow_impossible: bool = False,
 ) -> RowResults:
-    """Compute marginals of all variables, or of all `families` (the factors), given the allowed states (states, rows) of each variable.
+    """Compute marginals of all variables, or of all `factors_instead` (the factors), given the allowed states (states, rows) of each
+    variable.
 
-    impossible  accept rows of probability 0; otherwise they raise ImpossibleEvidence.
+    allow_impossible  accept rows of probability 0; otherwise they raise ImpossibleEvidence.
     """
     last, rows = network.count, allowed[0].shape[1]
     evidence: list[Factor] = [((i, last), possible.astype(np.float64)) for i, possible in enumerate(allowed)]
     # Whole scopes, including variables of one state: every clique contains the row variable, because every variable has a factor with it.
     whole = build_network(
-        [*network.cardinality.tolist(), rows], [*evidence, *(reduce_factor(network, factor) for factor in network.factors())]
+        [*network.cardinality.tolist(), rows], [*evidence, *(drop_single_state_variables(network, factor) for factor in network.factors())]
     )
-    tree = junction_tree.plan_tree(whole, np.append(order, last), whole=True)
+    tree = junction_tree.build_clique_tree(whole, np.append(order, last), keep_single_states=True)
     asked = [[i, last] for i in range(last)]
-    if families:
+    if factors_instead:
         asked = [[*(i for i in scope if network.cardinality[i] > 1), last] for scope, _ in network.factors()]
-    homes = [tree.home[a + (last if families else 0)] for a in range(len(asked))]
+    homes = [tree.home[a + (last if factors_instead else 0)] for a in range(len(asked))]
     try:
-        return _RowPropagation(whole, tree, asked, homes, map, LinearArithmetic(), impossible).found_rows()
+        return _RowPropagation(whole, tree, asked, homes, map, LinearArithmetic(), allow_impossible).run_rows()
     except FloatingPointError:
         pass  # the references that the first run holds are released with the error
-    return _RowPropagation(whole, tree, asked, homes, map, LogArithmetic(), impossible).found_rows()
+    return _RowPropagation(whole, tree, asked, homes, map, LogArithmetic(), allow_impossible).run_rows()
 
 
 class _RowPropagation(PropagationRun):
@@ -88,7 +95,7 @@ class _RowPropagation(PropagationRun):
         for a, (k, scope) in enumerate(zip(homes, asked, strict=True)):
             self.wanted[k].append((a, scope))
 
-    def found_rows(self) -> RowResults:
+    def run_rows(self) -> RowResults:
         """Run both passes."""
         with self.by.held():
             self._collect_all()
@@ -106,7 +113,7 @@ class _RowPropagation(PropagationRun):
                 marginal[..., self.dead] = np.nan
         return RowResults(made, log_z)
 
-    def _tops(self, table: Array) -> Array:
+    def _row_maxima(self, table: Array) -> Array:
         """Return the largest value of each row."""
         top: Array = table.max(axis=tuple(range(table.ndim - 1)))
         return top
@@ -114,12 +121,12 @@ class _RowPropagation(PropagationRun):
     def _scaled(self, k: int, sent: Array) -> Array:
         if sent.ndim == 0:  # the rows themselves were summed
             return np.asarray(self.by.one)
-        top = self._tops(sent)
+        top = self._row_maxima(sent)
         if (none := top == self.by.none).any():
             if not self.lets_in:
                 raise ImpossibleEvidence(int(np.argmax(none)))
             self.dead |= none
-            top = self._tops(self._neutralise_impossible(sent))
+            top = self._row_maxima(self._neutralise_impossible(sent))
         linear = isinstance(self.by, LinearArithmetic)
         self.scaling.append(np.log(top) if linear else top)
         return sent / top if linear else sent - top
@@ -131,15 +138,15 @@ class _RowPropagation(PropagationRun):
         return table
 
     def _told(self, above: Array) -> Array:
-        top = self._tops(self._neutralise_impossible(above))
+        top = self._row_maxima(self._neutralise_impossible(above))
         return above / top if isinstance(self.by, LinearArithmetic) else above - top
 
-    def _normalised(self, table: Array) -> Array:
+    def _normalise(self, table: Array) -> Array:
         if table.ndim:
             self._neutralise_impossible(table)
         if table.ndim == 0 or isinstance(self.by, LinearArithmetic):
             made: Array = table / table.sum(axis=tuple(range(table.ndim - 1)))
             return made
-        p = np.exp(table - self._tops(table))
+        p = np.exp(table - self._row_maxima(table))
         found: Array = p / p.sum(axis=tuple(range(table.ndim - 1)))
         return found

@@ -79,7 +79,7 @@ def unpack_columns(columns: PossibleColumns, shape: Sequence[int]) -> Array:
     return np.unpackbits(columns.words.view(np.uint8), count=columns.size, bitorder="little").view(np.bool_).reshape(shape)
 
 
-def is_worthwhile(columns: PossibleColumns) -> bool:
+def is_packing_worthwhile(columns: PossibleColumns) -> bool:
     """Return True if a message over the possible columns is much smaller, and the full one is large."""
     return columns.size >= LEAST and columns.count * SHARE <= columns.size
 
@@ -101,7 +101,7 @@ class ColumnLookup:
         return found
 
 
-def column_lookup(shape: Sequence[int], axes: Sequence[int]) -> ColumnLookup:
+def make_column_lookup(shape: Sequence[int], axes: Sequence[int]) -> ColumnLookup:
     """Return the lookup for the table over some axes of a clique's shape, in C order."""
     stride = [0] * len(shape)
     cells = 1

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.markov.exact.junction_tree import JunctionTreeLayout, free_scopes
+from herdcli.markov.exact.junction_tree import JunctionTreeLayout, restrict_scopes
 from herdcli.markov.exact.separator_states import (
     LEAST,
     ColumnLookup,
     PossibleColumns,
-    column_lookup,
-    is_worthwhile,
+    is_packing_worthwhile,
+    make_column_lookup,
     pack_columns,
     unpack_columns,
 )
-from herdcli.markov.exact.table_arithmetic import Arithmetic, BooleanArithmetic, combine_tables, fold_axes, slab_indices, slab_product
+from herdcli.markov.exact.table_arithmetic import Arithmetic, BooleanArithmetic, merge_small_tables, reduce_axes, slab_indices, slab_product
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -50,20 +50,20 @@ class SparseFactor:
         return np.where(possible, self.values[rank], by.none)
 
 
-def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, by: Arithmetic) -> Array:
+def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, arithmetic: Arithmetic) -> Array:
     """Return the product of tables at columns (states, n), for each state of the first variable."""
-    made = np.full((states, len(column)), by.one)
+    made = np.full((states, len(column)), arithmetic.one)
     for part in parts:
         if part.lookup.first == 0:
-            by.times(made, part.at(column, 0, by), out=made)
+            arithmetic.multiply(made, part.at(column, 0, arithmetic), out=made)
             continue
         for state in range(states):
-            by.times(made[state], part.at(column, state, by), out=made[state])
+            arithmetic.multiply(made[state], part.at(column, state, arithmetic), out=made[state])
     return made
 
 
 @dataclass(frozen=True)
-class MarginalGoal:
+class MarginalAccumulator:
     """A marginal to which columns are added.
 
     columns  the possible columns of the child if the marginal is over these, otherwise None.
@@ -85,24 +85,26 @@ class MarginalGoal:
     def add(self, cell: Array, table: Array, by: Arithmetic) -> None:
         """Add a table to its cells; values at impossible cells are zero."""
         if self.columns is None:
-            by.add_at(self.values, cell.reshape(-1), table.reshape(-1))
+            by.add_at_cells(self.values, cell.reshape(-1), table.reshape(-1))
             return
         possible = cell >= 0
-        by.add_at(self.values, cell[possible], table[possible])
+        by.add_at_cells(self.values, cell[possible], table[possible])
 
     def made(self) -> Array:
         """Return the sums."""
         return self.values if self.columns is not None else self.values.reshape(self.shape)
 
 
-def empty_goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: PossibleColumns | None, by: Arithmetic) -> MarginalGoal:
+def empty_marginal_accumulator(
+    shape: tuple[int, ...], axes: tuple[int, ...], columns: PossibleColumns | None, arithmetic: Arithmetic
+) -> MarginalAccumulator:
     """Return an empty marginal over some axes of a clique."""
     kept = tuple(shape[axis] for axis in axes)
     cells = int(np.prod(kept, dtype=np.int64)) if columns is None else columns.count
-    return MarginalGoal(column_lookup(shape, axes), kept, np.full(cells, by.none), columns)
+    return MarginalAccumulator(make_column_lookup(shape, axes), kept, np.full(cells, arithmetic.none), columns)
 
 
-def possible_if_worthwhile(
+def possible_columns_if_worthwhile(
     network: Network, tree: JunctionTreeLayout, cells: float, limit: float = math.inf
 ) -> list[PossibleColumns | None]:
     """Return the possible states of messages, if there is much to compute and zeros reduce it.
@@ -110,12 +112,12 @@ def possible_if_worthwhile(
     Returns None for all messages if the search would take more than `limit` bytes: then messages over all states, 64 times as large, do not
     fit either.
     """
-    if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or possible_bytes(network, tree) > limit:
+    if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or estimate_possible_columns_bytes(network, tree) > limit:
         return [None] * len(tree.scopes)
     return possible_columns(network, tree)
 
 
-def possible_bytes(network: Network, tree: JunctionTreeLayout) -> int:
+def estimate_possible_columns_bytes(network: Network, tree: JunctionTreeLayout) -> int:
     """Return the bytes of `possible_columns`.
 
     They are one bit per column of all cliques, as much for the counts, and truth values of the largest.
@@ -133,8 +135,8 @@ def possible_columns(network: Network, tree: JunctionTreeLayout) -> list[Possibl
     for k in range(len(tree.scopes)):
         supports.collect(k)
     for k in range(len(tree.scopes) - 1, -1, -1):
-        supports.distribute(k)
-    return [found if is_worthwhile(found) else None for found in supports.found]
+        supports.restrict_children(k)
+    return [found if is_packing_worthwhile(found) else None for found in supports.found]
 
 
 class ColumnPropagation:
@@ -150,22 +152,22 @@ class ColumnPropagation:
             if p >= 0:
                 self.children[p].append(k)
         cells = network.table_offset.tolist()
-        for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
+        for a, scope in enumerate(restrict_scopes(network, network.cardinality > 1)):
             truth = (network.table[cells[a] : cells[a + 1]] > 0).reshape([self.states[i] for i in scope])
             axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
             k = tree.home[a]
             if not truth.all():
-                self.factors[k].append(self._placed(np.ascontiguousarray(truth.transpose(axes)), {*scope}, k))
+                self.factors[k].append(self._reshape_to_clique(np.ascontiguousarray(truth.transpose(axes)), {*scope}, k))
 
-    def _placed(self, table: Array, inside: set[int], k: int) -> Array:
+    def _reshape_to_clique(self, table: Array, inside: set[int], k: int) -> Array:
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
     def _parts(self, k: int) -> list[Array]:
         """Return the tables that make states of clique k impossible: factors, and the children that have impossible columns."""
-        parts = combine_tables(self.factors[k], self.by)
+        parts = merge_small_tables(self.factors[k], self.by)
         for c in self.children[k]:
             if (below := self.found[c]).count < below.size:
-                parts.append(self._placed(unpack_columns(below, [below.size]), {*self.tree.scopes[c][1:]}, k))
+                parts.append(self._reshape_to_clique(unpack_columns(below, [below.size]), {*self.tree.scopes[c][1:]}, k))
         return parts
 
     def collect(self, k: int) -> None:
@@ -173,10 +175,10 @@ class ColumnPropagation:
         shape, parts = tuple(self.states[i] for i in self.tree.scopes[k]), self._parts(k)
         up = np.ones(shape[1:], dtype=np.bool_)
         for prefix in slab_indices(shape) if parts else ():
-            up[prefix] = fold_axes(slab_product(parts, shape, prefix, self.by), (0,), np.logical_or)
+            up[prefix] = reduce_axes(slab_product(parts, shape, prefix, self.by), (0,), np.logical_or)
         self.found.append(pack_columns(up))
 
-    def distribute(self, k: int) -> None:
+    def restrict_children(self, k: int) -> None:
         """Restrict its children's columns to those that clique k and its parent leave possible."""
         scope, own = self.tree.scopes[k], self.found[k]
         shape, parts = tuple(self.states[i] for i in scope), self._parts(k)
@@ -193,6 +195,6 @@ class ColumnPropagation:
             for whole, among in zip(made, inside, strict=True):
                 # Every child contains the clique's first variable.
                 at: tuple[Any, ...] = tuple(i for axis, i in enumerate(prefix) if scope[1 + axis] in among)
-                whole[(slice(None), *at)] |= fold_axes(table, tuple(axis for axis, i in enumerate(free) if i not in among), np.logical_or)
+                whole[(slice(None), *at)] |= reduce_axes(table, tuple(axis for axis, i in enumerate(free) if i not in among), np.logical_or)
         for c, whole in zip(wanted, made, strict=True):
             self.found[c] = pack_columns(whole)

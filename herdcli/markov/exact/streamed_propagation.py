@@ -22,7 +22,7 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse_cliques
 from herdcli.markov.exact.clique_products import CliqueProducts
 from herdcli.markov.exact.junction_tree import JunctionTreeLayout
-from herdcli.markov.exact.message_storage import MemoryMessageStore, MessageSchedule, MessageStore, waiting_cliques
+from herdcli.markov.exact.message_storage import MemoryMessageStore, MessageSchedule, MessageStore, waiting_cliques_by_stretch
 from herdcli.markov.exact.separator_states import PossibleColumns
 from herdcli.markov.exact.table_arithmetic import SMALL, Arithmetic, LinearArithmetic, LogArithmetic, slab_indices, slab_product
 from herdcli.markov.method import Map
@@ -54,23 +54,23 @@ def propagate(
     tree: JunctionTreeLayout,
     plan: MessageSchedule,
     *,
-    whole: bool = True,
+    factors_too: bool = True,
     messages: MessageStore | None = None,
     map: Map = map,
-    columns: Sequence[PossibleColumns | None] | None = None,
+    possible_columns: Sequence[PossibleColumns | None] | None = None,
 ) -> PropagationResult:
     """Collect towards the root, then distribute.  Raises NegativeResult if no state has a probability.
 
-    whole    also compute the marginals of factors.
+    factors_too    also compute the marginals of factors.
     map      like the built-in `map`, perhaps over workers.
-    columns  for each message its possible states, if it contains only these.
+    possible_columns  for each message its possible states, if it contains only these.
     """
-    some = [None] * len(tree.scopes) if columns is None else columns
+    some = [None] * len(tree.scopes) if possible_columns is None else possible_columns
     try:
-        return PropagationRun(network, tree, plan, whole, messages or MemoryMessageStore(), map, some, LinearArithmetic()).found()
+        return PropagationRun(network, tree, plan, factors_too, messages or MemoryMessageStore(), map, some, LinearArithmetic()).found()
     except FloatingPointError:
         pass  # the references that the first run holds are released with the error
-    return PropagationRun(network, tree, plan, whole, messages or MemoryMessageStore(), map, some, LogArithmetic()).found()
+    return PropagationRun(network, tree, plan, factors_too, messages or MemoryMessageStore(), map, some, LogArithmetic()).found()
 
 
 class PropagationRun(CliqueProducts):
@@ -89,7 +89,7 @@ class PropagationRun(CliqueProducts):
     ) -> None:
         super().__init__(network, tree, messages, map, columns, arithmetic)
         self.plan, self.whole = plan, whole
-        self.waiting = waiting_cliques(tree, plan.sequence, plan.cuts)
+        self.waiting = waiting_cliques_by_stretch(tree, plan.sequence, plan.cuts)
         self.wanted: list[list[tuple[int, list[int]]]] = [[(a, self.scopes[a]) for a in own] if whole else [] for own in self.homes]
         self.nodes: list[Array] = [np.empty(0)] * network.count
         self.marginals: dict[int, Array] = {}
@@ -106,7 +106,7 @@ class PropagationRun(CliqueProducts):
 
     def _collect_all(self) -> None:
         """Collect all messages towards the root."""
-        for t, stretch in enumerate(self._stretches()):
+        for t, stretch in enumerate(self._clique_stretches()):
             self._collect(stretch)
             if t < len(self.waiting) - 1:
                 left = set(self.waiting[t])
@@ -114,12 +114,12 @@ class PropagationRun(CliqueProducts):
                     if k not in left:
                         self.messages.drop(k)
 
-    def _stretches(self) -> list[list[int]]:
+    def _clique_stretches(self) -> list[list[int]]:
         return [self.plan.sequence[low:high] for low, high in pairwise(self.plan.cuts)]
 
     def _distribute_all(self) -> None:
         """Distribute from the root; all stretches except the last are collected once more."""
-        stretches = self._stretches()
+        stretches = self._clique_stretches()
         for t in range(len(stretches) - 1, -1, -1):
             if t < len(stretches) - 1:
                 told = set(self.waiting[t])  # parents after the stretch replaced these messages; the stretch does not need the old ones
@@ -133,7 +133,7 @@ class PropagationRun(CliqueProducts):
         for k in stretch:
             # 2.21: the product of a clique's factors and of its children's messages, summed over the variables that the parent does not
             # have.
-            self.messages.put(k, self._scaled(k, self.up(k, self.sum_fold)[0]))
+            self.messages.put(k, self._scaled(k, self.up(k, self.fold_by_sum)[0]))
 
     def _scaled(self, k: int, sent: Array) -> Array:
         """Scale the message of clique k to maximum 1."""
@@ -146,9 +146,9 @@ class PropagationRun(CliqueProducts):
         """Scale a message to a child to maximum 1."""
         return self.by.scaled(above)[0]
 
-    def _normalised(self, table: Array) -> Array:
+    def _normalise(self, table: Array) -> Array:
         """Normalise a marginal."""
-        return self.by.normalised(table)
+        return self.by.normalise(table)
 
     def _distribute(self, k: int) -> None:
         """Compute the marginals of a clique, and the messages to its children."""
@@ -158,21 +158,21 @@ class PropagationRun(CliqueProducts):
         made = self._marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
         for c, above in zip(self.children[k], made, strict=False):
             # Hugin (2.24): the separator marginal divided by the child's message is the message from all others; 0/0 is 0.
-            self.messages.put(c, self._told(self.by.over(above, self.messages.get(c))))
+            self.messages.put(c, self._told(self.by.divide(above, self.messages.get(c))))
         for (a, _), table in zip(own, made[len(self.children[k]) :], strict=False):
-            self.marginals[a] = self._normalised(table)
-        self.nodes[self.tree.scopes[k][0]] = self.by.normalised(made[-1])
+            self.marginals[a] = self._normalise(table)
+        self.nodes[self.tree.scopes[k][0]] = self.by.normalise(made[-1])
 
     def _marginals(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
         """Compute marginals over given axes, small ones from larger ones that contain them; those of children by their columns."""
-        shape = self._shape(k)
+        shape = self._clique_shape(k)
         # The message from the parent has the axes of the separator: all except the first.
         parts = [*self._parts(k), self.messages.get(k)[None]]
         if math.prod(shape) <= SMALL:
             table = slab_product(parts, shape, (), self.by)
             sums = [self.by.total(table, tuple(axis for axis in range(len(shape)) if axis not in axes)) for axes in wanted]
             return self._column_marginals(k, sums)
-        plan = marginal_targets(shape, wanted)
+        plan = plan_marginal_targets(shape, wanted)
         first = [t for t, target in enumerate(plan) if target.source < 0]
         made = {t: np.full([shape[axis] for axis in plan[t].axes], self.by.none) for t in first}
 
@@ -183,7 +183,7 @@ class PropagationRun(CliqueProducts):
                 inside = [axis for axis in range(len(shape)) if axis not in gone]
                 return [self.by.total(table, tuple(at for at, axis in enumerate(inside) if axis not in plan[t].axes)) for t in first]
 
-        for prefix, pieces in self._map_places(slab_indices(shape), summed):
+        for prefix, pieces in self._map_in_order(slab_indices(shape), summed):
             for t, piece in zip(first, pieces, strict=True):
                 whole = made[t]
                 at = tuple(prefix[axis - 1] if 1 <= axis <= len(prefix) else slice(None) for axis in plan[t].axes)
@@ -204,19 +204,19 @@ class PropagationRun(CliqueProducts):
 
     def _marginals_by_columns(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
         """Compute the same marginals if clique k has only possible columns."""
-        shape, columns = self._shape(k), self._columns(k)
+        shape, columns = self._clique_shape(k), self._columns(k)
         parts, told = self._factor_lookups(k), self.messages.get(k)
         inside = [self.columns[c] for c in self.children[k]] + [None] * (len(wanted) - len(self.children[k]))
-        goals = [sparse_cliques.empty_goal(shape, axes, among, self.by) for axes, among in zip(wanted, inside, strict=True)]
+        goals = [sparse_cliques.empty_marginal_accumulator(shape, axes, among, self.by) for axes, among in zip(wanted, inside, strict=True)]
 
         def found(piece: tuple[int, Array]) -> tuple[Array, list[Array]]:
             low, column = piece
             with self.by.held():
                 table = sparse_cliques.sparse_product(parts, shape[0], column, self.by)
-                self.by.times(table, told[low : low + len(column)], out=table)
+                self.by.multiply(table, told[low : low + len(column)], out=table)
                 return table, [goal.cells(column, shape[0]) for goal in goals]
 
-        for _, (table, cells) in self._map_places(columns.pieces(), found):
+        for _, (table, cells) in self._map_in_order(columns.pieces(), found):
             for goal, cell in zip(goals, cells, strict=True):
                 goal.add(cell, table, self.by)
         return [goal.made() for goal in goals]
@@ -225,21 +225,21 @@ class PropagationRun(CliqueProducts):
         """Return the marginals in the order of the factors, with their own axes."""
         made: list[Factor] = []
         for a, free in enumerate(self.scopes) if self.whole else ():
-            if len(scope := self.network.scope_of(a)):
+            if len(scope := self.network.factor_scope(a)):
                 order = sorted(free, key=self.tree.position.__getitem__)
                 table = self.marginals[a] if free else np.ones(())
                 made.append((scope, table.transpose([order.index(i) for i in free]).reshape([self.states[i] for i in scope])))
         return made
 
 
-def marginal_targets(shape: tuple[int, ...], wanted: list[tuple[int, ...]]) -> list[MarginalTarget]:
+def plan_marginal_targets(shape: tuple[int, ...], marginal_axes: list[tuple[int, ...]]) -> list[MarginalTarget]:
     """Return, for each marginal, the smallest larger one that it can be summed from; of equal ones the first is summed from the slabs."""
-    sizes = [math.prod(shape[axis] for axis in axes) for axes in wanted]
-    order = sorted(range(len(wanted)), key=lambda t: (sizes[t], -t))
+    sizes = [math.prod(shape[axis] for axis in axes) for axes in marginal_axes]
+    order = sorted(range(len(marginal_axes)), key=lambda t: (sizes[t], -t))
     rank = {t: at for at, t in enumerate(order)}
     found = []
-    for t, axes in enumerate(wanted):
+    for t, axes in enumerate(marginal_axes):
         inside = set(axes)
-        larger = (u for u in order[rank[t] + 1 :] if inside <= set(wanted[u]))
+        larger = (u for u in order[rank[t] + 1 :] if inside <= set(marginal_axes[u]))
         found.append(MarginalTarget(axes, next(larger, -1)))
     return found

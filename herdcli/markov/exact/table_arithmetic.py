@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -31,21 +31,21 @@ class LinearArithmetic:
         """Return NumPy's error handling, to be set in the thread that computes."""
         return np.errstate(under="raise", over="raise")
 
-    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Return the product."""
         made: Array = np.multiply(left, right, out=out)
         return made
 
     def total(self, table: Array, axes: tuple[int, ...]) -> Array:
         """Return the sum over some axes."""
-        return sum_out(table, axes)
+        return sum_over_axes(table, axes)
 
     def plus(self, left: Array, right: Array) -> Array:
         """Return the sum."""
         made: Array = left + right
         return made
 
-    def over(self, above: Array, below: Array) -> Array:
+    def divide(self, above: Array, below: Array) -> Array:
         """Return the quotient of a sum and one of its factors, with 0/0 = 0."""
         # If the divisor is 0, the dividend is 0 too: 0/1 gives 0 without a mask, which is slow in NumPy.
         made: Array = np.add(below, below == 0)
@@ -59,7 +59,7 @@ class LinearArithmetic:
         table /= top
         return table, math.log(top)
 
-    def normalised(self, table: Array) -> Array:
+    def normalise(self, table: Array) -> Array:
         """Return probabilities."""
         made: Array = table / table.sum()
         return made
@@ -68,7 +68,7 @@ class LinearArithmetic:
         """Return the values of a factor."""
         return table.copy()
 
-    def add_at(self, made: Array, cell: Array, table: Array) -> None:
+    def add_at_cells(self, made: Array, cell: Array, table: Array) -> None:
         """Add each number to its cell."""
         np.add.at(made, cell, table)
 
@@ -85,21 +85,21 @@ class LogArithmetic:
         """Return NumPy's error handling: values much smaller than the largest become 0."""
         return np.errstate(under="ignore", divide="ignore")
 
-    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Return the logarithm of the product."""
         made: Array = np.add(left, right, out=out)
         return made
 
     def total(self, table: Array, axes: tuple[int, ...]) -> Array:
         """Compute log Σ exp over some axes."""
-        return log_sum(table, axes)
+        return log_sum_exp(table, axes)
 
     def plus(self, left: Array, right: Array) -> Array:
         """Return the log of the sum of two numbers."""
         made: Array = np.logaddexp(left, right)
         return made
 
-    def over(self, above: Array, below: Array) -> Array:
+    def divide(self, above: Array, below: Array) -> Array:
         """Return the logarithm of the quotient, with 0/0 = 0."""
         return above - np.where(below == -np.inf, 0.0, below)
 
@@ -110,7 +110,7 @@ class LogArithmetic:
             table -= top
         return table, top
 
-    def normalised(self, table: Array) -> Array:
+    def normalise(self, table: Array) -> Array:
         """Return probabilities."""
         p = np.exp(table - table.max())
         made: Array = p / p.sum()
@@ -121,7 +121,7 @@ class LogArithmetic:
         with np.errstate(divide="ignore"):
             return np.log(table)
 
-    def add_at(self, made: Array, cell: Array, table: Array) -> None:
+    def add_at_cells(self, made: Array, cell: Array, table: Array) -> None:
         """Add each number, as a logarithm, to its cell."""
         np.logaddexp.at(made, cell, table)
 
@@ -133,7 +133,7 @@ class BooleanArithmetic:
     one: bool = True
     dtype: type = np.bool_
 
-    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Return the conjunction."""
         made: Array = np.logical_and(left, right, out=out)
         return made
@@ -142,12 +142,12 @@ class BooleanArithmetic:
 Arithmetic = LinearArithmetic | LogArithmetic
 
 
-def combine_tables(parts: list[Array], by: Arithmetic | BooleanArithmetic) -> list[Array]:
+def merge_small_tables(parts: list[Array], arithmetic: Arithmetic | BooleanArithmetic) -> list[Array]:
     """Multiply tables together as long as the product has at most SMALL cells."""
     made: list[Array] = []
     for part in sorted(parts, key=lambda part: part.size):
         if made and np.broadcast(made[-1], part).size <= SMALL:
-            made[-1] = by.times(made[-1], part)
+            made[-1] = arithmetic.multiply(made[-1], part)
         else:
             made.append(part)
     return made
@@ -162,31 +162,31 @@ def slab_indices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     yield from product(*(range(size) for size in shape[1:axes]))
 
 
-def slab_product(parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...], by: Arithmetic | BooleanArithmetic) -> Array:
+def slab_product(parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...], arithmetic: Arithmetic | BooleanArithmetic) -> Array:
     """Return the product of tables over the first axis and those after the prefix."""
-    made: Array = np.empty((shape[0], *shape[1 + len(prefix) :]), dtype=by.dtype)
+    made: Array = np.empty((shape[0], *shape[1 + len(prefix) :]), dtype=arithmetic.dtype)
     seen = []
     for part in parts:
         at: tuple[Any, ...] = tuple(i if size > 1 else 0 for i, size in zip(prefix, part.shape[1:], strict=False))
         seen.append(part[(slice(None), *at)])
     if len(seen) < 2:
-        made[...] = seen[0] if seen else by.one
+        made[...] = seen[0] if seen else arithmetic.one
         return made
-    by.times(seen[0], seen[1], out=made)
+    arithmetic.multiply(seen[0], seen[1], out=made)
     for part in seen[2:]:
-        by.times(made, part, out=made)
+        arithmetic.multiply(made, part, out=made)
     return made
 
 
-def sum_out(table: Array, axes: tuple[int, ...]) -> Array:
+def sum_over_axes(table: Array, axes: tuple[int, ...]) -> Array:
     """Sum over some axes."""
-    return fold_axes(table, axes, np.add)
+    return reduce_axes(table, axes, np.add)
 
 
-def fold_axes(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
+def reduce_axes(table: Array, axes: tuple[int, ...], ufunc: np.ufunc) -> Array:
     """Fold some axes, adjacent ones together; short last axes are folded slice by slice, because NumPy's loops are slow for these."""
     if table.size <= FEW:
-        short: Array = by.reduce(table, axis=axes)
+        short: Array = ufunc.reduce(table, axis=axes)
         return short
     shape, gone = table.shape, set(axes)
     kept = tuple(size for axis, size in enumerate(shape) if axis not in gone)
@@ -205,14 +205,14 @@ def fold_axes(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
         if right < 16 and size < 16:
             made = table[:, 0].copy()
             for k in range(1, size):
-                by(made, table[:, k], out=made)
+                ufunc(made, table[:, k], out=made)
             table = made
         else:
-            table = by.reduce(table, axis=1)
+            table = ufunc.reduce(table, axis=1)
     return table.reshape(kept)
 
 
-def maximum_and_position(table: Array) -> tuple[Array, Array]:
+def max_and_argmax(table: Array) -> tuple[Array, Array]:
     """Return the maximum over the first axis, and its position: the first of equal ones, in the smallest integer type."""
     states = table.shape[0]
     at = np.zeros(table.shape[1:], dtype=np.min_scalar_type(max(1, states - 1)))

@@ -12,9 +12,9 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels
+from herdcli.markov.formats.conditional_tables import extract_conditional_tables, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
-from herdcli.markov.formats.tokens import ROUNDED, TOO_SMALL, TokenStream, first_underflow
+from herdcli.markov.formats.tokens import ROUNDED, TOO_SMALL, TokenStream, find_first_underflow
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
@@ -33,7 +33,7 @@ class _BIFTokens(TokenStream):
         """Return the next token without its quotes."""
         return super().next(what).strip('"')
 
-    def keyword(self, what: str) -> str:
+    def next_keyword(self, what: str) -> str:
         """Return the next token in lower case; a closing bracket in quotes does not count as one."""
         raw = self.peek()
         found = self.next(what).lower()
@@ -41,7 +41,7 @@ class _BIFTokens(TokenStream):
 
     def names(self, end: str) -> list[str]:
         """Return the words before a closing token, with or without commas between them."""
-        found = self.tokens_until(end)
+        found = self.read_tokens_until(end)
         return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
     def numbers(self) -> Array:
@@ -57,13 +57,13 @@ class _BIFTokens(TokenStream):
                 raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
         if not (plain := "".join(words)).isascii() or "_" in plain:
             raise self.error(f"'{' '.join(words)[:40]}' are not numbers")
-        if (lost := first_underflow(words, values)) is not None:
+        if (lost := find_first_underflow(words, values)) is not None:
             raise self.error(TOO_SMALL.format(words[lost][:40]))
         return values
 
     def skip_property(self) -> None:
         """Skip everything up to a semicolon."""
-        self.tokens_until(";")
+        self.read_tokens_until(";")
 
 
 def read_bif(text: str, notes: list[str] | None = None) -> Network:
@@ -108,14 +108,14 @@ def _quote_blanks(text: str) -> str:
 def _parse_blocks(text: str) -> Network:
     reader, made = _BIFTokens(text), NetworkAssembly()
     while reader.peek():
-        block = reader.keyword("a block")
+        block = reader.next_keyword("a block")
         if block == "network":
-            reader.tokens_until("{")
-            reader.tokens_until("}")
+            reader.read_tokens_until("{")
+            reader.read_tokens_until("}")
         elif block == "variable":
             name = reader.next("a name")
             with reader.placed():
-                made.declare(name, _read_variable(reader, name))
+                made.declare_variable(name, _read_variable(reader, name))
         elif block == "probability":
             with reader.placed():
                 _read_probability(reader, made)
@@ -128,9 +128,9 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
     """Parse `type discrete [ n ] { a, b };` and properties, which are skipped."""
     reader.expect("{")
     found: list[str] = []
-    while (token := reader.keyword("'}'")) != "}":
+    while (token := reader.next_keyword("'}'")) != "}":
         if token == "type":
-            if reader.keyword("discrete") != "discrete":
+            if reader.next_keyword("discrete") != "discrete":
                 raise reader.error(f"variable {name} is not discrete")
             reader.expect("[")
             count = reader.next("the number of states")
@@ -150,7 +150,7 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
 def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     """Parse `( child | parents )` with one row per configuration of the parents, or a whole table."""
     reader.expect("(")
-    names = [word.strip('"') for k, word in enumerate(reader.tokens_until(")")) if not (k == 1 and word == "|")]
+    names = [word.strip('"') for k, word in enumerate(reader.read_tokens_until(")")) if not (k == 1 and word == "|")]
     if not names:
         raise reader.error("a probability block names no variable")
     child, parents = names[0], names[1:]
@@ -161,7 +161,7 @@ def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     reader.expect("{")
     place = [{state: k for k, state in enumerate(assembly.states[name])} for name in parents]
     seen: set[tuple[int, ...]] = set()
-    while (token := reader.keyword("'}'")) != "}":
+    while (token := reader.next_keyword("'}'")) != "}":
         if token == "table":
             values = reader.numbers()
             if len(values) != math.prod(shape):
@@ -188,22 +188,24 @@ def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     assembly.add_table(child, parents, table)
 
 
-def _row_index(reader: _BIFTokens, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:
+def _row_index(reader: _BIFTokens, child: str, parents: list[str], state_positions: list[dict[str, int]]) -> tuple[int, ...]:
     given = reader.names(")")
     if len(given) != len(parents):
         raise reader.error(f"a row of {child} names {len(given)} states, the variable has {len(parents)} parents")
     try:
-        return tuple([numbers[state] for numbers, state in zip(place, given, strict=True)])
+        return tuple([numbers[state] for numbers, state in zip(state_positions, given, strict=True)])
     except KeyError:
-        name, state = next((name, state) for name, numbers, state in zip(parents, place, given, strict=True) if state not in numbers)
+        name, state = next(
+            (name, state) for name, numbers, state in zip(parents, state_positions, given, strict=True) if state not in numbers
+        )
         raise reader.error(f"variable {name} has no state '{state}'") from None
 
 
 def write_bif(network: Network) -> str:
     """Write a network of conditional distributions, one per variable.  Raises DataError for other networks."""
-    tables = conditional_tables(network, "BIF")
+    tables = extract_conditional_tables(network, "BIF")
     names = [_quote_name(network.name(i)) for i in range(network.count)]
-    states = [[_quote_name(state) for state in own] for own in state_labels(network)]
+    states = [[_quote_name(state) for state in own] for own in state_names_or_numbers(network)]
     lines = ["network unknown {", "}"]
     for i, name in enumerate(names):
         lines += [f"variable {name} {{", f"  type discrete [ {len(states[i])} ] {{ {', '.join(states[i])} }};", "}"]

@@ -17,7 +17,7 @@ from herdcli.schema import Array
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...], Array]]:
+def extract_conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...], Array]]:
     """Return the parents of each variable, and its table with the variable last.  Raises DataError if the factors are not such tables."""
     factors = {scope[-1]: (scope[:-1], table) for scope, table in network.factors() if scope}
     message, hint = f"is not a Bayesian network, the only kind that {form} can hold", "write UAI or HDF5: -o FILE.uai"
@@ -29,7 +29,7 @@ def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...
     return [factors[i] for i in range(network.count)]
 
 
-def state_labels(network: Network) -> list[list[str]]:
+def state_names_or_numbers(network: Network) -> list[list[str]]:
     """Return the names of the states of each variable, or their numbers from 0 if they have no names."""
     counts = network.cardinality.tolist()
     if network.states is None:
@@ -38,7 +38,7 @@ def state_labels(network: Network) -> list[list[str]]:
     return [network.states[low:high] for low, high in itertools.pairwise(ends)]
 
 
-def unique_identifiers(names: Sequence[str], letter: str) -> list[str]:
+def make_unique_identifiers(names: Sequence[str], letter: str) -> list[str]:
     """Return unique identifiers of ASCII letters, digits and underscores that resemble the names; valid names are kept."""
     taken = {name for name in names if _IDENTIFIER.fullmatch(name)}
     made = []

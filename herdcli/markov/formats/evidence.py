@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from herdcli.errors import DataError
 from herdcli.markov.formats.evidence_tables import written_pairs
-from herdcli.markov.model.network import Network, check_state
-from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
-from herdcli.schema import find_truth
+from herdcli.markov.model.network import Network, require_state
+from herdcli.markov.model.variable_names import QUOTED, VariableNaming, find_unquoted, numbers_match_indices, strip_quotes, suggest_name
+from herdcli.schema import boolean_level_index
 
 EMPTY = ["0", "2", "0"]  # content of merlin's files without evidence
 EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
@@ -40,7 +40,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
             return _merge_pairs(network, [_parse_pair(line, network, told, naming) for line in lines])
         except DataError:
             words = _split_words([QUOTED.sub(lambda found: found[0], line).replace("=", " ") for line in lines])
-            if not _is_count(words[0], len(words) - 1):
+            if not _is_pair_count(words[0], len(words) - 1):
                 raise
             lines = [" ".join(words)]
     plain = [re.sub(r"(^|\s)#.*", "", line) for line in lines]
@@ -65,29 +65,29 @@ def parse_assignment(text: str, network: Network, notes: list[str], naming: Vari
     naming = naming or VariableNaming(network.names)
     tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
     for each in tries:
-        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in unquoted_positions(each, "=")]
-        if (found := _only_split(network, parts, text, naming)) is not None:
+        parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in find_unquoted(each, "=")]
+        if (found := _unique_split(network, parts, text, naming)) is not None:
             return _pair_with_note(network, *found, notes)
     name, _, state = text.partition("=")
-    if not unquoted_positions(text, "="):
+    if not find_unquoted(text, "="):
         raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
     return _pair_by_name(network, name.strip(), state.strip(), notes, naming)  # reports which of the two names is unknown
 
 
 def _parse_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
     """Parse the variable and the state of a line, with or without an equals sign between them."""
-    return (parse_assignment if unquoted_positions(line, "=") else _parse_spaced_pair)(line, network, notes, naming)
+    return (parse_assignment if find_unquoted(line, "=") else _parse_spaced_pair)(line, network, notes, naming)
 
 
 def _parse_spaced_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
     """Parse the variable and the state of a line whose names may contain blanks without quotes."""
     parts = [(line[: blank.start()].strip(), line[blank.end() :].strip()) for blank in re.finditer(r"\s+", line)]
-    if (found := _only_split(network, parts, line, naming)) is None:
+    if (found := _unique_split(network, parts, line, naming)) is None:
         raise DataError("is not an evidence file", hint=f"{EXPECTED}, such as NAME=STATE")
     return _pair_with_note(network, *found, notes)
 
 
-def _only_split(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: VariableNaming) -> tuple[int, str] | None:
+def _unique_split(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: VariableNaming) -> tuple[int, str] | None:
     """Return the variable and the written state of the only division that fits.  Raises DataError if several fit."""
     fitting = {}
     for name, state in parts:
@@ -108,13 +108,13 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
     lines = [line for line in lines if line]
     if lines[0] == ["0"]:
         raise DataError(f"begins with 0 pairs of evidence, but continues with '{words[1][:40]}'", hint="write the number of pairs first")
-    if _is_count(words[0], len(words) - 1):
+    if _is_pair_count(words[0], len(words) - 1):
         found = words[1:]
-    elif lines[0] == ["1"] and len(words) > 1 and _is_count(words[1], len(words) - 2):
+    elif lines[0] == ["1"] and len(words) > 1 and _is_pair_count(words[1], len(words) - 2):
         found = words[2:]
     elif all(len(line) == 2 for line in lines):
         found = words
-    elif words[0] == "1" and len(words) > 1 and _is_count(words[1], len(words) - 2):
+    elif words[0] == "1" and len(words) > 1 and _is_pair_count(words[1], len(words) - 2):
         found = words[2:]
     elif _are_cases(words):
         raise DataError(
@@ -125,8 +125,8 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
     return list(zip(found[::2], found[1::2], strict=True))
 
 
-def _is_count(word: str, rest: int) -> bool:
-    return word.isdecimal() and word.isascii() and len(word) < 20 and 2 * int(word) == rest
+def _is_pair_count(word: str, remaining: int) -> bool:
+    return word.isdecimal() and word.isascii() and len(word) < 20 and 2 * int(word) == remaining
 
 
 def _are_cases(words: Sequence[str]) -> bool:
@@ -154,10 +154,10 @@ def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pa
     if (
         i < network.count
         and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",))
-        and VariableNaming(network.names).misleading
+        and VariableNaming(network.names).has_misleading_numbers
     ):
         find_variable(network, str(i))  # raises DataError: labels of a factor graph that skip numbers
-    check_state(network, i, state)
+    require_state(network, i, state)
     named = VariableNaming(network.names).places.get(str(i), i)
     own = network.states_of(i)
     if named != i:
@@ -193,7 +193,7 @@ def find_variable(network: Network, name: str, naming: VariableNaming | None = N
     naming = naming or VariableNaming(network.names)
     found = naming.find(name)
     if found < 0:
-        raise DataError(f"there is no variable '{name}'", hint=name_suggestion(name, network.names or (), "variables"))
+        raise DataError(f"there is no variable '{name}'", hint=suggest_name(name, network.names or (), "variables"))
     if found >= network.count:
         raise DataError(f"there is no variable {found}, there are {network.count} (0 to {network.count - 1})")
     return found
@@ -204,16 +204,16 @@ def find_state(network: Network, i: int, name: str) -> int:
     if (place := _state_index(network, i, name)) is not None:
         return place
     own = network.states_of(i)
-    if name.isdecimal() and are_own_numbers(own):
-        check_state(network, i, int(name))
-    raise DataError(f"{network.name(i)} has no state '{name}'", hint=name_suggestion(name, own, "states") if own else None)
+    if name.isdecimal() and numbers_match_indices(own):
+        require_state(network, i, int(name))
+    raise DataError(f"{network.name(i)} has no state '{name}'", hint=suggest_name(name, own, "states") if own else None)
 
 
 def _state_index(network: Network, i: int, name: str) -> int | None:
     own = network.states_of(i)
     if name in own:
         return own.index(name)
-    if (truth := find_truth(name, own)) is not None:
+    if (truth := boolean_level_index(name, own)) is not None:
         return truth
-    fits = name.isdecimal() and are_own_numbers(own) and int(name) < int(network.cardinality[i])
+    fits = name.isdecimal() and numbers_match_indices(own) and int(name) < int(network.cardinality[i])
     return int(name) if fits else None

@@ -18,7 +18,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import safe_xml
-from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels, unique_identifiers
+from herdcli.markov.formats.conditional_tables import extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import TokenStream, parse_numbers
 from herdcli.markov.model.network import Network
@@ -95,7 +95,7 @@ def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: 
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
             raise DataError(f"node {node.name} is of the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
-        assembly.declare(node.name, node.states)
+        assembly.declare_variable(node.name, node.states)
     for node in nodes:
         what = f"the table of {node.name}"
         if node.kind == "noisymax":
@@ -126,10 +126,10 @@ def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
     orders = [strengths[end - count : end] for count, end in zip(shape[:-1], itertools.accumulate(shape[:-1]), strict=True)]
     if len(strengths) != rows or any(sorted(order) != sorted(map(str, range(len(order)))) for order in orders):
         raise DataError(f"the strengths of {node.name} are not permutations of the states of its parents")
-    return NoisyMax([_rows_by_state(part, list(map(int, order))) for part, order in zip(parts, orders, strict=False)], parts[-1][0])
+    return NoisyMax([_sort_rows_by_state(part, list(map(int, order))) for part, order in zip(parts, orders, strict=False)], parts[-1][0])
 
 
-def _rows_by_state(rows: Array, strengths: list[int]) -> Array:
+def _sort_rows_by_state(rows: Array, strengths: list[int]) -> Array:
     """Sort rows by state.  The weakest state, which has no effect, shows whether they are already in that order."""
     idle = np.append(np.zeros(rows.shape[1] - 1), 1.0)
     if np.array_equal(rows[-1], idle) or not np.array_equal(rows[strengths[-1]], idle):
@@ -176,7 +176,7 @@ def _parse_block(tokens: TokenStream, depth: int = 0) -> tuple[Fields, list[tupl
     nodes: list[tuple[str, Fields]] = []
     while (key := tokens.next("'}'")) != "}":
         if key in ("node", "submodel"):
-            name = tokens.unquoted(tokens.next("a name"))
+            name = tokens.without_quotes(tokens.next("a name"))
             inner, below = _parse_block(tokens, depth + 1)
             nodes += [(name, inner)] if key == "node" else below
         elif key != ";":
@@ -184,7 +184,7 @@ def _parse_block(tokens: TokenStream, depth: int = 0) -> tuple[Fields, list[tupl
             fields[key] = (
                 _parse_block(tokens, depth + 1)[0]
                 if tokens.peek() == "{"
-                else [tokens.unquoted(token) for token in tokens.tokens_until(";")]
+                else [tokens.without_quotes(token) for token in tokens.read_tokens_until(";")]
             )
     if tokens.peek() == ";":
         tokens.next("';'")
@@ -206,14 +206,14 @@ def write_xdsl(network: Network) -> str:
 
     Names that are not identifiers are stored in addition to the identifiers, as properties that herd reads.
     """
-    tables = conditional_tables(network, "XDSL")
+    tables = extract_conditional_tables(network, "XDSL")
     titles = [network.name(i) for i in range(network.count)]
-    names = unique_identifiers(titles, "x")
+    names = make_unique_identifiers(titles, "x")
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<smile version="1.0" id="network" numsamples="1000">', "  <nodes>"]
-    states = state_labels(network)
+    states = state_names_or_numbers(network)
     for i in _topological_order([parents for parents, _ in tables]):
         parents, table = tables[i]
-        own = unique_identifiers(states[i], "s")
+        own = make_unique_identifiers(states[i], "s")
         lines.append(f'    <cpt id="{names[i]}">')
         lines += [f'      <state id="{state}" />' for state in own]
         lines += [f"      <parents>{' '.join(names[j] for j in parents)}</parents>"] if parents else []
@@ -232,16 +232,16 @@ def _write_property(key: str, value: str) -> str:
 
 def write_dsl(network: Network) -> str:
     """Write a network in the older format, which keeps the names of variables only as descriptions."""
-    tables = conditional_tables(network, "DSL")
+    tables = extract_conditional_tables(network, "DSL")
     titles = [network.name(i) for i in range(network.count)]
-    names, states = unique_identifiers(titles, "x"), state_labels(network)
+    names, states = make_unique_identifiers(titles, "x"), state_names_or_numbers(network)
     lines = ["net network", "{"]
     for i in _topological_order([parents for parents, _ in tables]):
         parents, table = tables[i]
         title = titles[i].replace("\\", "\\\\").replace('"', '\\"')
         lines += [f" node {names[i]}", "  {", "   TYPE = CPT;", f'   HEADER = {{ ID = {names[i]}; NAME = "{title}"; }};']
         lines += [f"   PARENTS = ({', '.join(names[j] for j in parents)});", "   DEFINITION =", "    {"]
-        lines += [f"     NAMESTATES = ({', '.join(unique_identifiers(states[i], 's'))});"]
+        lines += [f"     NAMESTATES = ({', '.join(make_unique_identifiers(states[i], 's'))});"]
         lines += [f"     PROBABILITIES = ({', '.join(map(repr, table.ravel().tolist()))});", "    };", "  };"]
     return "\n".join([*lines, "};"]) + "\n"
 

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels, unique_identifiers
+from herdcli.markov.formats.conditional_tables import extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import TokenStream, parse_numbers
 from herdcli.markov.model.network import Network
@@ -58,7 +58,7 @@ def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     while (name := tokens.next("'}'")) != "}":
         tokens.expect("=")
-        found[name] = tokens.tokens_until(";")
+        found[name] = tokens.read_tokens_until(";")
     return found
 
 
@@ -66,17 +66,17 @@ def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     name = tokens.next("a name")
     fields = _read_fields(tokens)
     with tokens.placed():
-        states = [tokens.unquoted(token) for token in fields.get("states", []) if token not in "(),"]
+        states = [tokens.without_quotes(token) for token in fields.get("states", []) if token not in "(),"]
         if not states and (fields.get("subtype") == ["boolean"]):
             states = ["false", "true"]
-        assembly.declare(name, states)
+        assembly.declare_variable(name, states)
     if "herd_name" in fields:
-        assembly.titles[name] = tokens.unquoted(fields["herd_name"][0])
+        assembly.titles[name] = tokens.without_quotes(fields["herd_name"][0])
 
 
 def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     tokens.expect("(")
-    scope = tokens.tokens_until(")")
+    scope = tokens.read_tokens_until(")")
     child, parents = [word for word in scope[: scope.index("|") if "|" in scope else None] if word != ","], []
     if "|" in scope:
         parents = [word for word in scope[scope.index("|") + 1 :] if word != ","]
@@ -104,7 +104,7 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: N
     leak = float(np.prod([inhibitors.pop(word) for word in list(inhibitors) if word.lower() in ("true", "1")]))
     if strange := sorted(set(inhibitors) ^ set(parents)):
         raise DataError(f"the NoisyOR of {child} has {strange[0]}, which is not one of its parents with an inhibitor")
-    on = _true_state(assembly.states[child])
+    on = _true_state_index(assembly.states[child])
 
     def distribution(inhibitor: float) -> Array:
         return np.array([1 - inhibitor, inhibitor] if on == 0 else [inhibitor, 1 - inhibitor])
@@ -112,12 +112,12 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: N
     causes = []
     for name in parents:
         rows = [distribution(1.0), distribution(1.0)]
-        rows[_true_state(assembly.states[name])] = distribution(inhibitors[name])
+        rows[_true_state_index(assembly.states[name])] = distribution(inhibitors[name])
         causes.append(np.array(rows))
     return NoisyMax(causes, distribution(leak), rising=on == 1)
 
 
-def _true_state(states: list[str]) -> int:
+def _true_state_index(states: list[str]) -> int:
     """Return which of two states is true: by its name, otherwise the second, as in Hugin's Boolean nodes."""
     low = [state.lower() for state in states]
     return 0 if low[0] in TRUE or low[1] in FALSE else 1
@@ -128,24 +128,24 @@ def write_net(network: Network) -> str:
 
     Names that are not identifiers are stored in addition to the identifiers, in a field that herd reads.
     """
-    tables = conditional_tables(network, "NET")
+    tables = extract_conditional_tables(network, "NET")
     titles = [network.name(i) for i in range(network.count)]
-    names = unique_identifiers(titles, "x")
+    names = make_unique_identifiers(titles, "x")
     lines = ["net", "{", "}"]
-    for name, title, states in zip(names, titles, state_labels(network), strict=True):
+    for name, title, states in zip(names, titles, state_names_or_numbers(network), strict=True):
         lines += [f"node {name}", "{", f"    states = ({' '.join(map(_quote_text, states))});", f"    label = {_quote_text(title)};"]
         lines += [f"    herd_name = {_quote_text(title)};"] if name != title else []
         lines.append("}")
     for i, (parents, table) in enumerate(tables):
         given = f" | {' '.join(names[j] for j in parents)}" if parents else ""
-        lines += [f"potential ({names[i]}{given})", "{", f"    data = {_nested_table(table)};", "}"]
+        lines += [f"potential ({names[i]}{given})", "{", f"    data = {_format_nested_table(table)};", "}"]
     return "\n".join(lines) + "\n"
 
 
-def _nested_table(table: Array) -> str:
+def _format_nested_table(table: Array) -> str:
     if table.ndim == 1:
         return f"({' '.join(map(repr, table.tolist()))})"
-    return f"({chr(10).join(_nested_table(part) for part in table)})"
+    return f"({chr(10).join(_format_nested_table(part) for part in table)})"
 
 
 def _quote_text(name: str) -> str:

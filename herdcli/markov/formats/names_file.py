@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.conditional_tables import unique_identifiers
+from herdcli.markov.formats.conditional_tables import make_unique_identifiers
 from herdcli.markov.model.network import Network
 
 UNREADABLE = "does not hold the names of a network"
@@ -25,13 +25,13 @@ def loses_names(network: Network, labels: str) -> bool:
     if labels == "none":
         return True
     states = [network.states_of(i) for i in range(network.count)]
-    return unique_identifiers(names, "x") != names or any(unique_identifiers(own, "s") != own for own in states)
+    return make_unique_identifiers(names, "x") != names or any(make_unique_identifiers(own, "s") != own for own in states)
 
 
 def write_names(network: Network, labels: str) -> str:
     """Return the JSON text of the names, in the order of the variables."""
     names = [network.name(i) for i in range(network.count)]
-    own = unique_identifiers(names, "x") if labels == "identifiers" else [None] * network.count
+    own = make_unique_identifiers(names, "x") if labels == "identifiers" else [None] * network.count
     found = []
     for i, (name, identifier) in enumerate(zip(names, own, strict=True)):
         known: dict[str, object] = {} if identifier is None else {"identifier": identifier}

@@ -11,7 +11,7 @@ from herdcli.errors import DataError
 from herdcli.markov.formats.tokens import ROUNDED
 from herdcli.markov.model.graphs.dag import find_cycle
 from herdcli.markov.model.network import Factor, Network, build_network
-from herdcli.markov.model.noisy_max import MOST_CELLS, NoisyMax, divorce_parents, expand_table
+from herdcli.markov.model.noisy_max import MOST_CELLS, NoisyMax, divorce_parents, noisy_max_table
 from herdcli.schema import Array
 
 
@@ -31,7 +31,7 @@ class NetworkAssembly:
         self.state_titles: dict[str, list[str]] = {}
         self.notes: list[str] = []
 
-    def declare(self, name: str, states: Sequence[str]) -> None:
+    def declare_variable(self, name: str, states: Sequence[str]) -> None:
         """Declare a variable.  Raises DataError for a repeated name, for no states, and for repeated names of states."""
         if not name:
             raise DataError("a variable has no name")
@@ -110,12 +110,12 @@ class NetworkAssembly:
         names = list(self.states)
         place = {name: i for i, name in enumerate(names)}
         factors: list[Factor] = [((*(place[parent] for parent in found[name][0]), place[name]), found[name][1]) for name in names]
-        every = [state for name in names for state in self._state_titles(name)]
+        every = [state for name in names for state in self._state_display_names(name)]
         titles = [self.titles.get(name, name) for name in names]
         shown = titles if len(set(titles)) == len(names) else names
         return build_network([len(self.states[name]) for name in names], factors, names=shown, states=every, directed=True)
 
-    def _state_titles(self, name: str) -> list[str]:
+    def _state_display_names(self, name: str) -> list[str]:
         found, own = self.state_titles.get(name, []), self.states[name]
         return found if len(set(found)) == len(own) == len(found) else own
 
@@ -123,11 +123,11 @@ class NetworkAssembly:
         """Return the tables of a noisy-max: one if it is small, otherwise one for each parent, joined by auxiliary variables."""
         model, shape = self.noisy[child], self.shape(child, parents)
         if math.prod(shape) <= MOST_CELLS or len(parents) < 3:
-            return {child: (parents, expand_table(model))}
+            return {child: (parents, noisy_max_table(model))}
         names: list[str] = []
         found: dict[str, tuple[list[str], Array]] = {}
         for table, number in zip(divorce_parents(model), range(2, len(parents) + 1), strict=True):
-            name = child if number == len(parents) else self._unused(f"{child}~{number}")
+            name = child if number == len(parents) else self._unused_name(f"{child}~{number}")
             above = [parents[0]] if number == 2 else [names[-1]]
             found[name] = ([*above, parents[number - 1]], table)
             names.append(name)
@@ -139,7 +139,7 @@ class NetworkAssembly:
         )
         return found
 
-    def _unused(self, name: str) -> str:
+    def _unused_name(self, name: str) -> str:
         while name in self.states:
             name += "~"
         return name

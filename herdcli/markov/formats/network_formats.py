@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.markov.formats.conditional_tables import fill_missing_rows
 from herdcli.markov.formats.tokens import ROUNDED, WordStream
-from herdcli.markov.model.network import Factor, Network, build_network, product_text, validate_network
+from herdcli.markov.model.network import Factor, Network, build_network, format_product, validate_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -57,14 +57,14 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
     for a, scope in enumerate(scopes):
         count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
         if count != size:
-            shape = product_text([cardinality[i] for i in scope])
+            shape = format_product([cardinality[i] for i in scope])
             raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()
     return build_network(cardinality, factors, directed=preamble == "BAYES")
 
 
-def conditional_violation(network: Network) -> str | None:
+def find_conditional_violation(network: Network) -> str | None:
     """Return the reason why a factor of a directed network is not P(last of its scope | the others); None if there is none."""
     owner: dict[int, int] = {}
     for a, (scope, table) in enumerate(network.factors() if network.directed else ()):
@@ -78,11 +78,16 @@ def conditional_violation(network: Network) -> str | None:
 
 def write_uai(network: Network) -> str:
     """Write a network in UAI format, the inverse of `read_uai`; numbers are read back as the same float64."""
-    lines = ["BAYES" if network.directed else "MARKOV", str(network.count), _number_line(network.cardinality), str(network.factor_count)]
+    lines = [
+        "BAYES" if network.directed else "MARKOV",
+        str(network.count),
+        _format_number_line(network.cardinality),
+        str(network.factor_count),
+    ]
     factors = list(network.factors())
-    lines += [f"{len(scope)} {_number_line(scope)}".strip() for scope, _ in factors]
+    lines += [f"{len(scope)} {_format_number_line(scope)}".strip() for scope, _ in factors]
     for _, table in factors:
-        lines += ["", str(table.size), _number_line(table.ravel())]
+        lines += ["", str(table.size), _format_number_line(table.ravel())]
     return "\n".join(lines) + "\n"
 
 
@@ -131,12 +136,12 @@ def write_fg(network: Network) -> str:
     for scope, table in factors:
         flat = table.ravel(order="F")
         entries = np.flatnonzero(flat)
-        lines += ["", str(len(scope)), _number_line(scope), _number_line(table.shape), str(len(entries))]
+        lines += ["", str(len(scope)), _format_number_line(scope), _format_number_line(table.shape), str(len(entries))]
         lines += [f"{at} {float(flat[at])!r}" for at in entries.tolist()]
     return "\n".join(lines) + "\n"
 
 
-def _number_line(values: Array | tuple[int, ...]) -> str:
+def _format_number_line(values: Array | tuple[int, ...]) -> str:
     return " ".join(map(repr, np.asarray(values).tolist()))
 
 

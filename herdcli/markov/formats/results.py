@@ -34,9 +34,9 @@ def write_pr(log_z: float) -> str:
     return f"PR\n{float(log_z) / math.log(10)!r}\n"
 
 
-def write_states(states: Mapping[int, int], whole: bool) -> str:
+def write_states(states: Mapping[int, int], all_variables: bool) -> str:
     """Write MPE, the number of variables and their states; for some variables MMAP, their number, and variable and state of each."""
-    if whole:
+    if all_variables:
         return f"MPE\n{len(states)} {' '.join(str(states[i]) for i in range(len(states)))}\n"
     return f"MMAP\n{len(states)} {' '.join(f'{i} {x}' for i, x in states.items())}\n"
 

@@ -59,9 +59,9 @@ class _TreeBuilder:
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.data
-        self.parser.EntityDeclHandler = self.entity
-        self.parser.ExternalEntityRefHandler = self.external
-        self.parser.SkippedEntityHandler = self.external
+        self.parser.EntityDeclHandler = self.reject_entity
+        self.parser.ExternalEntityRefHandler = self.reject_external
+        self.parser.SkippedEntityHandler = self.reject_external
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -84,11 +84,11 @@ class _TreeBuilder:
         if self.open:
             self.open[-1].pieces.append(text)
 
-    def entity(self, *declared: object) -> None:
+    def reject_entity(self, *declared: object) -> None:
         line = self.parser.CurrentLineNumber
         raise DataError(f"line {line}: declares an XML entity, which is refused", hint="write the text itself in place of the entity")
 
-    def external(self, *declared: object) -> int:
+    def reject_external(self, *declared: object) -> int:
         line = self.parser.CurrentLineNumber
         raise DataError(f"line {line}: refers to an XML entity that the file does not have", hint="write the text itself in its place")
 

@@ -23,7 +23,7 @@ TOO_SMALL = "'{}' is too small for float64 and would become 0, an impossible sta
 SCALED = "write 0 if the state is impossible, or multiply all values of the factor by a power of ten"
 
 
-def first_underflow(words: Sequence[str], values: Array) -> int | None:
+def find_first_underflow(words: Sequence[str], values: Array) -> int | None:
     """Return the position of the first number that underflows to 0 in float64."""
     for place in np.flatnonzero(values == 0).tolist():
         word = words[place]
@@ -63,7 +63,7 @@ class WordStream:
 
     def integers(self, count: int, what: str, low: int = 0) -> list[int]:
         """Return the next words as integers from `low` upwards."""
-        values = self._take(count, what, _parse_integer, "an integer")
+        values = self._take_words(count, what, _parse_integer, "an integer")
         for k, value in enumerate(values):
             if abs(value) > LARGEST:
                 raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, at most {LARGEST} is read")
@@ -73,13 +73,13 @@ class WordStream:
 
     def numbers(self, count: int, what: str) -> Array:
         """Return the next words as float64."""
-        values = np.array(self._take(count, what, _parse_number, "a number"), dtype=np.float64)
+        values = np.array(self._take_words(count, what, _parse_number, "a number"), dtype=np.float64)
         first = self.at - count
-        if (lost := first_underflow(self.words[first : self.at], values)) is not None:
+        if (lost := find_first_underflow(self.words[first : self.at], values)) is not None:
             raise DataError(f"{self.place(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
         return values
 
-    def _take(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
+    def _take_words(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
         words = self.words[self.at : self.at + count]
         if len(words) < count:
             self.at = len(self.words)
@@ -129,7 +129,7 @@ def parse_numbers(words: Sequence[str], what: str) -> Array:
     except ValueError:
         bad = next(word for word in words if not _is_convertible(word, _parse_number))
         raise DataError(f"{what} has '{bad[:40]}', which is not a number") from None
-    if (lost := first_underflow(words, values)) is not None:
+    if (lost := find_first_underflow(words, values)) is not None:
         raise DataError(f"{what}: {TOO_SMALL.format(words[lost][:40])}")
     return values
 
@@ -162,7 +162,7 @@ class TokenStream:
         if (found := self.next(f"'{token}'")) != token:
             raise self.error(f"'{found[:40]}' where '{token}' is expected")
 
-    def tokens_until(self, end: str) -> list[str]:
+    def read_tokens_until(self, end: str) -> list[str]:
         """Return the tokens before the next `end`, and consume them with it."""
         try:
             closing = self.tokens.index(end, self.at)
@@ -174,7 +174,7 @@ class TokenStream:
         return found
 
     @staticmethod
-    def unquoted(token: str) -> str:
+    def without_quotes(token: str) -> str:
         """Return a token without its quotes."""
         return re.sub(r"\\(.)", r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
 

@@ -9,7 +9,7 @@ import re
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import safe_xml
-from herdcli.markov.formats.conditional_tables import conditional_tables, state_labels
+from herdcli.markov.formats.conditional_tables import extract_conditional_tables, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import parse_numbers
 from herdcli.markov.model.network import Network
@@ -31,7 +31,7 @@ def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
         name = _child_text(variable, "name")
         if kind != "nature":
             raise DataError(f"variable {name} is a {kind} node, but herd reads only chance nodes")
-        made.declare(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
+        made.declare_variable(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
     for definition in networks[0].all("definition", "probability"):
         child = _child_text(definition, "for")
         if len(list(definition.all("for"))) > 1:
@@ -66,8 +66,8 @@ def _parse_fast_states(variable: safe_xml.XMLElement) -> list[str]:
 
 def write_xmlbif(network: Network) -> str:
     """Write a network of conditional distributions, one per variable.  Raises DataError for other networks."""
-    tables = conditional_tables(network, "XMLBIF")
-    states = state_labels(network)
+    tables = extract_conditional_tables(network, "XMLBIF")
+    states = state_names_or_numbers(network)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]
     for i in range(network.count):
         outcomes = "".join(f"<OUTCOME>{safe_xml.escape(state)}</OUTCOME>" for state in states[i])

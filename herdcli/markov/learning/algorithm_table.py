@@ -7,11 +7,11 @@ ALGORITHMS: dict[str, str] = {
     "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
     "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
     "ipf": "herdcli.markov.learning.ipf.IterativeScaling",
-    "loopy-is": "herdcli.markov.learning.loopy_scaling.loopy_scaling",
+    "loopy-is": "herdcli.markov.learning.loopy_scaling.make_loopy_scaling_learner",
     "cvm": "herdcli.markov.learning.cvm.ClusterVariation",
     "gis": "herdcli.markov.learning.log_linear_models.FeatureScaling",
     "iis": "herdcli.markov.learning.log_linear_models.FeatureScaling",
-    "gradient": "herdcli.markov.learning.gradient_learning.gradient_learner",
+    "gradient": "herdcli.markov.learning.gradient_learning.make_gradient_learner",
     "pseudo-likelihood": "herdcli.markov.learning.gradient_learning.PseudoLikelihood",
     "linear-response": "herdcli.markov.learning.linear_response.LinearResponse",
 }

@@ -16,7 +16,7 @@ from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
 from herdcli.markov.exact import cliques, elimination
 from herdcli.markov.exact.row_propagation import ImpossibleEvidence, propagate_rows
-from herdcli.markov.learning.bayesian_networks import WeightedCases, bayesian_network, case_counts, conditional_table
+from herdcli.markov.learning.bayesian_networks import WeightedCases, count_cases, make_bayesian_network, normalise_to_conditional
 from herdcli.markov.model.graphs.dag import Parents
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass
@@ -27,7 +27,7 @@ BLOCK = 1 << 20  # table cells of the rows that are processed at a time
 
 
 @dataclass
-class EMState:
+class BayesianNetworkEMState:
     """All tables, concatenated, and the log-likelihood (with the log prior) before each step."""
 
     tables: Array
@@ -39,7 +39,7 @@ class EMState:
 class ExpectationMaximisation:
     """The EM algorithm; each step is one sweep over the rows."""
 
-    state = EMState
+    state = BayesianNetworkEMState
 
     def __init__(
         self, cases: WeightedCases, parents: Parents, *, smoothing: float, tolerance: float, iterations: int, orders: int = 4, seed: int = 0
@@ -48,46 +48,46 @@ class ExpectationMaximisation:
         self.tolerance, self.steps, self.seed = tolerance, iterations, seed
         self.scopes = [(*of, i) for i, of in enumerate(parents)]
         self.shapes = [tuple(int(cases.cardinality[i]) for i in scope) for scope in self.scopes]
-        self.x, self.weight = (cases.x, cases.weight) if cases.complete else _distinct_rows(cases)
+        self.x, self.weight = (cases.x, cases.weight) if cases.complete else _weighted_distinct_rows(cases)
         self.search: elimination.OrderSearch | None = None
         if not cases.complete:
             self._prepare(seed, orders)  # rows with missing values are completed on a junction tree
 
     def _prepare(self, seed: int, orders: int) -> None:
         """Find an elimination order and the number of rows per block; raise DataError if no tree is small enough."""
-        self.search = cliques.search_orders(self._network([np.ones(shape) for shape in self.shapes]), seed, orders)
+        self.search = cliques.search_elimination_orders(self._make_network([np.ones(shape) for shape in self.shapes]), seed, orders)
         if not self.search.complete or self.search.width + 2 > MOST_AXES:
             raise DataError(
                 f"the junction tree of the structure has treewidth {self.search.width}, too large for EM", hint="--max-parents 3"
             )
         self.rows = max(1, min(len(self.x), int(BLOCK / max(1.0, self.search.cells))))
 
-    def _network(self, tables: Sequence[Array]) -> Network:
-        return bayesian_network(self.parents, tables, self.cases.cardinality, None, None)
+    def _make_network(self, tables: Sequence[Array]) -> Network:
+        return make_bayesian_network(self.parents, tables, self.cases.cardinality, None, None)
 
-    def init(self) -> EMState:
+    def init(self) -> BayesianNetworkEMState:
         """Return tables from the rows that observe a whole family; random ones if a variable of the family is hidden."""
         hidden: Array = np.all(self.cases.x < 0, axis=0)
         made = []
         for i, scope in enumerate(self.scopes):
-            found = case_counts(self.cases, scope) + 1.0
+            found = count_cases(self.cases, scope) + 1.0
             if hidden[list(scope)].any():
                 found = generator(self.seed, Stream.EM_START, unit=i).gamma(2.0, size=self.shapes[i])
-            made.append(conditional_table(found, 0.0).ravel())
-        return EMState(np.concatenate(made), np.empty(0), -np.inf, 0)
+            made.append(normalise_to_conditional(found, 0.0).ravel())
+        return BayesianNetworkEMState(np.concatenate(made), np.empty(0), -np.inf, 0)
 
-    def tables_of(self, flat: Array) -> list[Array]:
+    def split_into_tables(self, flat: Array) -> list[Array]:
         """Return the table of each family."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes, strict=True)]
 
-    def step(self, state: EMState) -> EMState:
+    def step(self, state: BayesianNetworkEMState) -> BayesianNetworkEMState:
         """Compute expected counts under the tables, then the tables of these counts."""
-        tables = self.tables_of(state.tables)
+        tables = self.split_into_tables(state.tables)
         expected, likelihood = self.expected(tables)
         prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
-        new = [conditional_table(found, self.smoothing) for found in expected]
-        return EMState(
+        new = [normalise_to_conditional(found, self.smoothing) for found in expected]
+        return BayesianNetworkEMState(
             np.concatenate([part.ravel() for part in new]), np.append(state.objective, likelihood + prior), likelihood, state.step + 1
         )
 
@@ -95,7 +95,7 @@ class ExpectationMaximisation:
         """Return the expected counts of each family, and the log-likelihood of all rows."""
         if self.search is None:
             return self._count_complete_rows(tables)
-        given = self._network(tables)
+        given = self._make_network(tables)
         found = [np.zeros(shape) for shape in self.shapes]
         total = 0.0
         for start in range(0, len(self.x), self.rows):
@@ -104,7 +104,7 @@ class ExpectationMaximisation:
 
     def _count_complete_rows(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
         """Return the counts and the log-likelihood for rows without missing values."""
-        found = [case_counts(self.cases, scope) for scope in self.scopes]
+        found = [count_cases(self.cases, scope) for scope in self.scopes]
         if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
             raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
@@ -119,36 +119,36 @@ class ExpectationMaximisation:
         x, weight = self.x[rows], self.weight[rows]
         allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(network.cardinality.tolist())]
         try:
-            made = propagate_rows(network, self.search.order, allowed, families=True)
+            made = propagate_rows(network, self.search.order, allowed, factors_instead=True)
         except ImpossibleEvidence:
             raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1") from None
         for expected, p in zip(found, made.marginals, strict=True):
             expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
         return float(weight @ made.log_z)
 
-    def met(self, state: EMState) -> bool:
+    def meets_criterion(self, state: BayesianNetworkEMState) -> bool:
         """Return True if the gain of the last step, per row, was at most the tolerance."""
         gain = np.diff(state.objective[-2:])
         return bool(len(gain) and gain[0] <= self.tolerance * self.weight.sum())
 
-    def done(self, state: EMState) -> bool:
+    def done(self, state: BayesianNetworkEMState) -> bool:
         """Return True if no step is left, or the last one gained too little."""
-        return state.step >= self.steps or self.met(state)
+        return state.step >= self.steps or self.meets_criterion(state)
 
     def memory(self) -> int:
         """Return the bytes of the tables of a block of rows."""
         return 8 * self.cases.x.size if self.search is None else int(40 * self.search.cells * self.rows)
 
-    def progress(self, state: EMState) -> RunProgress:
+    def progress(self, state: BayesianNetworkEMState) -> RunProgress:
         """The log-likelihood so far."""
         return RunProgress(state.step, self.steps, f"log-likelihood {state.log_likelihood:.6g}" if state.step else "")
 
-    def result(self, state: EMState) -> EMState:
+    def result(self, state: BayesianNetworkEMState) -> BayesianNetworkEMState:
         """Return the state."""
         return state
 
 
-def _distinct_rows(cases: WeightedCases) -> tuple[Array, Array]:
+def _weighted_distinct_rows(cases: WeightedCases) -> tuple[Array, Array]:
     """Return the distinct rows, with the total weight of each."""
     rows, place = np.unique(cases.x, axis=0, return_inverse=True)
     return rows, np.bincount(place.ravel(), cases.weight)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.markov.model.fit import Fit
+from herdcli.markov.model.fit import FitRecord
 from herdcli.markov.model.graphs.dag import Parents, find_cycle
-from herdcli.markov.model.graphs.structure_selection import Pair, chow_liu
+from herdcli.markov.model.graphs.structure_selection import Pair, chow_liu_edges
 from herdcli.markov.model.network import Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -35,7 +35,7 @@ class WeightedCases:
         return bool((self.x >= 0).all())
 
 
-def case_counts(cases: WeightedCases, scope: Sequence[int]) -> Array:
+def count_cases(cases: WeightedCases, scope: Sequence[int]) -> Array:
     """Return the weighted number of rows in each state of some variables, over the rows in which none of them is missing."""
     shape = [int(cases.cardinality[i]) for i in scope]
     cell, weight = np.zeros(len(cases.x), dtype=np.int64), cases.weight
@@ -51,16 +51,16 @@ def case_counts(cases: WeightedCases, scope: Sequence[int]) -> Array:
     return found
 
 
-def conditional_table(found: Array, smoothing: float) -> Array:
+def normalise_to_conditional(counts: Array, smoothing: float) -> Array:
     """Return P(child | parents) from counts with the child last; uniform where there is neither a row nor smoothing."""
-    raised = found + smoothing / found.size
+    raised = counts + smoothing / counts.size
     total = raised.sum(axis=-1, keepdims=True)
     uniform = np.full_like(raised, 1.0 / raised.shape[-1])
     made: Array = np.divide(raised, total, out=uniform, where=total > 0)
     return made
 
 
-def bayesian_network(
+def make_bayesian_network(
     parents: Parents, tables: Sequence[Array], cardinality: Array, names: list[str] | None, states: list[str] | None
 ) -> Network:
     """Return the network of the factors P(child | parents), in the order of the children."""
@@ -68,14 +68,14 @@ def bayesian_network(
     return build_network(cardinality, factors, names=names, states=states, directed=True)
 
 
-def family_log_likelihood(found: Array) -> float:
+def max_family_log_likelihood(counts: Array) -> float:
     """Return Σ N_uk log(N_uk/N_u), the largest log-likelihood of a family."""
-    total = np.broadcast_to(found.sum(axis=-1, keepdims=True), found.shape)
-    on = found > 0
-    return float((found[on] * np.log(found[on] / total[on])).sum())
+    total = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    on = counts > 0
+    return float((counts[on] * np.log(counts[on] / total[on])).sum())
 
 
-def root_tree(tree: Sequence[Pair], nodes: int) -> Parents:
+def orient_tree(tree: Sequence[Pair], nodes: int) -> Parents:
     """Return the parents of each variable if a tree's edges are directed away from its first variable."""
     near: list[list[int]] = [[] for _ in range(nodes)]
     for i, j in tree:
@@ -103,22 +103,22 @@ def is_acyclic(parents: Sequence[Sequence[int]]) -> bool:
     return not find_cycle(dict(enumerate(parents)))
 
 
-def chow_liu_tree(cases: WeightedCases) -> Parents:
+def fit_chow_liu_tree(cases: WeightedCases) -> Parents:
     """Return the most probable tree, directed away from its first variable; pairs that no row observes together count as independent."""
     nodes = len(cases.cardinality)
     information = np.zeros((nodes, nodes))
     for i in range(nodes):
         for j in range(i):
-            p = case_counts(cases, (i, j))
+            p = count_cases(cases, (i, j))
             if p.any():
                 p /= p.sum()
                 outer = p.sum(axis=1)[:, None] * p.sum(axis=0)
                 on = p > 0
                 information[i, j] = information[j, i] = float((p[on] * np.log(p[on] / outer[on])).sum())
-    return root_tree(chow_liu(information), nodes)
+    return orient_tree(chow_liu_edges(information), nodes)
 
 
-def complete_log_likelihood(cases: WeightedCases, scopes: Sequence[tuple[int, ...]], tables: Sequence[Array]) -> float:
+def mean_complete_log_likelihood(cases: WeightedCases, scopes: Sequence[tuple[int, ...]], tables: Sequence[Array]) -> float:
     """Return the mean log-likelihood of the rows without missing values; NaN if there are none."""
     whole = (cases.x >= 0).all(axis=1)
     if not whole.any():
@@ -129,14 +129,14 @@ def complete_log_likelihood(cases: WeightedCases, scopes: Sequence[tuple[int, ..
     return float(weight @ rows / weight.sum())
 
 
-def fit_record(
+def make_fit_record(
     cases: WeightedCases, scopes: Sequence[tuple[int, ...]], expected: Sequence[Array], *, steps: int, converged: bool, trace: Array,
     log_likelihood: float, smoothing: float, holdout: tuple[Array, Array],
-) -> Fit:  # fmt: skip
+) -> FitRecord:  # fmt: skip
     """Return the record of the fit; its target marginals are the (expected) shares of rows in each state of a family."""
     rows, split = holdout
     total = float(cases.weight.sum())
-    return Fit(
+    return FitRecord(
         np.array([i for scope in scopes for i in scope], dtype=np.int64),
         np.concatenate(([0], np.cumsum([len(scope) for scope in scopes]))).astype(np.int64),
         np.concatenate([found.ravel() / total for found in expected]),

@@ -19,9 +19,9 @@ from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.cliques import ScalingLayout, Scope
-from herdcli.markov.learning.ipf import impossible_cluster_error, scaled_factors
-from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.ipf import assemble_scaled_factors, impossible_cluster_error
+from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base_into_cliques
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import LearningProblem, maximal_scopes
 from herdcli.records import dataclass
@@ -50,7 +50,7 @@ class CVMState:
     step: int
 
 
-def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
+def find_kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
     """Return all intersections of outer regions with nonzero counting numbers: (region, the outer regions that contain it, c)."""
     members = [frozenset(scope) for scope in outer]
     found: set[frozenset[int]] = set()
@@ -79,7 +79,7 @@ def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]
     return result
 
 
-def lattice_plaquettes(problem: LearningProblem) -> list[Scope] | None:
+def find_lattice_plaquettes(problem: LearningProblem) -> list[Scope] | None:
     """Return the squares of a lattice, if every cluster is inside one; otherwise None."""
     if problem.shape is None or problem.base_factors or min(problem.shape.tolist()) < 2:
         return None
@@ -98,14 +98,16 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
-        squares = lattice_plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
+        squares = (
+            find_lattice_plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
+        )
         wanted = squares if squares is not None else choose_cliques(problem, settings)
         if settings.algorithm == "loopy-is":
-            graph = cliques.junction_graph(wanted)
+            graph = cliques.build_junction_graph(wanted)
             self.outer, inner = graph.cliques, [(scope, around, -1) for scope, around in graph.inner()]
         else:
             self.outer = maximal_scopes(wanted)
-            inner = kikuchi_regions(self.outer)
+            inner = find_kikuchi_regions(self.outer)
         self.inner = [(scope, around) for scope, around, _ in inner]
         self.weight = np.array([c for _, _, c in inner], dtype=np.float64)
         widest = max(len(region) for region in self.outer)
@@ -113,12 +115,12 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
 
     def bytes_needed(self) -> tuple[int, str]:
         """Return the bytes of the regions' tables."""
-        return cliques.bytes_needed(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
+        return cliques.clique_table_bytes(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
 
     @cached_property
     def layout(self) -> ScalingLayout:
         """Clusters and inner regions in flat arrays."""
-        return cliques.scaling_layout(
+        return cliques.build_scaling_layout(
             self.outer, self.inner, self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters]
         )
 
@@ -139,9 +141,9 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         """Return uniform regions, times the factors of the base."""
         made = self.layout
         tables, values = made.uniform_tables(), made.uniform_values()
-        multiply_base(made, tables, self.problem)
+        multiply_base_into_cliques(made, tables, self.problem)
         multiplier = np.ones(max(1, int(self.arrays[2][-1])))
-        return CVMState(tables, multiplier, values, values.copy(), no_residual(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+        return CVMState(tables, multiplier, values, values.copy(), empty_residual(), empty_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: CVMState) -> CVMState:
         """Maximise under the tangents, then move them."""
@@ -170,28 +172,28 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
                 break
         # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a lower bound that is equal there.  So maximising
         # under it does not lower the entropy, and the tangent point moves to the maximum (6.27; Yuille 2002).
-        regions = slice(made.cells_of(made.clusters).start if self.inner else len(state.values), len(state.values))
+        regions = slice(made.scope_cells(made.clusters).start if self.inner else len(state.values), len(state.values))
         change = float(np.abs(state.values[regions] - state.old[regions]).max(initial=0.0))
         state.old[regions] = state.values[regions]
         residual = np.append(state.residual, max(far, apart, change))
-        entropy = np.append(state.entropy, self._entropy(state))
+        entropy = np.append(state.entropy, self._kikuchi_entropy(state))
         return CVMState(
             state.tables, state.multiplier, state.values, state.old, residual, entropy, state.counts, state.step + 1
         )  # fmt: skip
 
-    def _entropy(self, state: CVMState) -> float:
+    def _kikuchi_entropy(self, state: CVMState) -> float:
         """Compute Σ H(P_R) + Σ c_r H(P_r)."""
         made = self.layout
-        start = made.cells_of(made.clusters).start if self.inner else len(state.values)
+        start = made.scope_cells(made.clusters).start if self.inner else len(state.values)
         sizes = np.diff(made.links[5])[made.clusters :]
-        terms = _p_log_p(state.values[start:]) * np.repeat(self.weight, sizes)
-        return -float(_p_log_p(state.tables).sum()) - float(terms.sum())
+        terms = _negative_entropy_terms(state.values[start:]) * np.repeat(self.weight, sizes)
+        return -float(_negative_entropy_terms(state.tables).sum()) - float(terms.sum())
 
     def result(self, state: CVMState) -> LearnedFactors:
         """Return the factors."""
-        return scaled_factors(self.problem, self.layout, state, self.met(state))
+        return assemble_scaled_factors(self.problem, self.layout, state, self.meets_criterion(state))
 
 
-def _p_log_p(p: Array) -> Array:
+def _negative_entropy_terms(p: Array) -> Array:
     result: Array = p * np.log(np.where(p > 0, p, 1.0))
     return result

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from herdcli.markov.learning.bayesian_networks import WeightedCases, case_counts, family_log_likelihood
+from herdcli.markov.learning.bayesian_networks import WeightedCases, count_cases, max_family_log_likelihood
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -40,37 +40,37 @@ def score_family(score: FamilyScore, cases: WeightedCases, i: int, parents: Sequ
     """Return the score of one family; rows with missing values of it are compensated by scaling up the others."""
     if math.prod(int(cases.cardinality[j]) for j in (*parents, i)) > MOST_CELLS:
         return -math.inf
-    return score_counts(score, case_counts(cases, [*parents, i]), float(cases.weight.sum()))
+    return score_counts(score, count_cases(cases, [*parents, i]), float(cases.weight.sum()))
 
 
-def score_counts(score: FamilyScore, found: Array, total: float) -> float:
+def score_counts(score: FamilyScore, counts: Array, total: float) -> float:
     """Return the score of counts with the child last.
 
     total  the weight of all rows.
     """
-    rows, states = float(found.sum()), found.shape[-1]
+    rows, states = float(counts.sum()), counts.shape[-1]
     if rows == 0:
         return -math.inf
-    found = found.reshape(-1, states)
+    counts = counts.reshape(-1, states)
     if score.kind == "bic":
-        return float(family_log_likelihood(found) * total / rows - 0.5 * math.log(total) * len(found) * (states - 1))
-    alpha = 1.0 if score.kind == "k2" else score.equivalent_rows / found.size
-    found = found[found.any(axis=1)] * (total / rows)  # states of the parents without rows contribute nothing
-    inside = found[found > 0]
+        return float(max_family_log_likelihood(counts) * total / rows - 0.5 * math.log(total) * len(counts) * (states - 1))
+    alpha = 1.0 if score.kind == "k2" else score.equivalent_rows / counts.size
+    counts = counts[counts.any(axis=1)] * (total / rows)  # states of the parents without rows contribute nothing
+    inside = counts[counts > 0]
     cells = gammaln(alpha + inside).sum() - len(inside) * gammaln(alpha)
-    return float(cells + len(found) * gammaln(states * alpha) - gammaln(states * alpha + found.sum(axis=1)).sum())
+    return float(cells + len(counts) * gammaln(states * alpha) - gammaln(states * alpha + counts.sum(axis=1)).sum())
 
 
-def of_tables(score: FamilyScore, found: Array, rows: Array, total: float) -> Array:
+def score_stacked_tables(score: FamilyScore, counts: Array, rows: Array, total: float) -> Array:
     """Return the scores (K,) of K tables, stacked vertically: found (Σ rows, states of the child), rows (K,) of each.
 
     total  the weight of all rows of data.
     """
-    states, count = found.shape[1], len(rows)
+    states, count = counts.shape[1], len(rows)
     table = np.repeat(np.arange(count), rows)
-    sums = found.sum(axis=1)
+    sums = counts.sum(axis=1)
     used = np.flatnonzero(sums)
-    cells, owner = found[used], table[used]
+    cells, owner = counts[used], table[used]
     if score.kind == "bic":
         each = xlogy(cells, cells).sum(axis=1) - xlogy(sums[used], sums[used])
         made = np.bincount(owner, each, count) - 0.5 * math.log(total) * rows * (states - 1)
@@ -99,7 +99,7 @@ class FamilyScores:
             self.known[i, parents] = score_family(self.score, self.cases, i, parents)
         return self.known[i, parents]
 
-    def extended(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> list[float]:
+    def score_added_parents(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> list[float]:
         """Return the scores with one more parent each, counted together if no value is missing."""
         families = [_add_parent(parents, k) for k in others]
         if self.complete:
@@ -127,7 +127,7 @@ class FamilyScores:
             cell += start[:-1, None]
             weight = None if self.weight is None else np.tile(self.weight, len(part))
             found = np.bincount(cell.reshape(-1), weight, int(start[-1])).reshape(-1, states[-1])
-            values = of_tables(self.score, found, more * (shared // states[-1]), self.total)
+            values = score_stacked_tables(self.score, found, more * (shared // states[-1]), self.total)
             self.known.update(zip([others[k] for k in part], values.tolist(), strict=True))
 
     def _parts(self, others: list[int], rows: int, shared: int) -> Iterator[list[int]]:

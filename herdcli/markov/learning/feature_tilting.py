@@ -16,7 +16,7 @@ LONGEST = 30.0  # largest step, in the exponent
 PRECISION = 1e-14
 
 
-def feature_tilt(p: Array, features: Array, target: Array) -> Array | None:
+def fit_feature_tilt(p: Array, features: Array, target: Array) -> Array | None:
     """Return exp(δ·f − log normaliser) for each cell; None if no distribution on the support of p has these expectations.
 
     p         (cells,), sums to one.

@@ -9,20 +9,20 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.exact import junction_tree
-from herdcli.markov.exact.cliques import search_orders
+from herdcli.markov.exact.cliques import search_elimination_orders
 from herdcli.markov.learning.learners import LearnedFactors
 from herdcli.markov.model.constraints import LearningProblem, StateRows
-from herdcli.markov.model.fit import Fit
+from herdcli.markov.model.fit import FitRecord
 from herdcli.markov.model.network import Network, build_network
 from herdcli.markov.model.row_counts import Counts
 from herdcli.schema import Array
 
 
-def fit_record(problem: LearningProblem, learned: LearnedFactors, algorithm: str, **more: object) -> Fit:
+def make_fit_record(problem: LearningProblem, learned: LearnedFactors, algorithm: str, **more: object) -> FitRecord:
     """Return the record of a fit."""
     given = [cluster for cluster in problem.clusters if cluster.features is None]
     flat = build_network(problem.cardinality, [(cluster.scope, cluster.target) for cluster in given])
-    fit = Fit(
+    fit = FitRecord(
         flat.scope,
         flat.scope_offset,
         flat.table,
@@ -61,10 +61,10 @@ def calibrate_network(
     if scopes:
         extra = [(scope, np.ones([int(network.cardinality[i]) for i in scope])) for scope in scopes]
         whole = build_network(network.cardinality, [*network.factors(), *extra])
-    found = search_orders(whole, seed, 4)
+    found = search_elimination_orders(whole, seed, 4)
     if not found.complete:
         return None
-    tree = junction_tree.plan_tree(whole, found.order)
+    tree = junction_tree.build_clique_tree(whole, found.order)
     return junction_tree.calibrate(whole, tree) if tree.bytes_needed(whole) <= limit else None
 
 
@@ -82,6 +82,6 @@ def mean_log_likelihood(network: Network, rows: StateRows | Counts, limit: float
     if found is None:
         return float("nan")
     if isinstance(rows, Counts):
-        return rows.log_potential(network) - found.log_z
+        return rows.mean_log_potential(network) - found.log_z
     logs, weight = row_log_potentials(network, rows.x), rows.weight
     return float(weight[weight > 0] @ logs[weight > 0]) - found.log_z

@@ -76,7 +76,7 @@ def _parse_cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequ
     if features.ndim != 2 or features.shape[1] != cells or not np.isfinite(features).all():
         raise DataError(f"the features of cluster {a} must be lists of {cells} numbers, one for each state")
     if rows is not None:
-        expectations = features @ rows.marginal(scope, shape).ravel()
+        expectations = features @ rows.empirical_marginal(scope, shape).ravel()
     else:
         expectations = np.atleast_1d(_parse_numbers(item.get("expectations", []), f"the expectations of cluster {a}"))
         if len(expectations) != len(features):

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.learning.log_linear_models import ExactExpectations, LogLinearParameters
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.constraints import LearningProblem, StateRows
-from herdcli.markov.model.full_conditionals import Conditionals, full_conditionals
+from herdcli.markov.model.full_conditionals import FullConditionals, make_full_conditionals
 from herdcli.numerics import lbfgs
 from herdcli.numerics.block_statistics import (
     BLOCK,
     PASS_BLOCKS,
+    ArrayRows,
     BlockSource,
+    BlockStatistics,
     RowBlock,
     RowBlocks,
-    RowTable,
-    Statistics,
     Sums,
-    total_statistics,
+    sum_statistics,
 )
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -30,7 +30,7 @@ from herdcli.schema import Array
 
 
 @dataclass
-class DescentState:
+class GradientDescentState:
     """The state of a minimisation, and the largest gradient of each iteration."""
 
     now: lbfgs.LBFGSState
@@ -39,7 +39,7 @@ class DescentState:
 
 
 @dataclass
-class SampledState:
+class SampledGradientState:
     """θ, its mean over the second half of the run, the chains, and the largest sampled gradient of each iteration."""
 
     theta: Array
@@ -49,10 +49,10 @@ class SampledState:
     step: int
 
 
-class _SmoothMinimisation(SizedLearner, Stepwise[DescentState]):
+class _SmoothMinimisation(SizedLearner, Stepwise[GradientDescentState]):
     """A base class of minimisations by L-BFGS; subclasses define `objective`."""
 
-    state = DescentState
+    state = GradientDescentState
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -62,28 +62,28 @@ class _SmoothMinimisation(SizedLearner, Stepwise[DescentState]):
         """Return the value to be minimised, and its gradient."""
         raise TypeError("a subclass says what is minimised")
 
-    def init(self) -> DescentState:
+    def init(self) -> GradientDescentState:
         """Return the state at θ = 0."""
-        return DescentState(lbfgs.initial_state(self.objective, np.zeros(len(self.parameters.target))), no_residual(), 0)
+        return GradientDescentState(lbfgs.initial_state(self.objective, np.zeros(len(self.parameters.target))), empty_residual(), 0)
 
-    def step(self, state: DescentState) -> DescentState:
+    def step(self, state: GradientDescentState) -> GradientDescentState:
         """Do one step of L-BFGS."""
         now = lbfgs.lbfgs_step(self.objective, state.now)
-        return DescentState(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
+        return GradientDescentState(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
 
-    def met(self, state: DescentState) -> bool:
+    def meets_criterion(self, state: GradientDescentState) -> bool:
         """Return True if the gradient is at most the tolerance, or only rounding errors are left."""
         return self.converged(state) or state.now.stuck
 
-    def figure(self, state: DescentState) -> str:
+    def figure(self, state: GradientDescentState) -> str:
         """The objective, and its largest remaining slope."""
         return f"objective {state.now.value:.6g}, gradient {state.residual[-1]:.3g}"
 
-    def converged(self, state: DescentState) -> bool:
+    def converged(self, state: GradientDescentState) -> bool:
         """Return True if the gradient is at most the tolerance.  A gradient of NaN is not."""
         return bool(np.abs(state.now.gradient).max() <= self.settings.tolerance)
 
-    def result(self, state: DescentState) -> LearnedFactors:
+    def result(self, state: GradientDescentState) -> LearnedFactors:
         """Return the factors."""
         return LearnedFactors(self.parameters.factors(state.now.x), self.converged(state), state.step, state.residual)
 
@@ -109,14 +109,14 @@ class ExactGradient(_SmoothMinimisation):
 
 
 @dataclass(frozen=True)
-class PseudoLikelihoodStatistics(Statistics):
+class PseudoLikelihoodStatistics(BlockStatistics):
     """Statistics of a block of rows: −Σ_n w_n Σ_i log P(x_i | the others), and its slopes by the log tables of the first `count` factors.
 
     given  the factors that contain each variable.
     logs   the log tables of all factors, flat.
     """
 
-    given: Conditionals
+    given: FullConditionals
     logs: list[Array]
     count: int
 
@@ -152,7 +152,7 @@ class PseudoLikelihood(_SmoothMinimisation):
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         super().__init__(problem, settings)
         assert isinstance(problem.rows, StateRows)
-        self.source: BlockSource = RowBlocks(RowTable(problem.rows.x, None, problem.rows.weight))
+        self.source: BlockSource = RowBlocks(ArrayRows(problem.rows.x, None, problem.rows.weight))
         self.given, self.fixed = _conditionals_with_base(problem)
 
     def bytes_needed(self) -> tuple[int, str]:
@@ -164,28 +164,28 @@ class PseudoLikelihood(_SmoothMinimisation):
         """Compute the objective over all rows, block by block."""
         count = len(self.problem.clusters)
         logs = [*self.parameters.log_tables(theta), *self.fixed]
-        sums = total_statistics(self.source, PseudoLikelihoodStatistics(self.given, logs, count))
+        sums = sum_statistics(self.source, PseudoLikelihoodStatistics(self.given, logs, count))
         ends = np.cumsum([len(table) for table in logs[:count]])
         gradient = self.parameters.pull(np.split(sums["slopes"], ends)[:count])
         penalty = self.settings.penalty
         return float(sums["value"][0]) + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
 
 
-def _conditionals_with_base(problem: LearningProblem) -> tuple[Conditionals, list[Array]]:
+def _conditionals_with_base(problem: LearningProblem) -> tuple[FullConditionals, list[Array]]:
     """Return the conditionals over clusters and base factors, and the log tables of the latter."""
     scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
     with np.errstate(divide="ignore"):
         fixed = [np.log(table).ravel() for _, table in problem.base_factors]
-    return full_conditionals(problem.cardinality, scopes), fixed
+    return make_full_conditionals(problem.cardinality, scopes), fixed
 
 
-class SampledGradient(SizedLearner, Stepwise[SampledState]):
+class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
     """Gradient learning with chains: θ increases by rate·(target − mean over chains).
 
     The rate falls to 0, and θ is averaged over the second half.
     """
 
-    state = SampledState
+    state = SampledGradientState
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -196,10 +196,10 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
         """Return the bytes of the chains."""
         return 16 * self.settings.chains * (len(self.problem.cardinality) + len(self.given.strides)), "the chains"
 
-    def init(self) -> SampledState:
+    def init(self) -> SampledGradientState:
         """Return θ = 0, and chains that begin at rows, or at uniform states without rows."""
         zero = np.zeros(len(self.parameters.target))
-        return SampledState(zero, zero.copy(), self._begin(0), no_residual(), 0)
+        return SampledGradientState(zero, zero.copy(), self._begin(0), empty_residual(), 0)
 
     def _begin(self, step: int) -> Array:
         random = generator(self.settings.seed, Stream.LEARNING, unit=1, step=step)
@@ -209,7 +209,7 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
             return (random.random(shape) * self.problem.cardinality).astype(np.int64)
         return rows.x[random.choice(len(rows.x), self.settings.chains, p=rows.weight)].astype(np.int64)
 
-    def step(self, state: SampledState) -> SampledState:
+    def step(self, state: SampledGradientState) -> SampledGradientState:
         """Do some sweeps of every chain, and one update."""
         if self.settings.expectations == "cd":
             state.chains = self._begin(state.step)
@@ -230,15 +230,15 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
         state.residual = np.append(state.residual, np.abs(gradient).max())
         return state
 
-    def figure(self, state: SampledState) -> str:
+    def figure(self, state: SampledGradientState) -> str:
         """The largest sampled slope."""
         return f"gradient {state.residual[-1]:.3g}"
 
-    def result(self, state: SampledState) -> LearnedFactors:
+    def result(self, state: SampledGradientState) -> LearnedFactors:
         """Return the factors of the mean of θ."""
         return LearnedFactors(self.parameters.factors(state.mean), True, state.step, state.residual)
 
 
-def gradient_learner(problem: LearningProblem, settings: LearningSettings) -> ExactGradient | SampledGradient:
+def make_gradient_learner(problem: LearningProblem, settings: LearningSettings) -> ExactGradient | SampledGradient:
     """Return the gradient learner for the expectations that the settings name."""
     return ExactGradient(problem, settings) if settings.expectations == "exact" else SampledGradient(problem, settings)

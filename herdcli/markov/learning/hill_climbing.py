@@ -75,7 +75,7 @@ class HillClimbing:
             self.required[i, j] = True
         self.start = self._start(start)
         self.gains: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
-        self.columns = _Columns(self.count)
+        self.columns = _ColumnCache(self.count)
 
     def _start(self, start: Parents) -> Array:
         """Return the initial graph: the required edges, and those of `start` that close no cycle."""
@@ -86,7 +86,7 @@ class HillClimbing:
             raise DataError("an edge is both required and forbidden")
         for j, of in enumerate(start):
             for i in of:
-                if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not reachability(edge)[j, i]:
+                if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not path_matrix(edge)[j, i]:
                     edge[i, j] = True
         return edge
 
@@ -96,17 +96,17 @@ class HillClimbing:
         return HillClimbingState(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
 
     def _score(self, edge: Array) -> float:
-        self._follow(edge)
+        self._update_caches(edge)
         return sum(self.columns.score)
 
-    def _follow(self, edge: Array) -> None:
+    def _update_caches(self, edge: Array) -> None:
         """Update the cached columns to this graph: scores and gains of the families that changed, and reachability."""
         known = self.columns
-        for j in known.changed(edge):
-            parents = _parents_of(edge, j)
+        for j in known.changed_children(edge):
+            parents = _parent_indices(edge, j)
             known.score[j] = self.families.of(j, parents)
-            known.add[:, j], known.away[:, j] = self._column(j, parents)
-        known.follow(edge)
+            known.add[:, j], known.away[:, j] = self._parent_gains(j, parents)
+        known.store_graph(edge)
 
     def done(self, state: HillClimbingState) -> bool:
         """Return True if no change is better, for as many steps as the tabu list is long."""
@@ -157,7 +157,7 @@ class HillClimbing:
 
     def _score_changes(self, edge: Array) -> tuple[Array, Array, Array]:
         """Return the gains (N, N) of adding, removing and reversing the edge i → j; −∞ where the change is impossible or not allowed."""
-        self._follow(edge)
+        self._update_caches(edge)
         add, away, below = self.columns.add.copy(), self.columns.away.copy(), self.columns.below
         full = edge.sum(axis=0) >= self.most
         # Reversed, j → i closes a cycle if a path other than the edge leads from i to j.
@@ -167,13 +167,13 @@ class HillClimbing:
         away[~edge | self.required] = -np.inf
         return add, away, turned
 
-    def _column(self, j: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
+    def _parent_gains(self, j: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
         """Return the gain of each variable as a further parent of j, and the gain of removing each parent."""
         if (j, parents) not in self.gains:
             now = self.families.of(j, parents)
             add, away = np.full(self.count, -np.inf), np.full(self.count, -np.inf)
             others = [i for i in range(self.count) if i != j and i not in parents] if len(parents) < self.most else []
-            add[others] = np.array(self.families.extended(j, parents, others)) - now
+            add[others] = np.array(self.families.score_added_parents(j, parents, others)) - now
             for i in parents:
                 away[i] = self.families.of(j, tuple(k for k in parents if k != i)) - now
             self.gains[j, parents] = add, away
@@ -181,16 +181,16 @@ class HillClimbing:
 
     def result(self, state: HillClimbingState) -> Parents:
         """Return the parents of each variable."""
-        return tuple(_parents_of(state.best, j) for j in range(self.count))
+        return tuple(_parent_indices(state.best, j) for j in range(self.count))
 
 
-class _Columns:
+class _ColumnCache:
     """A cache of the columns of one graph, so that the next graph only needs those that differ; results do not depend on it.
 
     edge       (N, N) the graph.
     below      its reachability.
     score      of each family.
-    add, away  (N, N) gains, see `_column`.
+    add, away  (N, N) gains, see `_parent_gains`.
     """
 
     def __init__(self, count: int) -> None:
@@ -199,13 +199,13 @@ class _Columns:
         self.score = [0.0] * count
         self.add, self.away = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
 
-    def changed(self, edge: Array) -> list[int]:
+    def changed_children(self, edge: Array) -> list[int]:
         """Return the children whose parents differ."""
         if self.edge is None:
             return list(range(len(edge)))
         return np.flatnonzero((edge != self.edge).any(axis=0)).tolist()
 
-    def follow(self, edge: Array) -> None:
+    def store_graph(self, edge: Array) -> None:
         """Store this graph; an added edge extends paths, any other change recomputes all of them."""
         if self.edge is not None:
             parents, children = np.nonzero(edge != self.edge)
@@ -217,14 +217,14 @@ class _Columns:
                 self.below |= above[:, None] & under
                 self.edge = edge.copy()
                 return
-        self.below, self.edge = reachability(edge), edge.copy()
+        self.below, self.edge = path_matrix(edge), edge.copy()
 
 
-def _parents_of(edge: Array, j: int) -> tuple[int, ...]:
+def _parent_indices(edge: Array, j: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(edge[:, j]).tolist())
 
 
-def reachability(edge: Array) -> Array:
+def path_matrix(edge: Array) -> Array:
     """Return whether there is a path from i to j, (N, N)."""
     found: Array = edge.copy()
     while True:  # paths of up to twice as many edges in each iteration
@@ -235,7 +235,7 @@ def reachability(edge: Array) -> Array:
         found = longer
 
 
-def bootstrap_sample(cases: WeightedCases, seed: int, unit: int) -> WeightedCases:
+def draw_bootstrap_weights(cases: WeightedCases, seed: int, unit: int) -> WeightedCases:
     """Return a bootstrap sample: rows drawn with replacement according to their weights, as new weights (Efron 1979)."""
     random = generator(seed, Stream.STRUCTURE, unit=unit)
     drawn = random.multinomial(len(cases.x), cases.weight / cases.weight.sum())

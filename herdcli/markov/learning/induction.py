@@ -68,7 +68,9 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         """Fit the model and add the pair with the largest gain."""
         problem = self._add_pairs(state.pairs)
         fitted = IterativeScaling(problem, self._chosen)
-        gain = pair_gains(self.empirical, pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done)))
+        gain = pair_divergences(
+            self.empirical, all_pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done))
+        )
         for cluster in problem.clusters:
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0
         found = self._best(state.pairs, gain)
@@ -97,7 +99,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         features = [cluster for cluster in self.problem.clusters if cluster.features is not None]
         scopes = [cluster.scope for cluster in self.problem.clusters if cluster.features is None]
         scopes += [(i, j) for i, j in pairs.tolist()]
-        made = constraints.clusters_from_scopes(self.problem.rows, self.problem.cardinality, scopes, self.smoothing)
+        made = constraints.make_clusters(self.problem.rows, self.problem.cardinality, scopes, self.smoothing)
         return replace(self.problem, clusters=[*made, *features])
 
     def done(self, state: InductionState) -> bool:
@@ -118,7 +120,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return self._add_pairs(state.pairs), added
 
 
-def pair_gains(empirical: PairTables, model: Array) -> Array:
+def pair_divergences(empirical: PairTables, model: Array) -> Array:
     """Compute KL(P̂_ij ‖ P_ij) in nats (N, N); `model` has the layout of the empirical table."""
     p = empirical.table
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -128,7 +130,7 @@ def pair_gains(empirical: PairTables, model: Array) -> Array:
     return empirical.sums(terms)
 
 
-def pair_marginals(model: IterativeScaling, state: ipf.ScalingState) -> Array:
+def all_pair_marginals(model: IterativeScaling, state: ipf.IterativeScalingState) -> Array:
     """Return the model's marginals of all pairs (Σ card, Σ card), from consistent clique tables.
 
     For each state of each variable the tables are conditioned on it in the variable's clique, and the change is propagated.

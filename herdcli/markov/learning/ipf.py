@@ -19,8 +19,8 @@ from herdcli.algorithm import HasStateShapes
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration, junction_tree
 from herdcli.markov.exact.cliques import CliqueGraph, Row, ScalingLayout, walk_depth_first
-from herdcli.markov.learning.feature_tilting import feature_tilt
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.feature_tilting import fit_feature_tilt
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import LearningProblem
 from herdcli.markov.model.network import MOST_AXES
@@ -31,7 +31,7 @@ MOST_STATES = 1 << 26
 
 
 @dataclass
-class ScalingState:
+class IterativeScalingState:
     """Clique tables, values of clusters and separators (see numpy_junction), one residual per sweep, and counts of updates."""
 
     tables: Array
@@ -41,21 +41,21 @@ class ScalingState:
     step: int
 
 
-class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings], HasStateShapes[ScalingState]):
+class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, LearningSettings], HasStateShapes[IterativeScalingState]):
     """The algorithms `ipf`, `effective-ipf` and `ups-jt`; each step is a sweep over all clusters."""
 
-    state = ScalingState
+    state = IterativeScalingState
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
         if settings.algorithm == "ipf":
-            self.graph: CliqueGraph | None = _joint_clique(problem)
+            self.graph: CliqueGraph | None = _single_clique_graph(problem)
             return
-        found = cliques.search_orders(problem.as_network(), settings.seed, settings.orders)
+        found = cliques.search_elimination_orders(problem.structure_network(), settings.seed, settings.orders)
         self.width, self.graph = found.width, None
         if found.complete:
-            self.plan = junction_tree.plan_tree(problem.as_network(), found.order, whole=True)
+            self.plan = junction_tree.build_clique_tree(problem.structure_network(), found.order, keep_single_states=True)
             self.graph, self.kept = cliques.junction_tree_from_order(self.plan)
 
     def bytes_needed(self) -> tuple[int, str]:
@@ -69,14 +69,16 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
     def layout(self) -> ScalingLayout:
         """Clusters and separators in flat arrays."""
         assert self.graph is not None
-        targets = [np.zeros(self.problem.shape_of(c.scope)) if c.features is not None else c.target for c in self.problem.clusters]
-        return cliques.scaling_layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
+        targets = [np.zeros(self.problem.scope_shape(c.scope)) if c.features is not None else c.target for c in self.problem.clusters]
+        return cliques.build_scaling_layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
 
     @cached_property
     def program(self) -> list[Array | int]:
         """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
         assert self.graph is not None
-        rows = (_effective_schedule if self.settings.algorithm == "effective-ipf" else cliques.scaling_schedule)(self.graph, self.layout)
+        rows = (_effective_ipf_schedule if self.settings.algorithm == "effective-ipf" else cliques.build_scaling_schedule)(
+            self.graph, self.layout
+        )
         parts: list[Array | int] = []
         run: list[Row] = []
         for k, other in rows:
@@ -87,27 +89,29 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
                 run.append((k, other))
         return [*parts, np.array(run, dtype=np.int32).reshape(-1, 2)]
 
-    def like(self) -> ScalingState:
+    def state_template(self) -> IterativeScalingState:
         """Return uniform cliques."""
-        return ScalingState(self.layout.uniform_tables(), self.layout.uniform_values(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+        return IterativeScalingState(
+            self.layout.uniform_tables(), self.layout.uniform_values(), empty_residual(), np.zeros(2, dtype=np.int64), 0
+        )
 
-    def init(self) -> ScalingState:
+    def init(self) -> IterativeScalingState:
         """Return P0, as the marginals of the cliques."""
         if self.settings.algorithm == "ipf":
             values = self.layout.uniform_values()
             base = self.problem.base
             tables = enumeration.initial_joint(base).joint.ravel() if base is not None else self.layout.uniform_tables()
         else:
-            tables, values = cliques.initial_tables(self.problem.base, self.plan, self.kept, self.layout)
-        return ScalingState(tables, values, no_residual(), np.zeros(2, dtype=np.int64), 0)
+            tables, values = cliques.initial_scaling_tables(self.problem.base, self.plan, self.kept, self.layout)
+        return IterativeScalingState(tables, values, empty_residual(), np.zeros(2, dtype=np.int64), 0)
 
-    def step(self, state: ScalingState) -> ScalingState:
+    def step(self, state: IterativeScalingState) -> IterativeScalingState:
         """Do one sweep."""
         furthest = 0.0
         made = self.layout
         for part in self.program:
             if isinstance(part, int):
-                furthest = max(furthest, self._tilt(part, state))
+                furthest = max(furthest, self._tilt_cluster(part, state))
                 state.counts[0] += 1
                 continue
             far, _, bad = fast.clique_updates(part, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
@@ -116,18 +120,18 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
             furthest = max(furthest, far)
             scalings = int(np.count_nonzero(part[:, 1] < 0))
             state.counts += np.array([scalings, len(part) - scalings])
-        return ScalingState(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
+        return IterativeScalingState(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
 
-    def _tilt(self, a: int, state: ScalingState) -> float:
+    def _tilt_cluster(self, a: int, state: IterativeScalingState) -> float:
         """Give cluster a the expectations of its features; return the largest error before."""
         cluster, made = self.problem.clusters[a], self.layout
         assert cluster.features is not None
         cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
-        at, table = made.cells_of(a), made.table_of(made.home[a])
+        at, table = made.scope_cells(a), made.table_of(made.home[a])
         p = np.bincount(cell, state.tables[table], at.stop - at.start)
         p = p / p.sum()
         flat = cluster.features.reshape(len(cluster.features), -1)
-        ratio = feature_tilt(p, flat, cluster.target)
+        ratio = fit_feature_tilt(p, flat, cluster.target)
         if ratio is None:
             raise impossible_cluster_error(self.problem, a)
         # 6.11 with exp(δ·f)/Z' in place of target/P: the closest of all distributions with these expectations differs from P by a function
@@ -136,9 +140,9 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
         state.tables[table] *= ratio[cell]
         return float(np.abs(flat @ p - cluster.target).max())
 
-    def result(self, state: ScalingState) -> LearnedFactors:
+    def result(self, state: IterativeScalingState) -> LearnedFactors:
         """Return the factors."""
-        return scaled_factors(self.problem, self.layout, state, self.met(state))
+        return assemble_scaled_factors(self.problem, self.layout, state, self.meets_criterion(state))
 
 
 class _ScaledState(Protocol):
@@ -150,13 +154,13 @@ class _ScaledState(Protocol):
     step: int
 
 
-def scaled_factors(problem: LearningProblem, layout: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
+def assemble_scaled_factors(problem: LearningProblem, layout: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
     """Return the products of the scalings, which precede those of inner regions in `values`."""
-    factors = [state.values[layout.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
+    factors = [state.values[layout.scope_cells(a)].reshape(problem.scope_shape(c.scope)) for a, c in enumerate(problem.clusters)]
     return LearnedFactors(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
 
 
-def _joint_clique(problem: LearningProblem) -> CliqueGraph:
+def _single_clique_graph(problem: LearningProblem) -> CliqueGraph:
     """Return the graph with one clique of all variables."""
     count, states = len(problem.cardinality), math.prod(problem.cardinality.tolist())
     if states > MOST_STATES or count > MOST_AXES:
@@ -166,7 +170,7 @@ def _joint_clique(problem: LearningProblem) -> CliqueGraph:
     return CliqueGraph([tuple(range(count))], [], True)
 
 
-def _effective_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
+def _effective_ipf_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
     """Return the schedule of effective IPF: after each scaling the change is propagated to every clique of the tree."""
     rows: list[Row] = []
     for a, c in enumerate(layout.home):

@@ -6,7 +6,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.cliques import ScalingLayout
 from herdcli.markov.learning.learners import LearningSettings
-from herdcli.markov.model.constraints import LearningProblem, pair_tables
+from herdcli.markov.model.constraints import LearningProblem, compute_pair_tables
 from herdcli.markov.model.graphs import structure_selection
 from herdcli.schema import Array
 
@@ -27,19 +27,21 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
         raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
     if problem.rows is None:
         raise BadUsage("--max-clique needs rows to compute their mutual information, but --moments has none", hint="leave it out")
-    found = cliques.search_orders(problem.as_network(), settings.seed, settings.orders)
+    found = cliques.search_elimination_orders(problem.structure_network(), settings.seed, settings.orders)
     if not found.complete:
         raise BadUsage("--max-clique needs an elimination order, but every order that was found is too large", hint="leave it out")
-    within = cliques.junction_tree_from_order(junction_tree.plan_tree(problem.as_network(), found.order, whole=True))[0].cliques
-    information = pair_tables(problem.rows, problem.cardinality).information()
+    within = cliques.junction_tree_from_order(
+        junction_tree.build_clique_tree(problem.structure_network(), found.order, keep_single_states=True)
+    )[0].cliques
+    information = compute_pair_tables(problem.rows, problem.cardinality).information()
     return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)
 
 
-def multiply_base(layout: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
+def multiply_base_into_cliques(layout: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
     """Multiply each factor of the base into one clique; every clique remains normalised."""
     states = problem.cardinality.tolist()
     base = problem.base_factors
-    for c, (scope, factor) in zip(cliques.smallest_cliques(layout.cliques, [scope for scope, _ in base]), base, strict=True):
+    for c, (scope, factor) in zip(cliques.smallest_containing_cliques(layout.cliques, [scope for scope, _ in base]), base, strict=True):
         at = layout.table_of(c)
-        tables[at] *= factor.ravel()[cliques.cell_map(layout.cliques[c], scope, states)]
+        tables[at] *= factor.ravel()[cliques.map_cells_to_scope(layout.cliques[c], scope, states)]
         tables[at] /= tables[at].sum()

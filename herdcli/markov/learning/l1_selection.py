@@ -46,25 +46,25 @@ class PenaltyPath:
         return int(np.argmin(self.score))
 
 
-def joined_pairs(weight: Array) -> list[Pair]:
+def mutually_selected_pairs(weight: Array) -> list[Pair]:
     """Return the pairs i < j whose weights are both nonzero."""
     both = (weight != 0) & (weight.T != 0)
     return [(int(i), int(j)) for i, j in np.argwhere(np.triu(both, 1))]
 
 
-def largest_penalty(x: Array, share: Array) -> float:
+def smallest_zeroing_penalty(x: Array, row_weights: Array) -> float:
     """Return the smallest λ at which no variable has a weight.
 
     It is the largest |slope| at w = 0 and fitted w_0, which is the largest covariance.
     """
-    mean = share @ x
-    covariance = (x * share[:, None]).T @ x - np.outer(mean, mean)
+    mean = row_weights @ x
+    covariance = (x * row_weights[:, None]).T @ x - np.outer(mean, mean)
     np.fill_diagonal(covariance, 0.0)
     return float(np.abs(covariance).max())
 
 
 @dataclass
-class PathState:
+class PenaltyPathState:
     """The last weights (N, N) and offsets (N,); weights (K, N, N) and scores (K,) of the finished penalties."""
 
     weight: Array
@@ -74,19 +74,19 @@ class PathState:
     step: int
 
 
-class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
+class PenalisedRegressions(FixedLengthAlgorithm[PenaltyPathState]):
     """The fits along a path of penalties, the largest first, one per step.
 
     x      (n, N) of 0 and 1.
     share  (n,) weights that sum to one.
     """
 
-    state = PathState
+    state = PenaltyPathState
 
     def __init__(self, x: Array, share: Array, penalties: Array | None = None) -> None:
         self.x, self.share = x.astype(np.float64), share
         if penalties is None:
-            top = largest_penalty(self.x, share)
+            top = smallest_zeroing_penalty(self.x, share)
             penalties = top * (1 + 1e-9) * np.geomspace(1.0, SHARE, POINTS) if top > 0 else np.zeros(1)
         self.penalties = penalties
 
@@ -95,19 +95,19 @@ class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
         """The number of penalties."""
         return len(self.penalties)
 
-    def init(self) -> PathState:
+    def init(self) -> PenaltyPathState:
         """Return the state without weights."""
         nodes = self.x.shape[1]
-        return PathState(
+        return PenaltyPathState(
             np.zeros((nodes, nodes)), _logit(self.share @ self.x), np.zeros((self.steps, nodes, nodes)), np.zeros(self.steps), 0
         )
 
-    def step(self, state: PathState) -> PathState:
+    def step(self, state: PenaltyPathState) -> PenaltyPathState:
         """Fit the next penalty, starting from the previous fit."""
         penalty = float(self.penalties[state.step])
-        state.weight, state.offset = fit_regressions(self.x, self.share, penalty, state.weight, state.offset)
+        state.weight, state.offset = fit_penalised_regressions(self.x, self.share, penalty, state.weight, state.offset)
         # The selected model is evaluated without the penalty, which shrinks the weights.
-        free = fit_regressions(self.x, self.share, 0.0, state.weight, state.offset, state.weight != 0)
+        free = fit_penalised_regressions(self.x, self.share, 0.0, state.weight, state.offset, state.weight != 0)
         state.weights[state.step], state.score[state.step] = state.weight, extended_bic(self.x, self.share, *free)
         state.step += 1
         return state
@@ -116,18 +116,18 @@ class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
         """Return the bytes of the path, and of a regression of all variables."""
         return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
 
-    def progress(self, state: PathState) -> RunProgress:
+    def progress(self, state: PenaltyPathState) -> RunProgress:
         """The number of finished penalties, and of pairs at the last one."""
-        return RunProgress(state.step, self.steps, f"{len(joined_pairs(state.weight))} pairs" if state.step else "")
+        return RunProgress(state.step, self.steps, f"{len(mutually_selected_pairs(state.weight))} pairs" if state.step else "")
 
-    def result(self, state: PathState) -> PenaltyPath:
+    def result(self, state: PenaltyPathState) -> PenaltyPath:
         """Return the path."""
         return PenaltyPath(self.penalties, state.weights, state.score)
 
 
-def penalty_path(x: Array, share: Array, penalties: Array | None = None) -> PenaltyPath:
+def fit_penalty_path(x: Array, row_weights: Array, penalties: Array | None = None) -> PenaltyPath:
     """Compute the path without progress display."""
-    return run_algorithm(PenalisedRegressions(x, share, penalties))
+    return run_algorithm(PenalisedRegressions(x, row_weights, penalties))
 
 
 def _logit(p: Array) -> Array:
@@ -136,19 +136,19 @@ def _logit(p: Array) -> Array:
     return result
 
 
-def fit_regressions(
-    x: Array, share: Array, penalty: float, weight: Array, offset: Array, allowed: Array | None = None
+def fit_penalised_regressions(
+    x: Array, row_weights: Array, penalty: float, weight: Array, offset: Array, allowed: Array | None = None
 ) -> tuple[Array, Array]:
     """Fit all regressions at one penalty, from a start, with the allowed weights.  Columns are centred inside, which only changes w_0."""
-    mean = share @ x
+    mean = row_weights @ x
     centred = x - mean
     # The curvature of the mean loss is X' diag(p(1 − p)/n) X, at most ¼ of the largest eigenvalue of X' diag(share) X, and ¼ in w_0.
-    gram = (centred * share[:, None]).T @ centred
+    gram = (centred * row_weights[:, None]).T @ centred
     rate = 1.0 / (0.25 * max(1.0, float(np.linalg.eigvalsh(gram)[-1])) + 1e-12)
     base = offset + mean @ weight
     now, ahead, base_now, base_ahead, momentum = weight, weight, base, base, 1.0
     for _ in range(SWEEPS):
-        slope = share[:, None] * (expit(centred @ ahead + base_ahead) - x)
+        slope = row_weights[:, None] * (expit(centred @ ahead + base_ahead) - x)
         moved = ahead - rate * (centred.T @ slope)
         new = np.sign(moved) * np.maximum(np.abs(moved) - rate * penalty, 0.0)
         np.fill_diagonal(new, 0.0)
@@ -167,11 +167,11 @@ def fit_regressions(
     return now, base_now - mean @ now
 
 
-def extended_bic(x: Array, share: Array, weight: Array, offset: Array) -> float:
+def extended_bic(x: Array, row_weights: Array, weight: Array, offset: Array) -> float:
     """Compute −2 n Σ_i log-likelihood + (log n + 2γ log N) for each weight; the weights of a pair are in two regressions."""
     rows, nodes = x.shape
     eta = x @ weight + offset
-    loss = float((share @ (np.logaddexp(0.0, eta) - x * eta)).sum())
+    loss = float((row_weights @ (np.logaddexp(0.0, eta) - x * eta)).sum())
     chosen = int((weight != 0).sum())
     return float(2.0 * rows * loss + chosen * (np.log(rows) + 2.0 * GAMMA * np.log(max(2, nodes))))
 
@@ -205,7 +205,7 @@ class StabilitySelection(FixedLengthAlgorithm[StabilityState]):
         """Fit the path of one more half."""
         x = self.x
         rows = np.sort(generator(self.seed, Stream.STRUCTURE, unit=1, step=state.step).permutation(len(x))[: max(2, len(x) // 2)])
-        made = penalty_path(x[rows], self.share[rows] / self.share[rows].sum(), self.points)
+        made = fit_penalty_path(x[rows], self.share[rows] / self.share[rows].sum(), self.points)
         state.found += ((made.weight != 0) & (made.weight.transpose(0, 2, 1) != 0)).any(axis=0)
         state.step += 1
         return state

@@ -77,7 +77,7 @@ class Learner(Algorithm[Any, LearnedFactors], Protocol):
     steps: int
     note: str  # a line for the user, printed before the work begins, "" for none
 
-    def met(self, state: Any) -> bool:
+    def meets_criterion(self, state: Any) -> bool:
         """Return True if the algorithm's criterion of convergence is met."""
         ...
 
@@ -100,6 +100,6 @@ def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learne
     return made
 
 
-def no_residual() -> Array:
+def empty_residual() -> Array:
     """Return the residuals before the first iteration."""
     return np.empty(0)

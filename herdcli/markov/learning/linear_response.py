@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
@@ -84,4 +84,4 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
                 logs[:, 1] += state.b[j]
             seen |= {i, j}
             factors.append(np.exp(logs - logs.max()))
-        return LearnedFactors(factors, True, 1, no_residual())
+        return LearnedFactors(factors, True, 1, empty_residual())

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
@@ -42,7 +42,7 @@ class LogLinearParameters:
         """Return f_a, scaled to maximum 1."""
         made = []
         for cluster, logs in zip(self.problem.clusters, self.log_tables(theta), strict=True):
-            made.append(np.exp(logs - logs.max()).reshape(self.problem.shape_of(cluster.scope)))
+            made.append(np.exp(logs - logs.max()).reshape(self.problem.scope_shape(cluster.scope)))
         return made
 
 
@@ -60,11 +60,11 @@ class ExactExpectations:
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.width = problem, 0
-        network = problem.as_network()
-        found = cliques.search_orders(network, settings.seed, settings.orders)
+        network = problem.structure_network()
+        found = cliques.search_elimination_orders(network, settings.seed, settings.orders)
         self.width, self.tree = found.width, None
         if found.complete:
-            self.tree = junction_tree.plan_tree(network, found.order)
+            self.tree = junction_tree.build_clique_tree(network, found.order)
             self.size = self.tree.bytes_needed(network)
 
     def bytes_needed(self) -> tuple[int, str]:
@@ -85,7 +85,7 @@ class ExactExpectations:
 
 
 @dataclass
-class ScalingState:
+class FeatureScalingState:
     """θ, one residual per iteration, and the number of computed expectations."""
 
     theta: Array
@@ -94,10 +94,10 @@ class ScalingState:
     step: int
 
 
-class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
+class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSettings]):
     """The algorithms `gis` and `iis`: all parameters are updated together, by exact expectations."""
 
-    state = ScalingState
+    state = FeatureScalingState
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -114,11 +114,11 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         """Return the bytes of the junction tree."""
         return self.expect.bytes_needed()
 
-    def init(self) -> ScalingState:
+    def init(self) -> FeatureScalingState:
         """Return P0."""
-        return ScalingState(np.zeros(len(self.low)), no_residual(), 0, 0)
+        return FeatureScalingState(np.zeros(len(self.low)), empty_residual(), 0, 0)
 
-    def step(self, state: ScalingState) -> ScalingState:
+    def step(self, state: FeatureScalingState) -> FeatureScalingState:
         """Update every parameter once."""
         logs = self.parameters.log_tables(state.theta)
         marginals, log_z = self.expect(logs)
@@ -137,9 +137,9 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         else:
             change = self._improved_scaling_step(state, logs, log_z, above, ratio)
         theta = state.theta + change
-        return ScalingState(theta, np.append(state.residual, residual), state.expectations, state.step + 1)
+        return FeatureScalingState(theta, np.append(state.residual, residual), state.expectations, state.step + 1)
 
-    def _improved_scaling_step(self, state: ScalingState, logs: list[Array], log_z: float, above: Array, ratio: Array) -> Array:
+    def _improved_scaling_step(self, state: FeatureScalingState, logs: list[Array], log_z: float, above: Array, ratio: Array) -> Array:
         """Return δ from E[s_i e^{δ t(x)}] = S_i (2.54), by log interpolation between tilts of the whole model by e^{u t(x)}."""
         finite = np.abs(ratio[np.isfinite(ratio)])
         reach = 4 * float(finite.max(initial=1e-12)) / self.largest
@@ -159,7 +159,7 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         change: Array = np.where(np.isneginf(wanted), -np.inf, np.array(found))
         return change
 
-    def result(self, state: ScalingState) -> LearnedFactors:
+    def result(self, state: FeatureScalingState) -> LearnedFactors:
         """Return the factors."""
         counts = (state.step * len(self.problem.clusters), 0)
-        return LearnedFactors(self.parameters.factors(state.theta), self.met(state), state.step, state.residual, counts)
+        return LearnedFactors(self.parameters.factors(state.theta), self.meets_criterion(state), state.step, state.residual, counts)

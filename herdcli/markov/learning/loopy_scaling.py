@@ -22,9 +22,9 @@ from herdcli import fast
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.cliques import ScalingLayout
 from herdcli.markov.learning.cvm import ClusterVariation
-from herdcli.markov.learning.ipf import impossible_cluster_error, scaled_factors
-from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base
-from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, no_residual
+from herdcli.markov.learning.ipf import assemble_scaled_factors, impossible_cluster_error
+from herdcli.markov.learning.junction_graphs import choose_cliques, multiply_base_into_cliques
+from herdcli.markov.learning.learners import LearnedFactors, LearningSettings, SizedLearner, empty_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
@@ -55,7 +55,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
-        self.graph = cliques.junction_graph(choose_cliques(problem, settings))
+        self.graph = cliques.build_junction_graph(choose_cliques(problem, settings))
         largest = max(len(clique) for clique in self.graph.cliques)
         kind = "a junction tree: the result is exact" if self.graph.is_tree else "a junction graph with loops"
         self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"
@@ -67,7 +67,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
     @cached_property
     def layout(self) -> ScalingLayout:
         """Clusters and separators in flat arrays."""
-        return cliques.scaling_layout(
+        return cliques.build_scaling_layout(
             self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters]
         )
 
@@ -93,10 +93,10 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         if self.problem.base_factors:
             # Only the cliques contain the base, so messages begin as 1 and not as marginals: Hugin's ratio P(x_s)/1 (6.24) then propagates
             # it.
-            values[made.cells_of(made.clusters).start if self.graph.separators else len(values) :] = 1.0
+            values[made.scope_cells(made.clusters).start if self.graph.separators else len(values) :] = 1.0
             pending[:] = 1.0
-            multiply_base(made, tables, self.problem)
-        return LoopyScalingState(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
+            multiply_base_into_cliques(made, tables, self.problem)
+        return LoopyScalingState(tables, values, pending, empty_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: LoopyScalingState) -> LoopyScalingState:
         """Propagate to convergence and scale, cluster by cluster; with damping, scale all clusters and propagate once."""
@@ -123,8 +123,8 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         state.pending[:] = 1.0  # all are sent, once
         self._scale_clusters(state, np.array([-1], dtype=np.int32), keep, 0.0, 1)
         clique_offset, scope_offset = self.layout.links[0], self.layout.links[5]
-        _normalise(state.tables, clique_offset)
-        _normalise(state.values, scope_offset[self.layout.clusters :])
+        _normalise_segments(state.tables, clique_offset)
+        _normalise_segments(state.values, scope_offset[self.layout.clusters :])
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
     def _scale_clusters(self, state: LoopyScalingState, scalings: Array, keep: float, inner: float, most: int) -> float:
@@ -140,15 +140,15 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
 
     def result(self, state: LoopyScalingState) -> LearnedFactors:
         """Return the factors."""
-        return scaled_factors(self.problem, self.layout, state, self.met(state))
+        return assemble_scaled_factors(self.problem, self.layout, state, self.meets_criterion(state))
 
 
-def _normalise(values: Array, offset: Array) -> None:
+def _normalise_segments(values: Array, offset: Array) -> None:
     """Divide each table from offset[k] to offset[k + 1] by its sum; powers of ratios, unlike ratios, change it in every iteration."""
     if len(offset) > 1:
         values[offset[0] :] /= np.repeat(np.add.reduceat(values, offset[:-1]), np.diff(offset))
 
 
-def loopy_scaling(problem: LearningProblem, settings: LearningSettings) -> ClusterVariation | LoopyScaling:
+def make_loopy_scaling_learner(problem: LearningProblem, settings: LearningSettings) -> ClusterVariation | LoopyScaling:
     """Return the learner for `loopy-is`, by fixed-point equations or the double loop."""
     return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)

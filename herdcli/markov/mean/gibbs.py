@@ -14,7 +14,7 @@ from scipy.special import expit
 from herdcli.errors import BadUsage
 from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
 from herdcli.markov.model import chain_convergence
-from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
+from herdcli.markov.model.boltzmann import colour_units, to_boltzmann_machine
 from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
@@ -23,7 +23,7 @@ from herdcli.schema import Array
 
 
 @dataclass
-class GibbsState:
+class BinaryGibbsState:
     """x (N, chains) float64 of 0 and 1; sums over kept sweeps for each half of the run, (2, N, chains)."""
 
     x: Array
@@ -34,17 +34,17 @@ class GibbsState:
     step: int
 
 
-class BinaryGibbs(Stepwise[GibbsState]):
+class BinaryGibbs(Stepwise[BinaryGibbsState]):
     """The algorithm `gibbs` for Boltzmann machines; each step is a sweep."""
 
-    state = GibbsState
+    state = BinaryGibbsState
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
             hint = f"raise --burn-in to {settings.annealing} or more"
             raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
-        self.machine = boltzmann_machine(network, "gibbs")
+        self.machine = to_boltzmann_machine(network, "gibbs")
         self.parts = [part[~self.machine.held[part]] for part in colour_units(self.machine.W)]
         self.rows = [(part, self.machine.W[part]) for part in self.parts]
         held = self.machine.held
@@ -55,16 +55,16 @@ class BinaryGibbs(Stepwise[GibbsState]):
         """The number of units and couplings that a sweep of all chains visits."""
         return self.settings.chains * (self.network.count + int(self.machine.W.nnz))
 
-    def init(self) -> GibbsState:
+    def init(self) -> BinaryGibbsState:
         """Return random states with probability one half for each value."""
         shape = (self.network.count, self.settings.chains)
         x = (generator(self.settings.seed, Stream.CHAINS, unit=1).random(shape) < 0.5).astype(np.float64)
         x[self.machine.held] = 0
-        return GibbsState(
+        return BinaryGibbsState(
             x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), empty_energy_sums(self.settings.chains), 0
         )
 
-    def step(self, state: GibbsState) -> GibbsState:
+    def step(self, state: BinaryGibbsState) -> BinaryGibbsState:
         """Do one sweep of every chain."""
         random = generator(self.settings.seed, Stream.CHAINS, step=state.step)
         kept = state.step - self.settings.burn_in
@@ -84,11 +84,11 @@ class BinaryGibbs(Stepwise[GibbsState]):
         state.step += 1
         return state
 
-    def bytes_needed(self, state: GibbsState) -> tuple[int, str]:
+    def bytes_needed(self, state: BinaryGibbsState) -> tuple[int, str]:
         """Return the bytes of the means of both halves of every chain."""
         return 16 * self.network.count * self.settings.chains, "the means of the chains"
 
-    def result(self, state: GibbsState) -> InferenceResult:
+    def result(self, state: BinaryGibbsState) -> InferenceResult:
         """Return the means with their standard errors.
 
         The run has converged if every R̂ is below 1.05; the residual is the largest R̂ minus one.
@@ -98,8 +98,8 @@ class BinaryGibbs(Stepwise[GibbsState]):
         m = means.mean(axis=(0, 2))
         halves = np.concatenate(list(state.on), axis=1) / n
         worst = max(float(chain_convergence.split_rhat(halves, n).max(initial=1.0)), state.height.rhat(n))
-        error = chain_convergence.errors_with_unseen(
-            chain_convergence.standard_errors(means), chain_convergence.effective_draws(worst, halves.shape[1], n)
+        error = chain_convergence.widen_for_unseen_states(
+            chain_convergence.batch_means_errors(means), chain_convergence.effective_draws(worst, halves.shape[1], n)
         )
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]

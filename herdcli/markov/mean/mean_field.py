@@ -19,8 +19,8 @@ from scipy.special import expit
 
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
-from herdcli.markov.model.boltzmann import boltzmann_machine, colour_units
+from herdcli.markov.model.beliefs import make_convergence_attributes
+from herdcli.markov.model.boltzmann import colour_units, to_boltzmann_machine
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -43,9 +43,9 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
-        self.machine = boltzmann_machine(network, settings.algorithm)
+        self.machine = to_boltzmann_machine(network, settings.algorithm)
         self.squares = self.machine.W.multiply(self.machine.W).tocsr() * (settings.algorithm == "tap")
-        self.observed = {i: float(p[1]) for i, p in network.observations().items() if len(p) == 2}
+        self.observed = {i: float(p[1]) for i, p in network.stored_marginals().items() if len(p) == 2}
         fixed = self.machine.held | np.isin(np.arange(network.count), list(self.observed))
         self.colours = [part[~fixed[part]] for part in colour_units(self.machine.W)]
         self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
@@ -53,7 +53,7 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
     def init(self) -> MeanFieldState:
         """Return means of one half, or random ones; 0 for variables fixed by evidence, and the observed means."""
         cardinality = self.network.cardinality
-        last = starts.initial_marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
+        last = starts.make_initial_marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
         mean = np.where(self.machine.held, 0.0, last)
         for i, p in self.observed.items():
             mean[i] = p
@@ -94,7 +94,9 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         energy = self.free_energy(m)
         warning = self._tap_domain_fault(m) if self.settings.algorithm == "tap" else ""
         covariance = self.covariance(m) if self.settings.linear_response else None
-        attributes = convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy, covariance=covariance)
+        attributes = make_convergence_attributes(
+            energy, self.meets_criterion(state), state.step, state.residual, state.free_energy, covariance=covariance
+        )
         return InferenceResult(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
 
     def _tap_domain_fault(self, m: Array) -> str:

@@ -45,7 +45,7 @@ class _FactorGroup:
         made: Array = np.einsum(f"{inputs}->z{'' if without is None else axes[without]}", logs, *(own[axis] for axis in used))
         return made
 
-    def all_states(self, q: Array) -> list[Array]:
+    def axis_distributions(self, q: Array) -> list[Array]:
         """Return q of the variables on each axis (G, s)."""
         return [np.asarray(q[place]) for place in self.places]
 
@@ -59,23 +59,23 @@ class _FactorGroup:
         if not closed.any():
             return False
         possible = np.ones(self.logs.shape)
-        for axis, own in enumerate(self.all_states(q)):
+        for axis, own in enumerate(self.axis_distributions(q)):
             shape = [len(self.logs)] + [1] * (self.logs.ndim - 1)
             shape[axis + 1] = self.logs.shape[axis + 1]
             possible = possible * (own > 0).reshape(shape)
         return bool((closed & (possible > 0)).any())
 
 
-def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
+def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> float | None:
     """Return a lower bound of log Z, natural logarithm; None if no product avoids the states of probability 0.
 
-    Also returns None for networks of more than `most` table cells, and with observed marginals.
+    Also returns None for networks of more than `max_cells` table cells, and with observed marginals.
     """
-    if len(network.table) > most or network.observations():
+    if len(network.table) > max_cells or network.stored_marginals():
         return None
     start = np.concatenate(([0], np.cumsum(network.cardinality)))
     owner = np.repeat(np.arange(network.count), network.cardinality)
-    groups, constant = _factor_groups(network, start)
+    groups, constant = _group_factors_by_shape(network, start)
     if not np.isfinite(constant):
         return None
     q = 1.0 / network.cardinality[owner].astype(np.float64)
@@ -84,7 +84,7 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
     for _ in range(SWEEPS):
         field, found = np.zeros(len(q)), _total_entropy(q)
         for group, soft in work:
-            own = group.all_states(q)
+            own = group.axis_distributions(q)
             for axis, place in enumerate(group.places):
                 expected = group.expected(own, soft, without=axis)
                 if axis == 0:  # E_Q log f_a = Σ_x q_i(x) E_Q[log f_a | x_i = x], for any variable i of the factor
@@ -95,11 +95,11 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
         best = found
         log_q = _normalise_logs(KEPT * log_q + (1.0 - KEPT) * _normalise_logs(field, start, owner), start, owner)
         q = np.exp(log_q)
-    best = max(_variational_bound(groups, q), _variational_bound(groups, _concentrate(q, start)))
+    best = max(_variational_bound(groups, q), _variational_bound(groups, _concentrate_on_modes(q, start)))
     return float(best + constant) if np.isfinite(best) else None
 
 
-def _factor_groups(network: Network, start: Array) -> tuple[list[_FactorGroup], float]:
+def _group_factors_by_shape(network: Network, start: Array) -> tuple[list[_FactorGroup], float]:
     """Group the factors by shape, with axes sorted by number of states; return also the sum of the logs of factors without variables."""
     found: dict[tuple[int, ...], list[tuple[list[int], Array]]] = {}
     constant = 0.0
@@ -129,7 +129,7 @@ def _normalise_logs(logs: Array, start: Array, owner: Array) -> Array:
     return np.asarray(above - np.log(np.add.reduceat(np.exp(above), start[:-1]))[owner])
 
 
-def _concentrate(q: Array, start: Array) -> Array:
+def _concentrate_on_modes(q: Array, start: Array) -> Array:
     """Move all mass of every variable to its most probable state."""
     made = np.zeros(len(q))
     for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
@@ -147,4 +147,4 @@ def _variational_bound(groups: list[_FactorGroup], q: Array) -> float:
     """Compute Σ_a E_Q log f_a + Σ_i H(q_i); −∞ if Q allows a forbidden state."""
     if any(group.reaches_zero(q) for group in groups):
         return -math.inf
-    return _total_entropy(q) + sum(float(group.expected(group.all_states(q), group.soft()).sum()) for group in groups)
+    return _total_entropy(q) + sum(float(group.expected(group.axis_distributions(q), group.soft()).sum()) for group in groups)

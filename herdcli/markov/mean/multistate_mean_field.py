@@ -16,9 +16,9 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import starts
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
 from herdcli.markov.model.stacked_tables import state_offsets as places
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -28,7 +28,7 @@ NEGLIGIBLE = 1e-12  # marginals below this are set to 0 at the end
 
 
 @dataclass
-class MeanFieldState:
+class MultistateMeanFieldState:
     """Marginals of all variables, concatenated, and one residual and free energy per sweep."""
 
     q: Array
@@ -37,18 +37,18 @@ class MeanFieldState:
     step: int
 
 
-class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
+class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSettings]):
     """The algorithm `mean-field` for networks that are not Boltzmann machines; each step is a sweep over all variables."""
 
-    state = MeanFieldState
+    state = MultistateMeanFieldState
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
-        if network.observations():
+        if network.stored_marginals():
             raise BadUsage(
                 "mean-field can use observed marginals only with two-state variables and positive factors of pairs", hint="--algorithm ups"
             )
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.inner = restrict_network(network)
+        self.inner = restrict_to_possible_states(network)
         small = self.inner.network
         self.first = places(small)
         with np.errstate(divide="ignore"):
@@ -59,9 +59,11 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
             for i in scope:
                 self.owners[i].append(a)
 
-    def init(self) -> MeanFieldState:
+    def init(self) -> MultistateMeanFieldState:
         """Return uniform marginals, or random ones."""
-        return MeanFieldState(starts.initial_marginals(self.settings, self.inner.network.cardinality), np.empty(0), np.empty(0), 0)
+        return MultistateMeanFieldState(
+            starts.make_initial_marginals(self.settings, self.inner.network.cardinality), np.empty(0), np.empty(0), 0
+        )
 
     def _expected(self, a: int, logs: Array, q: Array, without: int | None = None) -> Array:
         """Compute E_q of a log table over all variables of factor a except one."""
@@ -73,7 +75,7 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
                 left = np.tensordot(np.compress(some, left, axis=axis), own[some], axes=(axis, 0))
         return np.asarray(left)
 
-    def step(self, state: MeanFieldState) -> MeanFieldState:
+    def step(self, state: MultistateMeanFieldState) -> MultistateMeanFieldState:
         """Do one sweep."""
         largest = 0.0
         for i, owners in enumerate(self.owners):
@@ -85,7 +87,7 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
             largest = max(largest, float(np.abs(new - state.q[here]).max()))
             state.q[here] = new
         energy = self.free_energy(state.q, self.soft)
-        return MeanFieldState(state.q, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
+        return MultistateMeanFieldState(state.q, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
 
     def free_energy(self, q: Array, logs: list[Array]) -> float:
         """Compute Σ q log q − Σ_a E_q[log f_a]."""
@@ -93,18 +95,18 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         entropy = -float((q[some] * np.log(q[some])).sum())
         return -entropy - sum(float(self._expected(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
 
-    def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
+    def bytes_needed(self, state: MultistateMeanFieldState) -> tuple[int, str]:
         """Return the bytes of the log tables."""
         return 24 * len(self.inner.network.table), "the log tables"
 
-    def result(self, state: MeanFieldState) -> InferenceResult:
+    def result(self, state: MultistateMeanFieldState) -> InferenceResult:
         """Return marginals without negligible states, and the lower of the two free energies."""
         q = np.where(state.q > NEGLIGIBLE, state.q, 0.0)
         q /= np.repeat(np.add.reduceat(q, self.first[:-1]), np.diff(self.first))
         hard = self.free_energy(q, [logs for _, logs in self.factors])
         energy = min(hard, self.free_energy(state.q, self.soft))
         nodes = self.inner.spread(np.split(q, self.first[1:-1]), self.network.cardinality)
-        told = convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy)
+        told = make_convergence_attributes(energy, self.meets_criterion(state), state.step, state.residual, state.free_energy)
         warning = (
             ""
             if np.isfinite(hard)

@@ -21,9 +21,9 @@ from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamping, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.loopy_propagation import lost_state_warning, result_memory
+from herdcli.markov.bethe.loopy_propagation import result_bytes, underflow_warning
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
@@ -67,7 +67,7 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
             )
         self.cut_ends = [(int(whole.tail[2 * e]), int(whole.head[2 * e])) for e in self.cut]
         self.coupling, self.scratch = _cut_couplings(whole, self.cut), self.graph.scratch()
-        self.free, self.nothing = self.graph.fixed_marginals({})
+        self.free, self.nothing = self.graph.flatten_fixed_marginals({})
         self.turns = self._tree_updates(whole)
         largest = int(np.bincount(self.tree).max(initial=0))
         self.note = (
@@ -86,7 +86,7 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         for t in range(int(self.tree.max(initial=-1)) + 1):
             taken = {colour[other] for other in near[t] if other in colour}
             colour[t] = next(c for c in range(len(taken) + 1) if c not in taken)
-        plan = clamping.clamp_plan(self.graph, set(), set())
+        plan = clamping.make_clamp_plan(self.graph, set(), set())
         of_segment = np.array([colour[int(self.tree[self.graph.tail[plan.order[at]]])] for at in plan.segments[:-1]], dtype=np.int64)
         of_state = np.array([colour[int(t)] for t in self.tree], dtype=np.int64)[
             np.repeat(np.arange(len(self.tree)), self.graph.cardinality)
@@ -101,24 +101,24 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
 
     def init(self) -> StructuredMeanFieldState:
         """Return uniform marginals, or random ones."""
-        node = starts.initial_marginals(self.settings, self.graph.cardinality)
+        node = starts.make_initial_marginals(self.settings, self.graph.cardinality)
         return StructuredMeanFieldState(node, self.graph.uniform_messages(), np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: StructuredMeanFieldState) -> StructuredMeanFieldState:
         """Update every tree once."""
         before = state.node.copy()
         for states, order, segments in self.turns:
-            graph = self._field(state.node)
+            graph = self._mean_field_network(state.node)
             sweeps = np.zeros(len(segments) - 1, dtype=np.int64)
             fast.settle(order, segments, state.messages, graph.arrays, self.free, self.nothing, 1e-14, SWEEPS, sweeps, self.scratch)
-            state.node[states] = bethe.beliefs(graph, state.messages, self.free, self.nothing).node[states]
+            state.node[states] = bethe.compute_beliefs(graph, state.messages, self.free, self.nothing).node[states]
             state.updates += int(sweeps @ np.diff(segments))
         state.residual = np.append(state.residual, np.abs(state.node - before).max(initial=0.0))
-        state.free_energy = np.append(state.free_energy, self._energy(state)[0])
+        state.free_energy = np.append(state.free_energy, self._free_energy(state)[0])
         state.step += 1
         return state
 
-    def _field(self, node: Array) -> PairwiseNetwork:
+    def _mean_field_network(self, node: Array) -> PairwiseNetwork:
         owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
         with np.errstate(divide="ignore"):
             # Minimising Σ Q log Q/ψ over one factor Q_T of Q, with the others fixed: Q_T ∝ exp E[log ψ | x_T] (Saul & Jordan 1996); cut
@@ -128,33 +128,35 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         np.maximum.at(top, owner, logs)
         return replace(self.graph, potential=np.exp(logs - top[owner]))
 
-    def _energy(self, state: StructuredMeanFieldState) -> tuple[float, bethe.PairBeliefs]:
+    def _free_energy(self, state: StructuredMeanFieldState) -> tuple[float, bethe.PairBeliefs]:
         """Return the variational free energy, and the beliefs of the trees; messages are those of each tree's own last update."""
-        pair = bethe.beliefs(self._potentials_at_ends(state), state.messages, self.free, self.nothing).pair
+        pair = bethe.compute_beliefs(self._fixed_point_potentials(state), state.messages, self.free, self.nothing).pair
         found = bethe.PairBeliefs(state.node, pair)
         # Trees have their exact free energy; cut edges add −Σ Q_i Q_j log ψ_ij, which node'C node counts from both ends.
-        return bethe.free_energy(self.graph, found) - 0.5 * float(state.node @ (self.coupling @ state.node)), found
+        return bethe.bethe_free_energy(self.graph, found) - 0.5 * float(state.node @ (self.coupling @ state.node)), found
 
-    def _potentials_at_ends(self, state: StructuredMeanFieldState) -> PairwiseNetwork:
+    def _fixed_point_potentials(self, state: StructuredMeanFieldState) -> PairwiseNetwork:
         """Return the potentials for which the present messages give the present marginals."""
         with np.errstate(divide="ignore", invalid="ignore"):
             # Inverse of 5.5, ψ = b / Π M: the fields of trees that were updated before others are outdated, while their messages and
             # marginals are consistent.
-            logs = np.log(state.node) - np.bincount(bethe.state_positions(self.graph), np.log(state.messages), len(state.node))
+            logs = np.log(state.node) - np.bincount(bethe.message_state_positions(self.graph), np.log(state.messages), len(state.node))
         return replace(self.graph, potential=np.exp(np.where(np.isnan(logs), -np.inf, logs)))
 
     def bytes_needed(self, state: StructuredMeanFieldState) -> tuple[int, str]:
         """Return the bytes of the beliefs."""
-        return result_memory(self.graph, False)
+        return result_bytes(self.graph, False)
 
     def result(self, state: StructuredMeanFieldState) -> InferenceResult:
         """Return marginals, pair beliefs of kept edges, products for the cut ones, and the bound on log Z."""
-        energy, found = self._energy(state)
-        nodes, cliques = bethe.to_network(self.graph, found, self.network.cardinality)
+        energy, found = self._free_energy(state)
+        nodes, cliques = bethe.beliefs_as_marginals(self.graph, found, self.network.cardinality)
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]
-        done = self.met(state)
-        attributes = convergence_attributes(energy, done, state.step, state.residual, state.free_energy, propagation_updates=state.updates)
-        return InferenceResult(nodes, cliques, attributes, lost_state_warning(self.network, self.graph, state.messages, self.free))
+        done = self.meets_criterion(state)
+        attributes = make_convergence_attributes(
+            energy, done, state.step, state.residual, state.free_energy, propagation_updates=state.updates
+        )
+        return InferenceResult(nodes, cliques, attributes, underflow_warning(self.network, self.graph, state.messages, self.free))
 
 
 def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:

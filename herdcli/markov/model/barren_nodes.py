@@ -16,7 +16,7 @@ from herdcli.markov.model.network import Network, build_network
 EQUAL = 1e-14  # relative to the largest sum: sums that differ by less are considered equal
 
 
-def remove_barren(network: Network, asked: frozenset[int]) -> tuple[Network, float]:
+def remove_barren_nodes(network: Network, query: frozenset[int]) -> tuple[Network, float]:
     """Return the network without barren variables, and the log of the constant that they sum to.
 
     Removed variables keep their number and have one state.
@@ -26,7 +26,7 @@ def remove_barren(network: Network, asked: frozenset[int]) -> tuple[Network, flo
     for a, (scope, _) in enumerate(factors):
         for i in scope:
             holding[i].add(a)
-    todo = [i for i in range(network.count - 1, -1, -1) if i not in asked and len(holding[i]) == 1]
+    todo = [i for i in range(network.count - 1, -1, -1) if i not in query and len(holding[i]) == 1]
     gone: set[int] = set()
     dropped: set[int] = set()
     constants: list[float] = []
@@ -44,13 +44,13 @@ def remove_barren(network: Network, asked: frozenset[int]) -> tuple[Network, flo
         dropped.add(a)
         for j in scope:
             holding[j].discard(a)
-            if j not in asked and len(holding[j]) == 1:
+            if j not in query and len(holding[j]) == 1:
                 todo.append(j)
     cardinality = network.cardinality.copy()
     cardinality[list(gone)] = 1
     return build_network(cardinality.tolist(), [factor for a, factor in enumerate(factors) if a not in dropped]), math.fsum(constants)
 
 
-def without_zeros(network: Network) -> Network:
+def without_zero_entries(network: Network) -> Network:
     """Return a network with the same graph and no zero in any table."""
     return replace(network, table=np.ones_like(network.table))

@@ -13,20 +13,20 @@ from herdcli.errors import DataError
 from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index, require_offsets
+from herdcli.schema import Array, array, require_offsets, require_valid_indices
 
 
 @dataclass(frozen=True)
-class Trace:
+class ConvergenceTrace:
     """The residual of the fixed-point equations and the free energy of each iteration."""
 
     residual: Array = array("t", "largest change that one more update would make", kind="f")
     free_energy: Array = array("t", "free energy of the algorithm, NaN where it was not computed", kind="f")
 
 
-def empty_trace() -> Trace:
+def empty_trace() -> ConvergenceTrace:
     """The trace of an algorithm that does not iterate."""
-    return Trace(np.empty(0), np.empty(0))
+    return ConvergenceTrace(np.empty(0), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Beliefs:
     propagation_updates: int = 0
     fixed_point_energy: Array | None = array("K", "free energies of the fixed points found by restarts", kind="f", optional=True)
     fixed_point_runs: Array | None = array("K", "how many runs ended in each", kind="iu", optional=True)
-    trace: Trace = field(default_factory=empty_trace)
+    trace: ConvergenceTrace = field(default_factory=empty_trace)
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     effective_draws: float | None = None  # number of independent draws that the chains are worth, by their largest R̂
@@ -84,7 +84,7 @@ class Beliefs:
         require_offsets("node_offset", self.node_offset, len(self.node), "node")
         require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
         require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
-        require_index("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
+        require_valid_indices("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
         if self.assignment is not None and len(self.assignment) != len(self.node_offset) - 1:
             raise DataError(f"/assignment has {len(self.assignment)} states for {len(self.node_offset) - 1} variables")
         if self.assignment is not None and ((self.assignment < -1) | (self.assignment >= np.diff(self.node_offset))).any():
@@ -109,20 +109,20 @@ def assemble_beliefs(
     if (multiplier := more.get("multiplier")) is not None:
         more["multiplier"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(multiplier)])
     tables = [(scope, _expand_evidence(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
-    made = Beliefs(*_flatten_nodes(full), *_flatten_cliques(tables), names=network.names, **more)
+    made = Beliefs(*_concatenate_marginals(full), *_concatenate_cliques(tables), names=network.names, **more)
     if network.states is not None and len(network.states) == len(made.node):
         made = replace(made, states=network.states)
-    return made if "consistency_gap" in more else replace(made, consistency_gap=consistency_gap(made))
+    return made if "consistency_gap" in more else replace(made, consistency_gap=largest_inconsistency(made))
 
 
-def _flatten_nodes(nodes: Sequence[Array]) -> tuple[Array, Array]:
+def _concatenate_marginals(nodes: Sequence[Array]) -> tuple[Array, Array]:
     """Concatenate marginals; return them and their offsets."""
     if isinstance(nodes, FlatMarginals):
         return nodes.values, nodes.offset
     return np.concatenate(list(nodes)), _cumulative_offsets(len(p) for p in nodes)
 
 
-def _flatten_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
+def _concatenate_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
     """Concatenate scopes and tables; return both with their offsets."""
     if isinstance(cliques, FlatCliques):
         return cliques.scope, cliques.scope_offset, cliques.table, cliques.table_offset
@@ -131,7 +131,7 @@ def _flatten_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Ar
     return scope, _cumulative_offsets(len(scope) for scope, _ in cliques), table, _cumulative_offsets(p.size for _, p in cliques)
 
 
-def convergence_attributes(
+def make_convergence_attributes(
     energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any
 ) -> dict[str, Any]:
     """Return the attributes of `Beliefs` for an iterative algorithm, given its final free energy and its two traces."""
@@ -141,7 +141,7 @@ def convergence_attributes(
         "converged": converged,
         "iterations": iterations,
         "residual": float(residual[-1]) if len(residual) else 0.0,
-        "trace": Trace(residual, free_energy),
+        "trace": ConvergenceTrace(residual, free_energy),
     }
     return told | more
 
@@ -164,7 +164,7 @@ def _expand_evidence(scope: tuple[int, ...], p: Array, network: Network, evidenc
     return made
 
 
-def consistency_gap(beliefs: Beliefs) -> float:
+def largest_inconsistency(beliefs: Beliefs) -> float:
     """Return the largest difference between a variable's marginal and that of a clique.
 
     Cliques of the same shape are compared together.

@@ -49,17 +49,17 @@ class CouplingList:
     held: Array
 
 
-def boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
+def to_boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
     """Return the weights and biases of a network.  Raises BadUsage if it is not a Boltzmann machine."""
     from scipy.sparse import csr_matrix
 
-    found, n = coupling_list(network, algorithm), network.count
+    found, n = to_coupling_list(network, algorithm), network.count
     i, j, w = found.i, found.j, found.w
     W = csr_matrix((np.concatenate([w, w]), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
     return BoltzmannMachine(W, found.b, found.constant, found.held)
 
 
-def coupling_list(network: Network, algorithm: str) -> CouplingList:
+def to_coupling_list(network: Network, algorithm: str) -> CouplingList:
     """Return the weights of a network as a list of pairs.  Raises BadUsage if it is not a Boltzmann machine."""
     hint = "bp and ups take any network: --algorithm ups"
     if network.cardinality.max() > 2:
@@ -69,12 +69,14 @@ def coupling_list(network: Network, algorithm: str) -> CouplingList:
         )
     if (zeros := np.flatnonzero(network.table == 0)).size:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
-        raise BadUsage(f"--algorithm {algorithm} needs positive factors, but {network.factor_name(a)} has a zero", hint=hint)
+        raise BadUsage(f"--algorithm {algorithm} needs positive factors, but {network.describe_factor(a)} has a zero", hint=hint)
     held = network.cardinality == 1
     wide, variables = _free_variables(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
-        raise BadUsage(f"--algorithm {algorithm} needs factors of pairs, but {network.factor_name(a)} has {wide[a]} variables", hint=hint)
+        raise BadUsage(
+            f"--algorithm {algorithm} needs factors of pairs, but {network.describe_factor(a)} has {wide[a]} variables", hint=hint
+        )
     first = network.table_offset[:-1]
     begin = np.cumsum(wide) - wide  # start of each factor in the list of its free variables
     single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)
@@ -91,12 +93,12 @@ def coupling_list(network: Network, algorithm: str) -> CouplingList:
     return CouplingList(i, j, w, b, float(np.log(network.table[first]).sum()), held)
 
 
-def _free_variables(network: Network, held: Array) -> tuple[Array, Array]:
+def _free_variables(network: Network, fixed: Array) -> tuple[Array, Array]:
     """Return the number of free variables of each factor (F,), and these variables, concatenated."""
     widths = np.diff(network.scope_offset)
-    if not held.any():
+    if not fixed.any():
         return widths, network.scope
-    free = ~held[network.scope]
+    free = ~fixed[network.scope]
     owner = np.repeat(np.arange(network.factor_count), widths)
     return np.bincount(owner[free], minlength=network.factor_count), network.scope[free]
 

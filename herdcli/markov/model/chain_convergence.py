@@ -20,7 +20,7 @@ RHAT = 1.05  # largest R̂ of a run that has converged
 UNSEEN = 0.5  # probability, at one effective draw, that a part of the states was never sampled
 
 
-def standard_errors(means: Array) -> Array:
+def batch_means_errors(means: Array) -> Array:
     """Return standard errors (S,) of the means of S numbers, given the batch means of each independent chain (batches, S, chains)."""
     found = []
     while True:
@@ -58,14 +58,14 @@ class EnergySums:
     sums: Array
     level: float
 
-    def add(self, height: Array, kept: int, half: int) -> None:
+    def add(self, log_values: Array, kept: int, half: int) -> None:
         """Add the values of one sweep.
 
         kept  index of the sweep in the run.
         """
         if kept == 0:
-            self.level = float(height[0])
-        self.sums[half] += np.stack([height - self.level, (height - self.level) ** 2])
+            self.level = float(log_values[0])
+        self.sums[half] += np.stack([log_values - self.level, (log_values - self.level) ** 2])
 
     def rhat(self, n: int) -> float:
         """Return R̂ of half runs of n sweeps; 1 if the value never changed."""
@@ -82,14 +82,14 @@ def empty_energy_sums(chains: int) -> EnergySums:
     return EnergySums(np.zeros((2, 2, chains)), 0.0)
 
 
-def effective_draws(worst: float, runs: int, sweeps: int) -> float:
-    """Return the number of independent draws that `runs` half runs of `sweeps` sweeps are worth, given their largest R̂, `worst`.
+def effective_draws(largest_rhat: float, runs: int, sweeps: int) -> float:
+    """Return the number of independent draws that `runs` half runs of `sweeps` sweeps are worth, given their largest R̂, `largest_rhat`.
 
     For n independent draws R̂² is 1 + runs/n.  The result is at most the number of draws, even if R̂ is 1 because no state ever changed.
     """
-    return runs / max(worst * worst - 1, 1 / max(1, sweeps))
+    return runs / max(largest_rhat * largest_rhat - 1, 1 / max(1, sweeps))
 
 
-def errors_with_unseen(error: Array, draws: float) -> Array:
+def widen_for_unseen_states(error: Array, draws: float) -> Array:
     """Return standard errors that include the states that so many effective draws may never have visited."""
     return np.minimum(np.hypot(error, UNSEEN / max(1.0, draws)), 0.5)

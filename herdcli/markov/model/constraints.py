@@ -56,14 +56,14 @@ class LearningProblem:
         """The factors of P0."""
         return [] if self.base is None else [(scope, table) for scope, table in self.base.factors() if scope]
 
-    def as_network(self) -> Network:
+    def structure_network(self) -> Network:
         """Return a network with the scopes of the clusters and of the base, and tables of ones.
 
         The cost of inference depends on nothing else.
         """
-        return self.network([np.ones(self.shape_of(cluster.scope)) for cluster in self.clusters])
+        return self.network([np.ones(self.scope_shape(cluster.scope)) for cluster in self.clusters])
 
-    def shape_of(self, scope: tuple[int, ...]) -> list[int]:
+    def scope_shape(self, scope: tuple[int, ...]) -> list[int]:
         """The number of states of each variable of a scope."""
         return [int(self.cardinality[i]) for i in scope]
 
@@ -89,7 +89,7 @@ class StateRows:
         """The number of rows."""
         return len(self.x)
 
-    def pair_table(self, cardinality: Array) -> Array:
+    def empirical_pair_table(self, cardinality: Array) -> Array:
         """Return the probabilities (Σ card, Σ card) of all pairs of states."""
         offset = np.concatenate(([0], np.cumsum(cardinality)))
         size = int(offset[-1])
@@ -101,7 +101,7 @@ class StateRows:
             table += (hot * self.weight[start : start + step, None]).T @ hot
         return table
 
-    def marginal(self, scope: tuple[int, ...], shape: Sequence[int], smoothing: float = 0.0) -> Array:
+    def empirical_marginal(self, scope: tuple[int, ...], shape: Sequence[int], smoothing: float = 0.0) -> Array:
         """Return the empirical marginal, mixed with a uniform distribution that counts as `smoothing` rows."""
         index = np.ravel_multi_index([self.x[:, i] for i in scope], list(shape))
         p = np.bincount(index, self.weight, int(np.prod(shape)))
@@ -145,9 +145,9 @@ class PairTables:
         return found
 
 
-def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float = 0.0) -> PairTables:
+def compute_pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float = 0.0) -> PairTables:
     """Compute the marginals of all pairs of variables from rows."""
-    offset, table = np.concatenate(([0], np.cumsum(cardinality))), rows.pair_table(cardinality)
+    offset, table = np.concatenate(([0], np.cumsum(cardinality))), rows.empirical_pair_table(cardinality)
     share = smoothing / (rows.count + smoothing)
     # A uniform distribution has 1/(k_i k_j) in the blocks of pairs; block (i, i) is P(x_i = x, x_i = y), on the diagonal only.
     flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
@@ -156,7 +156,7 @@ def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float =
     return PairTables(np.asarray(cardinality), (1 - share) * table + share * flat)
 
 
-def clusters_from_scopes(
+def make_clusters(
     rows: StateRows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, pair_tables: PairTables | None = None
 ) -> list[Cluster]:
     """Return clusters with the marginals of rows: the maximal scopes, and each variable that is in no scope.
@@ -170,7 +170,9 @@ def clusters_from_scopes(
     return [
         Cluster(
             scope,
-            pair_tables.of(*scope) if pair_tables and len(scope) == 2 else rows.marginal(scope, [states[i] for i in scope], smoothing),
+            pair_tables.of(*scope)
+            if pair_tables and len(scope) == 2
+            else rows.empirical_marginal(scope, [states[i] for i in scope], smoothing),
         )
         for scope in kept
     ]
@@ -188,7 +190,7 @@ def maximal_scopes(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return kept[::-1]
 
 
-def check_problem(problem: LearningProblem) -> LearningProblem:
+def validate_problem(problem: LearningProblem) -> LearningProblem:
     """Return the problem after checking it.
 
     Raises DataError for invalid scopes, marginals or features, BadUsage for a base with other variables.
@@ -204,12 +206,12 @@ def check_problem(problem: LearningProblem) -> LearningProblem:
                 raise DataError(f"cluster {a} names variable {i}, there are {n} (0 to {n - 1})")
         if len(set(cluster.scope)) != len(cluster.scope):
             raise DataError(f"cluster {a} names a variable twice")
-        _check_target(a, cluster, problem.shape_of(cluster.scope))
-    _check_agreement(problem)
+        _validate_target(a, cluster, problem.scope_shape(cluster.scope))
+    _require_consistent_marginals(problem)
     return problem
 
 
-def _check_target(a: int, cluster: Cluster, shape: list[int]) -> None:
+def _validate_target(a: int, cluster: Cluster, shape: list[int]) -> None:
     if cluster.features is not None:
         low, high = (side.reshape(len(side), -1) for side in (cluster.features, cluster.features))
         if list(cluster.features.shape[1:]) != shape or len(cluster.target) != len(cluster.features):
@@ -231,7 +233,7 @@ def _check_target(a: int, cluster: Cluster, shape: list[int]) -> None:
         raise DataError(f"the marginal of cluster {a} sums to {p.sum():.6g}, not to 1")
 
 
-def _check_agreement(problem: LearningProblem) -> None:
+def _require_consistent_marginals(problem: LearningProblem) -> None:
     """Raise DataError if two clusters have different marginals of the same variable."""
     known: dict[int, tuple[int, Array]] = {}
     for a, cluster in enumerate(problem.clusters):

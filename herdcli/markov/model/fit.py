@@ -9,7 +9,7 @@ from herdcli.schema import Array, array
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitRecord:
     """The record of a fit, which a learned `network` contains.
 
     scope, target   the clusters whose marginals were given, and those marginals, flat as in a network.

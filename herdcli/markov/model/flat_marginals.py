@@ -55,14 +55,14 @@ class FlatCliques(Sequence[Factor]):
         return scope, table.reshape([int(self.cardinality[i]) for i in scope])
 
 
-def pair_cliques(first: Array, second: Array, table: Array, cardinality: Array) -> FlatCliques:
+def make_pair_cliques(first: Array, second: Array, table: Array, cardinality: Array) -> FlatCliques:
     """Return cliques of two variables with two states each, given tables (E, 2, 2)."""
     scope = np.stack([first, second], axis=1).ravel()
     count = np.arange(len(first) + 1)
     return FlatCliques(scope, 2 * count, table.ravel(), 4 * count, cardinality)
 
 
-def no_cliques(cardinality: Array) -> FlatCliques:
+def empty_cliques(cardinality: Array) -> FlatCliques:
     """Return an empty sequence of cliques."""
     none, start = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     return FlatCliques(none, start, np.empty(0), start, cardinality)

@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Conditionals:
+class FullConditionals:
     """The factors that contain each variable (`owners`), and the strides (F, N) of variables in flat tables."""
 
     cardinality: Array
@@ -48,7 +48,7 @@ class Conditionals:
             x[:, i] = drawn
 
 
-def full_conditionals(cardinality: Array, scopes: Sequence[tuple[int, ...]]) -> Conditionals:
+def make_full_conditionals(cardinality: Array, scopes: Sequence[tuple[int, ...]]) -> FullConditionals:
     """Return the conditionals for factors over these scopes."""
     strides = np.zeros((len(scopes), len(cardinality)), dtype=np.int64)
     owners: list[list[int]] = [[] for _ in cardinality]
@@ -58,4 +58,4 @@ def full_conditionals(cardinality: Array, scopes: Sequence[tuple[int, ...]]) -> 
             strides[a, i] = stride
             stride *= int(cardinality[i])
             owners[i].append(a)
-    return Conditionals(np.asarray(cardinality), strides, owners)
+    return FullConditionals(np.asarray(cardinality), strides, owners)

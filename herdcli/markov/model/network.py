@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
-from herdcli.markov.model.fit import Fit
+from herdcli.markov.model.fit import FitRecord
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_image_shape, require_index, require_offsets
+from herdcli.schema import Array, array, require_image_shape, require_offsets, require_valid_indices
 
 Factor = tuple[tuple[int, ...], Array]
 MOST_STATES = 2**31 - 1  # largest number of states of all variables together
@@ -43,7 +43,7 @@ class Network:
     names: list[str] | None = None
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False
-    fit: Fit | None = None  # the record of how it was learned
+    fit: FitRecord | None = None  # the record of how it was learned
 
     def validate(self) -> None:
         """Raise DataError if the network is invalid."""
@@ -59,7 +59,7 @@ class Network:
         """Number of factors."""
         return len(self.scope_offset) - 1
 
-    def scope_of(self, a: int) -> tuple[int, ...]:
+    def factor_scope(self, a: int) -> tuple[int, ...]:
         """Return the variables of factor a."""
         return tuple(self.scope[self.scope_offset[a] : self.scope_offset[a + 1]].tolist())
 
@@ -87,19 +87,19 @@ class Network:
         own = self.states_of(i)
         return own[state] if own else str(state)
 
-    def factor_name(self, a: int) -> str:
+    def describe_factor(self, a: int) -> str:
         """Return a description of a factor for messages.
 
         It is the table of a variable, the factor over named variables, or the factor's number.
         """
-        scope = self.scope_of(a)
+        scope = self.factor_scope(a)
         if self.directed and scope:
             return f"the table of {self.name(scope[-1])}"
         if self.names and scope:
             return f"the factor over {', '.join(map(self.name, scope[:6]))}{' …' if len(scope) > 6 else ''}"
         return f"factor {a}"
 
-    def observations(self) -> dict[int, Array]:
+    def stored_marginals(self) -> dict[int, Array]:
         """Return the marginals that are stored with the network."""
         if self.observed is None or self.observed_marginal is None:
             return {}
@@ -109,7 +109,7 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conditioned(Network):
+class ConditionedNetwork(Network):
     """A network conditioned on evidence.
 
     cardinality_before  (N,) the numbers of states without evidence; scopes are the same with and without it.
@@ -120,9 +120,9 @@ class Conditioned(Network):
     before: Network | None = None
 
 
-def states_before(network: Network) -> Array:
+def cardinality_without_evidence(network: Network) -> Array:
     """Return the number of states of each variable without evidence."""
-    return network.cardinality_before if isinstance(network, Conditioned) else network.cardinality
+    return network.cardinality_before if isinstance(network, ConditionedNetwork) else network.cardinality
 
 
 def build_network(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
@@ -157,15 +157,15 @@ def validate_network(network: Network) -> Network:
         at = int(np.flatnonzero((network.scope < 0) | (network.scope >= n))[0])
         a = int(np.searchsorted(network.scope_offset, at, side="right")) - 1
         raise DataError(f"factor {a} names variable {network.scope[at]}, there are {n} (0 to {n - 1})")
-    for a in np.flatnonzero(_suspicious_factors(network)).tolist():
-        _check_factor(network, a)
-    _check_extras(network)
-    for i, marginal in network.observations().items():
-        check_marginal(network, i, marginal)
+    for a in np.flatnonzero(_invalid_factor_mask(network)).tolist():
+        _require_valid_factor(network, a)
+    _require_valid_metadata(network)
+    for i, marginal in network.stored_marginals().items():
+        validate_marginal(network, i, marginal)
     return network
 
 
-def _check_extras(network: Network) -> None:
+def _require_valid_metadata(network: Network) -> None:
     """Raise DataError unless names, states, lattice and observed variables fit the variables."""
     if network.names is not None and len(network.names) != network.count:
         raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
@@ -176,27 +176,27 @@ def _check_extras(network: Network) -> None:
         raise DataError("/observed and /observed_marginal need each other, but one is missing")
     if network.observed is None or network.observed_marginal is None:
         return
-    require_index("/observed", network.observed, network.count, "a variable")
+    require_valid_indices("/observed", network.observed, network.count, "a variable")
     if int(network.cardinality[network.observed].sum()) != len(network.observed_marginal):
         raise DataError(
             f"/observed_marginal has {len(network.observed_marginal)} values, which is not the number of states of the observed variables"
         )
 
 
-def _suspicious_factors(network: Network) -> Array:
+def _invalid_factor_mask(network: Network) -> Array:
     """Return a mask (F,) of invalid factors, computed for all factors at once; the caller explains each of them."""
     widths, cells = np.diff(network.scope_offset), np.diff(network.table_offset)
-    sizes = _reduce_each(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
+    sizes = _reduce_segments(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
     wrong: Array = (widths > MOST_AXES) | (cells != sizes)
     # Comparisons with NaN are False, and both extremes of a table that contains NaN are NaN.
-    wrong |= ~(_reduce_each(np.minimum, network.table, network.table_offset, np.nan) >= 0)
-    largest = _reduce_each(np.maximum, network.table, network.table_offset, np.nan)
+    wrong |= ~(_reduce_segments(np.minimum, network.table, network.table_offset, np.nan) >= 0)
+    largest = _reduce_segments(np.maximum, network.table, network.table_offset, np.nan)
     wrong |= ~((largest > 0) & (largest < np.inf))
-    wrong[_repeated_variables(network, widths)] = True
+    wrong[_factors_repeating_variables(network, widths)] = True
     return wrong
 
 
-def _reduce_each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
+def _reduce_segments(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
     """Apply a ufunc to each part of flat values; `empty` is the result for empty parts."""
     made = np.full(len(offset) - 1, empty)
     filled = np.flatnonzero(offset[1:] > offset[:-1])
@@ -206,7 +206,7 @@ def _reduce_each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) ->
     return made
 
 
-def _repeated_variables(network: Network, widths: Array) -> Array:
+def _factors_repeating_variables(network: Network, widths: Array) -> Array:
     """Return the factors that contain a variable twice."""
     found = [np.empty(0, dtype=np.int64)]
     for width in np.flatnonzero(np.bincount(widths)).tolist():
@@ -221,17 +221,17 @@ def _repeated_variables(network: Network, widths: Array) -> Array:
     return np.concatenate(found)
 
 
-def _check_factor(network: Network, a: int) -> None:
-    scope = network.scope_of(a)
+def _require_valid_factor(network: Network, a: int) -> None:
+    scope = network.factor_scope(a)
     if len(set(scope)) != len(scope):
         raise DataError(f"factor {a} names variable {next(i for i in scope if scope.count(i) > 1)} twice")
-    name = network.factor_name(a)
+    name = network.describe_factor(a)
     if len(scope) > MOST_AXES:
         raise DataError(f"{name} has {len(scope)} variables, at most {MOST_AXES} can be handled")
     table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
     states = [int(network.cardinality[i]) for i in scope]
     if len(table) != int(np.prod(states, dtype=object)):
-        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({product_text(states)})")
+        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({format_product(states)})")
     if not np.isfinite(table).all() or (table < 0).any():
         at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
         raise DataError(f"{name}: value {at} is {table[at]:g}, potentials are finite and not negative")
@@ -239,13 +239,13 @@ def _check_factor(network: Network, a: int) -> None:
         raise DataError(f"{name} is zero everywhere, so no state has a probability")
 
 
-def product_text(states: Sequence[int]) -> str:
+def format_product(states: Sequence[int]) -> str:
     """Return numbers of states as text, such as 2 × 3 × 2; of many, the first few and their number."""
     few = " × ".join(map(str, states[:6])) or "1"
     return few if len(states) <= 8 else f"{few} × … of {len(states)}"
 
 
-def check_marginal(network: Network, i: int, marginal: Array) -> Array:
+def validate_marginal(network: Network, i: int, marginal: Array) -> Array:
     """Return a marginal of variable i as float64 that sums to one.  Raises DataError if it is invalid."""
     p = np.asarray(marginal, dtype=np.float64)
     states, name = int(network.cardinality[i]), network.name(i)
@@ -268,7 +268,7 @@ def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
         return network
     cardinality = network.cardinality.copy()
     for i, state in evidence.items():
-        check_state(network, i, state)
+        require_state(network, i, state)
         cardinality[i] = 1
     factors: list[Factor] = []
     for scope, table in network.factors():
@@ -279,16 +279,16 @@ def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
                 raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
         factors.append((scope, table))
     flat = build_network(cardinality, factors)
-    made = Conditioned(
+    made = ConditionedNetwork(
         cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
-        names=network.names, shape=network.shape, cardinality_before=states_before(network),
-        before=network.before if isinstance(network, Conditioned) else network,
+        names=network.names, shape=network.shape, cardinality_before=cardinality_without_evidence(network),
+        before=network.before if isinstance(network, ConditionedNetwork) else network,
     )  # fmt: skip
-    kept = {i: p for i, p in network.observations().items() if i not in evidence}
+    kept = {i: p for i, p in network.stored_marginals().items() if i not in evidence}
     return with_observed_marginals(made, kept)
 
 
-def reduce_factor(network: Network, factor: Factor) -> Factor:
+def drop_single_state_variables(network: Network, factor: Factor) -> Factor:
     """Return a factor without its variables of one state, which are constants."""
     scope, table = factor
     free = tuple(i for i in scope if network.cardinality[i] > 1)
@@ -315,7 +315,7 @@ def reorder_variables(network: Network, order: Sequence[int]) -> Network:
     )
 
 
-def check_state(network: Network, i: int, state: int) -> None:
+def require_state(network: Network, i: int, state: int) -> None:
     """Raise DataError unless variable i exists and has this state."""
     if not 0 <= i < network.count:
         raise DataError(f"the evidence names variable {i}, there are {network.count} (0 to {network.count - 1})")
@@ -328,7 +328,7 @@ def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) ->
     if not marginals:
         return replace(network, observed=None, observed_marginal=None)
     order = sorted(marginals)
-    flat = np.concatenate([check_marginal(network, i, marginals[i]) for i in order])
+    flat = np.concatenate([validate_marginal(network, i, marginals[i]) for i in order])
     return replace(network, observed=np.array(order, dtype=np.int64), observed_marginal=flat)
 
 

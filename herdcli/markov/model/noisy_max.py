@@ -33,13 +33,13 @@ class NoisyMax:
     rising: bool = False
 
 
-def expand_table(model: NoisyMax) -> Array:
+def noisy_max_table(model: NoisyMax) -> Array:
     """Return P(effect | parents), with one axis per parent and the effect last."""
-    made = _order_states(model.leak, model)
+    made = _reverse_if_rising(model.leak, model)
     for k, cause in enumerate(model.causes):
-        own = _order_states(cause, model)
-        made = minimum_distribution(made[..., None, :], own.reshape((1,) * k + own.shape))
-    return _order_states(made, model)
+        own = _reverse_if_rising(cause, model)
+        made = distribution_of_minimum(made[..., None, :], own.reshape((1,) * k + own.shape))
+    return _reverse_if_rising(made, model)
 
 
 def divorce_parents(model: NoisyMax) -> list[Array]:
@@ -47,15 +47,15 @@ def divorce_parents(model: NoisyMax) -> list[Array]:
 
     The first table is conditional on parents 0 and 1, each other one on the variable before it and the next parent.
     """
-    first = minimum_distribution(_order_states(model.leak, model), _order_states(model.causes[0], model))
-    made = [_order_states(minimum_distribution(first[:, None], _order_states(model.causes[1], model)[None]), model)]
+    first = distribution_of_minimum(_reverse_if_rising(model.leak, model), _reverse_if_rising(model.causes[0], model))
+    made = [_reverse_if_rising(distribution_of_minimum(first[:, None], _reverse_if_rising(model.causes[1], model)[None]), model)]
     for cause in model.causes[2:]:
-        table = minimum_distribution(np.eye(len(model.leak))[:, None], _order_states(cause, model)[None])
+        table = distribution_of_minimum(np.eye(len(model.leak))[:, None], _reverse_if_rising(cause, model)[None])
         made.append(table[::-1, :, ::-1] if model.rising else table)
     return [np.ascontiguousarray(table) for table in made]
 
 
-def minimum_distribution(p: Array, q: Array) -> Array:
+def distribution_of_minimum(p: Array, q: Array) -> Array:
     """Return the distribution of the smaller of two independent indices, over the last axis, by sums of non-negative products."""
     above = np.cumsum(q[..., ::-1], axis=-1)[..., ::-1]
     beyond = np.concatenate([np.cumsum(p[..., ::-1], axis=-1)[..., ::-1][..., 1:], np.zeros((*p.shape[:-1], 1))], axis=-1)
@@ -63,6 +63,6 @@ def minimum_distribution(p: Array, q: Array) -> Array:
     return found
 
 
-def _order_states(table: Array, model: NoisyMax) -> Array:
+def _reverse_if_rising(table: Array, model: NoisyMax) -> Array:
     """Reverse the states of the effect if the model is `rising`, so that the strongest is first, or back to the order of the file."""
     return table[..., ::-1] if model.rising else table

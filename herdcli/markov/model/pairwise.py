@@ -88,7 +88,7 @@ class PairwiseNetwork:
         """Return uniform messages."""
         return np.ones(int(self.message_offset[-1]))
 
-    def fixed_marginals(self, marginals: dict[int, Array]) -> tuple[Array, Array]:
+    def flatten_fixed_marginals(self, marginals: dict[int, Array]) -> tuple[Array, Array]:
         """Return which nodes have a given marginal, (N,) uint8, and those marginals over all states, flat."""
         fixed, target = np.zeros(self.nodes, dtype=np.uint8), np.zeros(int(self.node_offset[-1]))
         for i, p in marginals.items():
@@ -102,7 +102,7 @@ def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
 
     Raises NegativeResult if the factors leave a variable no state.
     """
-    kept = None if network.table.all() else possible_states.possible_states(network)
+    kept = None if network.table.all() else possible_states.find_possible_states(network)
     units: list[Array] = [np.zeros(count) for count in network.cardinality.tolist()]
     for unit, stays in zip(units, kept or (), strict=kept is not None):
         unit[~stays] = -np.inf
@@ -115,7 +115,7 @@ def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
         with np.errstate(divide="ignore"):
             logs = np.log(table.reshape([states[i] for i in wide]))
         if kept is not None:
-            logs = np.where(possible_states.possible_cells(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
+            logs = np.where(possible_states.restrict_to_possible_cells(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
         if not wide:
             log_scale += float(logs)
         elif len(wide) == 1:
@@ -132,10 +132,10 @@ def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
                 # A cell determines each x_i, so edge (i, node) has the entropy of the node, and its n edges together n times that entropy.
                 # With the node's (1 − n_a) H(b_a), one H(b_a) remains for the factor, as in the Bethe free energy of the factor graph.
                 pairs[i, node] = np.where(np.arange(states[i])[:, None] == at[None], 0.0, -np.inf)
-    return _assemble(network, units, pairs, auxiliary, log_scale)
+    return _assemble_pairwise(network, units, pairs, auxiliary, log_scale)
 
 
-def _assemble(
+def _assemble_pairwise(
     network: Network,
     units: list[Array],
     pairs: dict[tuple[int, int], Array],
@@ -147,7 +147,7 @@ def _assemble(
         at = tops.index(-np.inf)
         place = network.name(at) if at < len(units) else " and ".join(map(network.name, list(pairs)[at - len(units)]))
         raise NegativeResult(f"no joint state is possible: the factors exclude all states of {place}")
-    _require_float64(network, [*units, *pairs.values()], tops, [*((i,) for i in range(len(units))), *pairs], auxiliary)
+    _require_float64_range(network, [*units, *pairs.values()], tops, [*((i,) for i in range(len(units))), *pairs], auxiliary)
     n, m = len(units), len(pairs)
     edges = np.array(list(pairs), dtype=np.int32).reshape(-1, 2)
     tail, head = edges.ravel(), edges[:, ::-1].ravel()
@@ -171,7 +171,7 @@ def _assemble(
     )
 
 
-def _require_float64(
+def _require_float64_range(
     network: Network,
     tables: list[Array],
     tops: list[float],

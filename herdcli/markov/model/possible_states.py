@@ -12,14 +12,14 @@ from collections import deque
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.model.network import Conditioned, Factor, Network, build_network
+from herdcli.markov.model.network import ConditionedNetwork, Factor, Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 IMPOSSIBLE = "no joint state is possible: the evidence, or the zeros of the factors, contradict each other"
 
 
-def possible_states(network: Network) -> list[Array]:
+def find_possible_states(network: Network) -> list[Array]:
     """Return the kept states of each variable, (card,) bool.  Raises NegativeResult with the variable's name if none is left."""
     kept = [np.ones(count, dtype=bool) for count in network.cardinality.tolist()]
     factors = [(scope, table > 0) for scope, table in network.factors()]
@@ -33,7 +33,7 @@ def possible_states(network: Network) -> list[Array]:
         a = queue.popleft()
         waiting[a] = False
         scope, possible = factors[a]
-        possible = possible_cells(possible, [kept[i] for i in scope])
+        possible = restrict_to_possible_cells(possible, [kept[i] for i in scope])
         for axis, i in enumerate(scope):
             stays = kept[i] & possible.any(axis=tuple(k for k in range(possible.ndim) if k != axis))
             if not stays.any():
@@ -50,9 +50,9 @@ def possible_states(network: Network) -> list[Array]:
     return kept
 
 
-def possible_cells(possible: Array, kept: list[Array]) -> Array:
+def restrict_to_possible_cells(possible: Array, possible_states_by_axis: list[Array]) -> Array:
     """Restrict a table of booleans to the cells that agree with the kept states of each axis."""
-    for axis, stays in enumerate(kept):
+    for axis, stays in enumerate(possible_states_by_axis):
         if not stays.all():
             possible = possible & stays.reshape([-1 if k == axis else 1 for k in range(possible.ndim)])
     return possible
@@ -89,29 +89,29 @@ class TrimmedNetwork:
         return made
 
 
-def trim_network(network: Network) -> TrimmedNetwork:
-    """Return the network restricted to the states that `possible_states` keeps.  Raises NegativeResult if a variable has none."""
+def remove_impossible_states(network: Network) -> TrimmedNetwork:
+    """Return the network restricted to the states that `find_possible_states` keeps.  Raises NegativeResult if a variable has none."""
     if network.table.all():
         return TrimmedNetwork(network, None)
-    kept = possible_states(network)
+    kept = find_possible_states(network)
     if all(stays.all() for stays in kept):
         return TrimmedNetwork(network, None)
     factors = [(scope, table[np.ix_(*(kept[i] for i in scope))] if scope else table) for scope, table in network.factors()]
     flat = build_network([int(stays.sum()) for stays in kept], factors)
-    made = Conditioned(
+    made = ConditionedNetwork(
         flat.cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
-        names=network.names, cardinality_before=_possible_without_evidence(network, flat.cardinality),
+        names=network.names, cardinality_before=_cardinality_without_evidence(network, flat.cardinality),
     )  # fmt: skip
     return TrimmedNetwork(made, kept)
 
 
-def _possible_without_evidence(network: Network, now: Array) -> Array:
+def _cardinality_without_evidence(network: Network, now: Array) -> Array:
     """Return the number of kept states of each variable without the evidence, which only removes states."""
-    if not isinstance(network, Conditioned):
+    if not isinstance(network, ConditionedNetwork):
         return now
     if network.before is None:
         return network.cardinality_before
     try:
-        return np.array([int(stays.sum()) for stays in possible_states(network.before)], dtype=np.int64)
+        return np.array([int(stays.sum()) for stays in find_possible_states(network.before)], dtype=np.int64)
     except NegativeResult:  # a variable has no state even without the evidence
         return network.cardinality_before

@@ -24,13 +24,13 @@ def grid_edges(rows: int, columns: int) -> Array:
     return np.concatenate([right, down])
 
 
-def tree_edges(nodes: int, random: np.random.Generator) -> Array:
+def draw_tree_edges(nodes: int, random: np.random.Generator) -> Array:
     """Return the edges (N−1, 2) of a random recursive tree: the parent of node i is one of the nodes before it."""
     parents = [int(random.integers(i)) for i in range(1, nodes)]
     return np.array([(parent, i) for i, parent in enumerate(parents, 1)], dtype=np.int64).reshape(-1, 2)
 
 
-def random_edges(nodes: int, degree: float, random: np.random.Generator) -> Array:
+def draw_random_edges(nodes: int, degree: float, random: np.random.Generator) -> Array:
     """Return random edges (E, 2): each pair is joined with probability degree/(N−1)."""
     if degree > nodes - 1:
         raise BadUsage(f"--mean-degree {degree:g} is more than {nodes} nodes can have")
@@ -43,7 +43,7 @@ def random_edges(nodes: int, degree: float, random: np.random.Generator) -> Arra
     return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
 
 
-def random_weights(nodes: int, edges: Array, sigma_w: float, sigma_b: float, random: np.random.Generator) -> tuple[Array, Array]:
+def draw_weights(nodes: int, edges: Array, sigma_w: float, sigma_b: float, random: np.random.Generator) -> tuple[Array, Array]:
     """Draw weights (E,) and biases (N,)."""
     W = sigma_w * random.standard_normal(len(edges))
     incoming = np.bincount(edges[:, 0], W, nodes) + np.bincount(edges[:, 1], W, nodes)
@@ -87,7 +87,7 @@ def observe_random_marginals(network: Network, nodes: Array, sigma_alpha: float,
 
 
 def generation_bytes(structure: str, *, rows: int, columns: int, nodes: int, degree: float) -> int:
-    """Return the bytes that `generate` needs: edges, tables and offsets in arrays.
+    """Return the bytes that `generate_random_network` needs: edges, tables and offsets in arrays.
 
     The edges of trees and random graphs are Python objects first.
     """
@@ -96,7 +96,7 @@ def generation_bytes(structure: str, *, rows: int, columns: int, nodes: int, deg
     return 450 * nodes if structure == "tree" else nodes * (150 + int(150 * degree))
 
 
-def generate(
+def generate_random_network(
     structure: str, *, rows: int = 5, columns: int = 5, nodes: int = 25, degree: float = 4.0,
     sigma_w: float = 1.0, sigma_b: float = 1.0, observe: str | None = None, sigma_alpha: float = 1.0, seed: int = 0,
 ) -> Network:  # fmt: skip
@@ -109,10 +109,10 @@ def generate(
     if structure == "grid":
         nodes, edges, shape = rows * columns, grid_edges(rows, columns), np.array([rows, columns])
     elif structure == "tree":
-        edges = tree_edges(nodes, random)
+        edges = draw_tree_edges(nodes, random)
     else:
-        edges = random_edges(nodes, degree, random)
-    network = network_from_weights(edges, *random_weights(nodes, edges, sigma_w, sigma_b, random), shape=shape)
+        edges = draw_random_edges(nodes, degree, random)
+    network = network_from_weights(edges, *draw_weights(nodes, edges, sigma_w, sigma_b, random), shape=shape)
     if observe is None:
         return network
     if observe == "border":

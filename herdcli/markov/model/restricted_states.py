@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.markov.model import possible_states
-from herdcli.markov.model.network import Factor, Network, build_network, reduce_factor
+from herdcli.markov.model.network import Factor, Network, build_network, drop_single_state_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ class RestrictedNetwork:
     states: list[Array]
     constant: float
 
-    def restored(self, x: dict[int, int]) -> dict[int, int]:
+    def to_original(self, x: dict[int, int]) -> dict[int, int]:
         """Convert states of the restricted network to those of the whole one."""
         return {i: int(self.states[i][value]) for i, value in x.items()}
 
@@ -34,29 +34,29 @@ class RestrictedNetwork:
             made.append(whole)
         return made
 
-    def spread_table(self, scope: tuple[int, ...], p: Array, cardinality: Array) -> Array:
+    def expand_table(self, scope: tuple[int, ...], p: Array, cardinality: Array) -> Array:
         """Expand a table to all states of its variables, with 0 for those that are not possible."""
         made = np.zeros([int(cardinality[i]) for i in scope])
         made[np.ix_(*(self.states[i] for i in scope))] = p
         return made
 
 
-def restrict_network(network: Network) -> RestrictedNetwork:
+def restrict_to_possible_states(network: Network) -> RestrictedNetwork:
     """Restrict a network by generalised arc consistency.  Raises NegativeResult if a variable has no state left."""
-    return restrict_to_states(network, [np.flatnonzero(stays) for stays in possible_states.possible_states(network)])
+    return restrict_to_states(network, [np.flatnonzero(stays) for stays in possible_states.find_possible_states(network)])
 
 
-def restrict_to_states(network: Network, kept: list[Array]) -> RestrictedNetwork:
+def restrict_to_states(network: Network, allowed: list[Array]) -> RestrictedNetwork:
     """Restrict a network to some states of each variable, at least one; factors of one cell become constants."""
     small = build_network(
-        [len(states) for states in kept], [(scope, table[np.ix_(*(kept[i] for i in scope))]) for scope, table in network.factors()]
+        [len(states) for states in allowed], [(scope, table[np.ix_(*(allowed[i] for i in scope))]) for scope, table in network.factors()]
     )
     constant = 0.0
     factors: list[Factor] = []
     for factor in small.factors():
-        scope, table = reduce_factor(small, factor)
+        scope, table = drop_single_state_variables(small, factor)
         if scope:
             factors.append((scope, table))
         else:
             constant += float(np.log(table))
-    return RestrictedNetwork(build_network(small.cardinality, factors), kept, constant)
+    return RestrictedNetwork(build_network(small.cardinality, factors), allowed, constant)

@@ -16,7 +16,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, process_blocks
+from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -117,7 +117,7 @@ class StateBlock:
     values: Array = field(default_factory=lambda: np.empty(0))
 
 
-def tally_block(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
+def count_block_rows(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
     """Count the rows of a block."""
     train = block.split == 0
     x, weight = block.x[train], None if block.weight is None else np.asarray(block.weight, dtype=np.float64)[train]
@@ -147,35 +147,35 @@ def _count_cells(x: Array, weight: Array | None, scope: Scope, states: Array) ->
     return np.bincount(index, weight, int(np.prod(shape))).astype(np.float64)
 
 
-def expand_tally(part: RowTally, states: Array, scopes: Sequence[Scope]) -> RowTally:
+def widen_tally_states(tally: RowTally, states: Array, scopes: Sequence[Scope]) -> RowTally:
     """Return the same counts with more states per variable."""
-    if np.array_equal(part.states, states):
-        return part
+    if np.array_equal(tally.states, states):
+        return tally
     offset = np.cumsum(states) - states
-    places = np.concatenate([start + np.arange(count) for start, count in zip(offset.tolist(), part.states.tolist(), strict=True)])
+    places = np.concatenate([start + np.arange(count) for start, count in zip(offset.tolist(), tally.states.tolist(), strict=True)])
     table = np.zeros((int(states.sum()),) * 2)
-    table[np.ix_(places, places)] = part.table
+    table[np.ix_(places, places)] = tally.table
     cells = []
-    for scope, counts in zip(scopes, cluster_counts(part, scopes), strict=True):
+    for scope, counts in zip(scopes, cluster_counts(tally, scopes), strict=True):
         wide = np.zeros([int(states[i]) for i in scope])
         wide[tuple(slice(count) for count in counts.shape)] = counts
         cells.append(wide.ravel())
-    return replace(part, states=states, table=table, cells=np.concatenate([*cells, np.zeros(0)]))
+    return replace(tally, states=states, table=table, cells=np.concatenate([*cells, np.zeros(0)]))
 
 
-def cluster_counts(part: RowTally, scopes: Sequence[Scope]) -> list[Array]:
+def cluster_counts(tally: RowTally, scopes: Sequence[Scope]) -> list[Array]:
     """Return the counts of each scope, one axis per variable."""
-    shapes = [[int(part.states[i]) for i in scope] for scope in scopes]
+    shapes = [[int(tally.states[i]) for i in scope] for scope in scopes]
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
-    if ends[-1] != len(part.cells):
-        raise DataError(f"has counts of {len(part.cells)} states of clusters, not of {ends[-1]}")
-    return [part.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
+    if ends[-1] != len(tally.cells):
+        raise DataError(f"has counts of {len(tally.cells)} states of clusters, not of {ends[-1]}")
+    return [tally.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
 
 
 def add_tallies(tally: RowTally, right: RowTally, scopes: Sequence[Scope]) -> RowTally:
     """Add the counts of `tally` and `right`; rows of `tally` come first."""
     states = np.maximum(tally.states, right.states)
-    a, b = expand_tally(tally, states, scopes), expand_tally(right, states, scopes)
+    a, b = widen_tally_states(tally, states, scopes), widen_tally_states(right, states, scopes)
     values = np.unique(np.concatenate([a.values, b.values]))
     return RowTally(
         a.rows + b.rows,
@@ -189,7 +189,7 @@ def add_tallies(tally: RowTally, right: RowTally, scopes: Sequence[Scope]) -> Ro
     )
 
 
-def add_all(parts: Iterable[RowTally], scopes: Sequence[Scope]) -> RowTally:
+def sum_tallies(parts: Iterable[RowTally], scopes: Sequence[Scope]) -> RowTally:
     """Add all parts in the fixed tree: neighbours of equal size first, and at the end from small parts to large ones."""
     sizes, held = list[int](), list[RowTally]()
     for part in parts:
@@ -222,7 +222,7 @@ class Counting(UnitRun[CountingState]):
 
     def part(self, own: range) -> RowTally:
         """Count the rows of one unit."""
-        return add_all(process_blocks(self.source, own, tally_block, self.scopes, self.map, self.layout.at_once), self.scopes)
+        return sum_tallies(map_blocks_in_order(self.source, own, count_block_rows, self.scopes, self.map, self.layout.at_once), self.scopes)
 
 
 @dataclass(frozen=True)
@@ -238,20 +238,20 @@ class Counts:
     table: Array
     known: dict[frozenset[int], tuple[Scope, Array]]
 
-    def marginal(self, scope: Scope, shape: Sequence[int], smoothing: float = 0.0) -> Array:
+    def empirical_marginal(self, scope: Scope, shape: Sequence[int], smoothing: float = 0.0) -> Array:
         """Return the empirical marginal, mixed with a uniform distribution that counts as `smoothing` rows."""
-        p = self._of(scope) / self.mass
+        p = self._scope_counts(scope) / self.mass
         share = smoothing / (self.count + smoothing)
         mixed: Array = ((1 - share) * p + share / p.size).reshape(shape)
         return mixed
 
-    def pair_table(self, cardinality: Array) -> Array:
+    def empirical_pair_table(self, cardinality: Array) -> Array:
         """Return the probabilities (Σ card, Σ card) of all pairs of states."""
         if not np.array_equal(cardinality, self.cardinality):
             raise ValueError("counts are of other variables")
         return self.table / self.mass
 
-    def _of(self, scope: Scope) -> Array:
+    def _scope_counts(self, scope: Scope) -> Array:
         ends = np.cumsum(self.cardinality)
         parts = [slice(int(ends[i] - self.cardinality[i]), int(ends[i])) for i in scope]
         if len(scope) == 1:
@@ -261,72 +261,77 @@ class Counts:
         own, found = self.known[frozenset(scope)]
         return found.transpose([own.index(i) for i in scope])
 
-    def log_potential(self, network: Network) -> float:
+    def mean_log_potential(self, network: Network) -> float:
         """Return the weighted mean of Σ log f_a(x_a) over rows; −∞ if a factor is 0 for one of them."""
         total = 0.0
         for scope, table in network.factors():
             # The mean over rows of log f_a(x_a) is the sum over the states of a of their share of the rows times log f_a.  States that no
             # row has contribute nothing, whatever f_a is.
-            share = self._of(scope) / self.mass if scope else np.ones(())
+            share = self._scope_counts(scope) / self.mass if scope else np.ones(())
             with np.errstate(divide="ignore"):
                 logs = np.log(table)
             total += float(share[share > 0] @ logs[share > 0])
         return total
 
 
-def restrict_tally(part: RowTally, kept: Sequence[Array], scopes: Sequence[Scope]) -> RowTally:
+def restrict_tally(tally: RowTally, allowed_states: Sequence[Array], scopes: Sequence[Scope]) -> RowTally:
     """Return the counts restricted to these states of each variable, in order."""
-    states = np.array([len(own) for own in kept], dtype=np.int64)
-    places = np.concatenate([start + own for start, own in zip((np.cumsum(part.states) - part.states).tolist(), kept, strict=True)])
-    cells = [counts[np.ix_(*(kept[i] for i in scope))].ravel() for scope, counts in zip(scopes, cluster_counts(part, scopes), strict=True)]
-    rows = [np.searchsorted(own, column) for own, column in zip(kept, part.holdout.T, strict=True)]
+    states = np.array([len(own) for own in allowed_states], dtype=np.int64)
+    places = np.concatenate(
+        [start + own for start, own in zip((np.cumsum(tally.states) - tally.states).tolist(), allowed_states, strict=True)]
+    )
+    cells = [
+        counts[np.ix_(*(allowed_states[i] for i in scope))].ravel()
+        for scope, counts in zip(scopes, cluster_counts(tally, scopes), strict=True)
+    ]
+    rows = [np.searchsorted(own, column) for own, column in zip(allowed_states, tally.holdout.T, strict=True)]
     return replace(
-        part, states=states, table=part.table[np.ix_(places, places)], cells=np.concatenate([*cells, np.zeros(0)]),
-        holdout=np.column_stack(rows).astype(np.uint8) if len(part.holdout) else part.holdout,
+        tally, states=states, table=tally.table[np.ix_(places, places)], cells=np.concatenate([*cells, np.zeros(0)]),
+        holdout=np.column_stack(rows).astype(np.uint8) if len(tally.holdout) else tally.holdout,
     )  # fmt: skip
 
 
-def seen_states(part: RowTally) -> list[Array]:
+def observed_states(tally: RowTally) -> list[Array]:
     """Return the states of each variable that occur in a row; always both states of a binary variable."""
-    ends, there = np.cumsum(part.states), np.diag(part.table) > 0
+    ends, there = np.cumsum(tally.states), np.diag(tally.table) > 0
     found = []
-    for end, count, column in zip(ends.tolist(), part.states.tolist(), part.holdout.T, strict=True):
+    for end, count, column in zip(ends.tolist(), tally.states.tolist(), tally.holdout.T, strict=True):
         own = np.union1d(np.flatnonzero(there[end - count : end]), np.unique(column))
         found.append(own if own.max(initial=0) > 1 else np.arange(count))
     return found
 
 
-def join_counts(parts: Sequence[RowTally], scopes: Sequence[Scope], *, least: int | Array = 2) -> tuple[Counts, RowTally]:
+def join_counts(parts: Sequence[RowTally], scopes: Sequence[Scope], *, min_states: int | Array = 2) -> tuple[Counts, RowTally]:
     """Return the counts of all units, and their sum with the rows kept for evaluation.  Raises DataError if nothing was counted.
 
-    least  smallest number of states of a variable.
+    min_states  smallest number of states of a variable.
     """
-    whole = _join_tallies(parts, scopes, least)
-    return _as_counts(whole, scopes), whole
+    whole = _join_tallies(parts, scopes, min_states)
+    return _tally_to_counts(whole, scopes), whole
 
 
-def join_coded_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) -> tuple[Counts, RowTally, list[Array] | None]:
+def join_seen_code_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) -> tuple[Counts, RowTally, list[Array] | None]:
     """Return the same as `join_counts` for states that are codes, without the codes that no row has.
 
     The third result is the kept codes of each variable, or None if all are kept.
     """
     whole = _join_tallies(parts, scopes, 2)
-    kept = seen_states(whole)
+    kept = observed_states(whole)
     if all(len(own) == count for own, count in zip(kept, whole.states.tolist(), strict=True)):
-        return _as_counts(whole, scopes), whole, None
+        return _tally_to_counts(whole, scopes), whole, None
     whole = restrict_tally(whole, kept, scopes)
-    return _as_counts(whole, scopes), whole, kept
+    return _tally_to_counts(whole, scopes), whole, kept
 
 
-def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], least: int | Array) -> RowTally:
-    whole = add_all(parts, scopes)
+def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], min_states: int | Array) -> RowTally:
+    whole = sum_tallies(parts, scopes)
     if not whole.rows:
         raise DataError("the training part has no rows", hint="--split .8,.1,.1 draws a new split")
     if not whole.mass > 0:
         raise DataError("the training rows have a total weight of zero")
-    return expand_tally(whole, np.maximum(whole.states, least), scopes)
+    return widen_tally_states(whole, np.maximum(whole.states, min_states), scopes)
 
 
-def _as_counts(whole: RowTally, scopes: Sequence[Scope]) -> Counts:
-    known = {frozenset(scope): (scope, found) for scope, found in zip(scopes, cluster_counts(whole, scopes), strict=True)}
-    return Counts(whole.rows, whole.mass, whole.states, whole.table, known)
+def _tally_to_counts(tally: RowTally, scopes: Sequence[Scope]) -> Counts:
+    known = {frozenset(scope): (scope, found) for scope, found in zip(scopes, cluster_counts(tally, scopes), strict=True)}
+    return Counts(tally.rows, tally.mass, tally.states, tally.table, known)

@@ -43,14 +43,14 @@ class SliceTemplate:
         """Return the variables of a slice that the next one depends on."""
         return sorted({i for scope, _ in self.transition for i in scope if i < self.count})
 
-    def one_slice(self) -> Network:
+    def slice_network(self) -> Network:
         """Return a network over the variables of one slice with uniform factors."""
         return build_network(
             self.cardinality, [((i,), np.ones(k)) for i, k in enumerate(self.cardinality.tolist())], names=self.names, states=self.states
         )
 
 
-def template_from_network(network: Network) -> SliceTemplate:
+def parse_two_slice_network(network: Network) -> SliceTemplate:
     """Convert a network of two slices to a template.  Raises DataError if its names or factors do not form one."""
     bases, first, present = _pair_variables(network)
     for base, i, j in zip(bases, first, present, strict=True):

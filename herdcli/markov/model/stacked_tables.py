@@ -51,7 +51,7 @@ def state_offsets(network: Network) -> Array:
     return found
 
 
-def factor_groups(network: Network, numbers: Iterable[int] | None = None) -> list[FactorGroup]:
+def group_factors_by_shape(network: Network, numbers: Iterable[int] | None = None) -> list[FactorGroup]:
     """Group the factors with these numbers (default all) by shape; every factor has a variable."""
     first = state_offsets(network)
     groups: dict[tuple[int, ...], list[tuple[int, list[int], Array]]] = {}
@@ -66,7 +66,7 @@ def factor_groups(network: Network, numbers: Iterable[int] | None = None) -> lis
     ]
 
 
-def merge_factors(factors: Iterable[Factor]) -> list[Factor]:
+def merge_equal_scopes(factors: Iterable[Factor]) -> list[Factor]:
     """Multiply factors over the same variables; return scopes in increasing order and tables as logarithms."""
     made: dict[tuple[int, ...], Array] = {}
     for scope, table in factors:
@@ -83,7 +83,7 @@ def colour_factors(network: Network) -> list[list[int]]:
     taken: list[set[int]] = [set() for _ in range(network.count)]
     classes: list[list[int]] = []
     for a in range(network.factor_count):
-        scope = network.scope_of(a)
+        scope = network.factor_scope(a)
         used = set().union(*(taken[i] for i in scope))
         colour = next(c for c in range(len(used) + 1) if c not in used)
         if colour == len(classes):

@@ -29,41 +29,41 @@ class VariableNaming:
         return {name: i for i, name in reversed(list(enumerate(self.names or ())))}
 
     @cached_property
-    def misleading(self) -> bool:
+    def has_misleading_numbers(self) -> bool:
         """Return True if a name is the number of another variable, as in X1, X2, … or 1, 2, …, where x1 could be either."""
-        return not are_own_numbers([name.lower().removeprefix("x") for name in self.names or ()])
+        return not numbers_match_indices([name.lower().removeprefix("x") for name in self.names or ()])
 
     def find(self, word: str) -> int:
         """Return the index of a variable, −1 if it is not found.  A number is not checked against the number of variables."""
         if word in self.places:
             return self.places[word]
         number = word.removeprefix("x")
-        return int(number) if number.isdecimal() and not self.misleading else -1
+        return int(number) if number.isdecimal() and not self.has_misleading_numbers else -1
 
 
-def are_own_numbers(names: Sequence[str]) -> bool:
+def numbers_match_indices(names: Sequence[str]) -> bool:
     """Return True if all names that are numbers equal their own index, counted from 0."""
     return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())
 
 
-def name_suggestion(name: str, known: Sequence[str], what: str) -> str | None:
+def suggest_name(name: str, known_names: Sequence[str], what: str) -> str | None:
     """Return a hint for an unknown name: similar names, or else the first few known names.
 
     what  the named things, in the plural.
     """
-    if not known:
+    if not known_names:
         return None
-    folded = [each for each in known if each.casefold() == name.casefold()]
-    near = folded or (_similar_names(name, known) if len(known) <= MOST_COMPARED else [])
+    folded = [each for each in known_names if each.casefold() == name.casefold()]
+    near = folded or (_similar_names(name, known_names) if len(known_names) <= MOST_COMPARED else [])
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near[:3])}?"
-    return f"its {what} are {', '.join(known[:5])}{' …' if len(known) > 5 else ''}"
+    return f"its {what} are {', '.join(known_names[:5])}{' …' if len(known_names) > 5 else ''}"
 
 
-def _similar_names(name: str, known: Sequence[str]) -> list[str]:
+def _similar_names(name: str, known_names: Sequence[str]) -> list[str]:
     from difflib import get_close_matches
 
-    return get_close_matches(name, known, n=3, cutoff=0.7)
+    return get_close_matches(name, known_names, n=3, cutoff=0.7)
 
 
 def strip_quotes(name: str) -> str:
@@ -73,12 +73,12 @@ def strip_quotes(name: str) -> str:
 
 def split_names(text: str, separator: str = ",") -> list[str]:
     """Split a list of names, and remove blanks and quotes around them; a separator in quotes is part of a name."""
-    cuts = [-1, *unquoted_positions(text, separator), len(text)]
+    cuts = [-1, *find_unquoted(text, separator), len(text)]
     parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
     return [strip_quotes(part) for part in parts if part]
 
 
-def unquoted_positions(text: str, character: str) -> list[int]:
+def find_unquoted(text: str, character: str) -> list[int]:
     """Return the positions of a character outside of quotes."""
     inside = [False] * len(text)
     for found in QUOTED.finditer(text):

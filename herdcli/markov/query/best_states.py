@@ -73,8 +73,8 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         own = factor_log_tables(network, place)
         found = list(own if tables is None else tables)
         self.factors = [([place[i] for i in table.scope], table.logs) for table in own]
-        self.cells = largest_cells(network, order, found, min(effort / SHARE, limit / 24))
-        self.told = mini_bucket.eliminate_from_tables(network, order, found, frozenset(order), self.cells)
+        self.cells = largest_affordable_bucket(network, order, found, min(effort / SHARE, limit / 24))
+        self.told = mini_bucket.eliminate_log_tables(network, order, found, frozenset(order), self.cells)
         self.parts = [[([place[i] for i in part.scope[1:]], part.logs) for part in parts] for _, parts in self.told.parts]
         self.seen = self._seen()
         each = len(self.order) ** 2 * (1 + max(self.cardinality, default=1))
@@ -113,16 +113,16 @@ class BestFirstSearch(Stepwise[BestFirstState]):
     def _value(self, x: Array) -> float:
         return float(sum(float(logs[tuple(x[scope])]) for scope, logs in self.factors))
 
-    def _least(self, state: BestFirstState) -> float:
+    def _pruning_threshold(self, state: BestFirstState) -> float:
         return state.value + NEAR * (1 + abs(state.value)) if state.value > -math.inf else -math.inf
 
-    def met(self, state: BestFirstState) -> bool:
+    def meets_criterion(self, state: BestFirstState) -> bool:
         """Return True if no open node can be better, or the effort is spent."""
-        return not (state.bound > self._least(state)).any() or state.spent >= self.effort
+        return not (state.bound > self._pruning_threshold(state)).any() or state.spent >= self.effort
 
     def step(self, state: BestFirstState) -> BestFirstState:
         """Expand the best of the deepest nodes."""
-        keep = state.bound > self._least(state)
+        keep = state.bound > self._pruning_threshold(state)
         deepest = int(state.depth[keep].min())
         at = np.flatnonzero(keep & (state.depth == deepest))
         at = at[np.argsort(-state.bound[at], kind="stable")][: self.width]
@@ -159,7 +159,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
 
         Among nodes that agree in the variables of later factors, open nodes included, only the best is kept.
         """
-        good = bounds > self._least(state)
+        good = bounds > self._pruning_threshold(state)
         made, bounds = made[good], bounds[good]
         same = state.depth == place
         made, bounds = np.concatenate([state.held[same], made]), np.concatenate([state.bound[same], bounds])
@@ -192,12 +192,12 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         x = np.zeros(len(self.order), dtype=np.int64)
         x[self.order] = state.states
         upper = self.upper(state)
-        return x, state.value, state.value if upper <= self._least(state) else upper
+        return x, state.value, state.value if upper <= self._pruning_threshold(state) else upper
 
 
-def largest_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], most: float) -> int:
-    """Return the largest mini-bucket size, a power of two, for which all mini-buckets together have at most `most` cells."""
+def largest_affordable_bucket(network: Network, order: Sequence[int], tables: Sequence[LogTable], max_total_cells: float) -> int:
+    """Return the largest mini-bucket size, a power of two, for which all mini-buckets together have at most `max_total_cells` cells."""
     cells = 1 << 24
-    while cells > 16 and mini_bucket.mini_bucket_cells(network, order, tables, cells) > most:
+    while cells > 16 and mini_bucket.count_mini_bucket_cells(network, order, tables, cells) > max_total_cells:
         cells //= 2
     return cells

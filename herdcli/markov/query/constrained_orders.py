@@ -15,7 +15,7 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress, run_algorithm
 from herdcli.markov.exact.elimination import HOPELESS, Graph, moral_graph
-from herdcli.markov.exact.exact_algorithms import EliminationOrders as JunctionTreeOrders
+from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm as JunctionTreeOrders
 from herdcli.markov.exact.exact_algorithms import JunctionTree
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model.network import MOST_AXES, Network
@@ -80,7 +80,7 @@ class StagedOrderSearch:
         """Do one more run, abandoned once it is worse than the best."""
         ties = generator(self.seed, Stream.ELIMINATION, step=state.step).random(self.network.count).tolist()
         limit = state.cells if state.complete else float(HOPELESS)
-        made = greedy_order(moral_graph(self.network), self.network.cardinality.tolist(), self.stage, ties, state.step % 2 == 0, limit)
+        made = find_greedy_order(moral_graph(self.network), self.network.cardinality.tolist(), self.stage, ties, state.step % 2 == 0, limit)
         made.step = state.step + 1
         if made.complete and (not state.complete or made.cells < state.cells):
             return made
@@ -106,7 +106,7 @@ class StagedOrderSearch:
         return state
 
 
-def greedy_order(
+def find_greedy_order(
     graph: Graph, states: Sequence[int], stage: Sequence[int], ties: Sequence[float], by_fill: bool, limit: float
 ) -> StagedOrder:
     """Do one greedy elimination; it modifies the graph.  A price is recomputed when its variable reaches the top of the heap."""
@@ -150,7 +150,7 @@ def greedy_order(
     return StagedOrder(np.array(order, dtype=np.int64), cells, largest, width, complete, 0)
 
 
-def relaxed_order(graph: Graph, states: Sequence[int], maximised: Sequence[int], cap: float) -> list[int]:
+def find_relaxed_order(graph: Graph, states: Sequence[int], maximised: Sequence[int], cap: float) -> list[int]:
     """Return an order of all variables in which maxima may precede sums if a table would otherwise exceed 2^cap cells.
 
     Sums with small enough tables come first, by fill; then maxima with such tables, then the variable with the smallest table.
@@ -207,6 +207,6 @@ def eliminate_variable(graph: Graph, i: int) -> None:
     graph[i] = set()
 
 
-def bytes_needed(order: StagedOrder) -> int:
+def elimination_bytes(order: StagedOrder) -> int:
     """Return the bytes of elimination: at most a message and a best state for each cell, and three tables of the largest size."""
     return int(min(9.0 * order.cells + 24.0 * order.largest, 2.0**60))

@@ -15,7 +15,7 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.exact.collect_pass import PassPlan, plan_pass
+from herdcli.markov.exact.collect_pass import EliminationPassPlan, plan_elimination_pass
 from herdcli.markov.method import Map
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import Network, build_network
@@ -25,7 +25,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class LikeliestStates:
+class MostProbableStates:
     """The most probable states of some variables, and the log of the maximum: log Σ Π f over all other variables.
 
     bound  an upper bound of the log value of all states; equal to `value` if the answer is exact.
@@ -39,90 +39,97 @@ class LikeliestStates:
     iterations: int = 0
 
 
-def elimination_stages(network: Network, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return the stage in which each variable is eliminated: sums first, then maxima; `kept` variables remain."""
+def assign_elimination_stages(
+    network: Network, *, maximised: Sequence[int] = (), remaining_variables: Sequence[int] = ()
+) -> tuple[int, ...]:
+    """Return the stage in which each variable is eliminated: sums first, then maxima; `remaining_variables` variables remain."""
     found = np.zeros(network.count, dtype=np.int64)
     found[list(maximised)] = 1
-    found[list(kept)] = STAYS
+    found[list(remaining_variables)] = STAYS
     return tuple(found.tolist())
 
 
-def search_order(network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> StagedOrderSearch:
+def make_order_search(
+    network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), remaining_variables: Sequence[int] = ()
+) -> StagedOrderSearch:
     """Return the search for an elimination order for a query.  Raises NegativeResult if the network's zeros leave a variable no state."""
     return StagedOrderSearch(
-        possible_states.trim_network(network), elimination_stages(network, maximised=maximised, kept=kept), orders, seed
+        possible_states.remove_impossible_states(network),
+        assign_elimination_stages(network, maximised=maximised, remaining_variables=remaining_variables),
+        orders,
+        seed,
     )
 
 
-def likeliest_states(network: Network, order: Sequence[int], maximised: Sequence[int]) -> LikeliestStates:
+def find_most_probable_states(network: Network, order: Sequence[int], maximised: Sequence[int]) -> MostProbableStates:
     """Return the most probable states of the maximised variables, all others summed out.  Raises NegativeResult if no state is possible."""
-    return _maximise(plan_pass(network, order, maximised), map)
+    return _run_maximising_pass(plan_elimination_pass(network, order, maximised), map)
 
 
-def _maximise(work: PassPlan, map: Map) -> LikeliestStates:
-    found = work.answer(map)
-    name = "max-elimination" if len(work.maximised) == work.network.count else "constrained-elimination"
-    return LikeliestStates(found.states, found.value, found.value, True, name)
+def _run_maximising_pass(plan: EliminationPassPlan, map: Map) -> MostProbableStates:
+    found = plan.answer(map)
+    name = "max-elimination" if len(plan.maximised) == plan.network.count else "constrained-elimination"
+    return MostProbableStates(found.states, found.value, found.value, True, name)
 
 
 SLIGHT = 1e-11  # relative reduction of the first answer's probability, per variable
 
 
-def tied_states(network: Network, order: Sequence[int], likeliest: LikeliestStates) -> dict[int, int] | None:
+def find_tied_states(network: Network, order: Sequence[int], most_probable: MostProbableStates) -> dict[int, int] | None:
     """Return states of all variables that differ from the most probable ones and are as probable; None if there are none.
 
     The states found are made slightly less probable.  If other states have the same value to nine digits, the new most probable states
     are those that agree with the first in as few variables as possible.
     """
     every = list(range(network.count))
-    unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == likeliest.states[i], 1 - SLIGHT, 1.0)) for i in every]
-    again = likeliest_states(build_network(network.cardinality, [*network.factors(), *unary]), order, every)
-    agreeing = sum(again.states[i] == likeliest.states[i] for i in every)
+    unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == most_probable.states[i], 1 - SLIGHT, 1.0)) for i in every]
+    again = find_most_probable_states(build_network(network.cardinality, [*network.factors(), *unary]), order, every)
+    agreeing = sum(again.states[i] == most_probable.states[i] for i in every)
     value = again.value - agreeing * math.log1p(-SLIGHT)
-    same = abs(value - likeliest.value) <= 1e-9 * (1 + abs(likeliest.value))
+    same = abs(value - most_probable.value) <= 1e-9 * (1 + abs(most_probable.value))
     return again.states if same and agreeing < network.count else None
 
 
-def exact_log_z(network: Network, order: Sequence[int]) -> float:
+def compute_exact_log_z(network: Network, order: Sequence[int]) -> float:
     """Compute log Z by sums only."""
-    return plan_pass(network, order).answer().value
+    return plan_elimination_pass(network, order).answer().value
 
 
-def joint_marginal(network: Network, order: Sequence[int], kept: Sequence[int]) -> tuple[Array, float]:
+def compute_joint_marginal(network: Network, order: Sequence[int], variables: Sequence[int]) -> tuple[Array, float]:
     """Return P over the kept variables, with axes in their order, and log Z.  Raises NegativeResult if no state is possible."""
-    return _joint_of_pass(plan_pass(network, order, kept=kept), map)
+    return _run_joint_pass(plan_elimination_pass(network, order, remaining_variables=variables), map)
 
 
-def _joint_of_pass(work: PassPlan, map: Map) -> tuple[Array, float]:
-    found = work.answer(map)
+def _run_joint_pass(plan: EliminationPassPlan, map: Map) -> tuple[Array, float]:
+    found = plan.answer(map)
     total = float(found.rest.sum())
     return found.rest / total, found.value + math.log(total)
 
 
 @dataclass
-class FinishedSearch:
+class KnownOrderState:
     """The state of an algorithm whose work is done in `result`, because the order is known."""
 
     step: int = 0
 
 
 @dataclass(frozen=True)
-class OrderedAnswer:
+class KnownOrderAlgorithm:
     """A base class of algorithms that use a known order."""
 
-    work: PassPlan
+    work: EliminationPassPlan
     map: Map = map
-    state = FinishedSearch  # the type of its states
+    state = KnownOrderState  # the type of its states
 
-    def init(self) -> FinishedSearch:
+    def init(self) -> KnownOrderState:
         """Return the initial state."""
-        return FinishedSearch()
+        return KnownOrderState()
 
-    def step(self, state: FinishedSearch) -> FinishedSearch:
+    def step(self, state: KnownOrderState) -> KnownOrderState:
         """Advance the step counter; there is nothing to do."""
-        return FinishedSearch(state.step + 1)
+        return KnownOrderState(state.step + 1)
 
-    def done(self, state: FinishedSearch) -> bool:
+    def done(self, state: KnownOrderState) -> bool:
         """Return True from the beginning."""
         return state.step >= 0
 
@@ -130,36 +137,36 @@ class OrderedAnswer:
         """Return the bytes of messages and best states."""
         return self.work.bytes_needed()
 
-    def progress(self, state: FinishedSearch) -> RunProgress:
+    def progress(self, state: KnownOrderState) -> RunProgress:
         """Return no progress."""
         return RunProgress(state.step, 0)
 
 
-class LikeliestSearch(OrderedAnswer):
-    """`likeliest_states` as an algorithm."""
+class MostProbableStatesAlgorithm(KnownOrderAlgorithm):
+    """`find_most_probable_states` as an algorithm."""
 
-    def result(self, state: FinishedSearch) -> LikeliestStates:
+    def result(self, state: KnownOrderState) -> MostProbableStates:
         """Return the most probable states of the queried variables."""
-        return _maximise(self.work, self.map)
+        return _run_maximising_pass(self.work, self.map)
 
 
-class JointMarginal(OrderedAnswer):
-    """`joint_marginal` as an algorithm."""
+class JointMarginalAlgorithm(KnownOrderAlgorithm):
+    """`compute_joint_marginal` as an algorithm."""
 
-    def result(self, state: FinishedSearch) -> tuple[Array, float]:
+    def result(self, state: KnownOrderState) -> tuple[Array, float]:
         """Return the table, and log Z."""
-        return _joint_of_pass(self.work, self.map)
+        return _run_joint_pass(self.work, self.map)
 
 
-class LogPartition(OrderedAnswer):
-    """`exact_log_z` as an algorithm."""
+class LogPartitionAlgorithm(KnownOrderAlgorithm):
+    """`compute_exact_log_z` as an algorithm."""
 
-    def result(self, state: FinishedSearch) -> float:
+    def result(self, state: KnownOrderState) -> float:
         """Return log Z."""
         return self.work.answer(self.map).value
 
 
-def all_marginals(network: Network, orders: int, seed: int) -> list[Array]:
+def compute_all_marginals(network: Network, orders: int, seed: int) -> list[Array]:
     """Compute the marginals of all variables by a junction tree."""
-    order = cliques.search_orders(network, seed, orders).order
-    return junction_tree.node_marginals(network, junction_tree.calibrate(network, junction_tree.plan_tree(network, order)))
+    order = cliques.search_elimination_orders(network, seed, orders).order
+    return junction_tree.node_marginals(network, junction_tree.calibrate(network, junction_tree.build_clique_tree(network, order)))

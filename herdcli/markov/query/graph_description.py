@@ -11,12 +11,12 @@ from herdcli.markov.exact import cliques
 from herdcli.markov.exact.elimination import Graph, moral_graph
 from herdcli.markov.model.graphs.dag import (
     Parents,
-    active_trails,
-    children_of,
+    find_active_trails,
+    find_reachable,
+    find_unblocked_paths,
+    invert_parents,
     markov_blanket,
     network_parents,
-    reachable_from,
-    separating_paths,
 )
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -43,22 +43,22 @@ class GraphDescription:
     @property
     def children(self) -> list[list[int]]:
         """The children of each variable."""
-        return [] if self.parents is None else children_of(self.parents)
+        return [] if self.parents is None else invert_parents(self.parents)
 
-    def blanket(self, i: int) -> list[int]:
+    def find_markov_blanket(self, i: int) -> list[int]:
         """Return the Markov blanket of variable i, or its neighbours if the network is not directed."""
         return sorted(self.near[i] if self.parents is None else markov_blanket(self.parents, self.children, i))
 
     def ancestors(self, i: int) -> list[int]:
         """Return all ancestors of variable i."""
-        return [] if self.parents is None else sorted(reachable_from(self.parents, [i]) - {i})
+        return [] if self.parents is None else sorted(find_reachable(self.parents, [i]) - {i})
 
     def descendants(self, i: int) -> list[int]:
         """Return all descendants of variable i."""
-        return [] if self.parents is None else sorted(reachable_from(self.children, [i]) - {i})
+        return [] if self.parents is None else sorted(find_reachable(self.children, [i]) - {i})
 
 
-def edge_directions(network: Network) -> Parents | None:
+def network_parents_or_none(network: Network) -> Parents | None:
     """Return the parents of each variable of a Bayesian network, None for other networks."""
     return network_parents(network) if network.directed else None
 
@@ -66,10 +66,10 @@ def edge_directions(network: Network) -> Parents | None:
 def describe_graph(network: Network, orders: int, seed: int) -> GraphDescription:
     """Compute the description of a network's graph."""
     near = moral_graph(network, np.maximum(network.cardinality, 2))
-    found = cliques.search_orders(network, seed, orders)
+    found = cliques.search_elimination_orders(network, seed, orders)
     most = found.width if found.complete else -1
     return GraphDescription(
-        edge_directions(network), near, treewidth_lower_bound(near), most, found.cells if found.complete else float("nan")
+        network_parents_or_none(network), near, treewidth_lower_bound(near), most, found.cells if found.complete else float("nan")
     )
 
 
@@ -96,7 +96,7 @@ def treewidth_lower_bound(near: Graph) -> int:
 
 def dependent_variables(network: Network, i: int, given: list[int]) -> dict[int, list[int]]:
     """Return the variables that the graph does not separate from variable i given others, each with a shortest active trail from i."""
-    parents = edge_directions(network)
+    parents = network_parents_or_none(network)
     if parents is not None:
-        return active_trails(parents, i, given)
-    return separating_paths(moral_graph(network, np.maximum(network.cardinality, 2)), i, given)
+        return find_active_trails(parents, i, given)
+    return find_unblocked_paths(moral_graph(network, np.maximum(network.cardinality, 2)), i, given)

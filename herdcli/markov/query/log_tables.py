@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.junction_tree import log_sum
-from herdcli.markov.model.network import Network, reduce_factor
+from herdcli.markov.exact.junction_tree import log_sum_exp
+from herdcli.markov.model.network import Network, drop_single_state_variables
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -30,7 +30,7 @@ class LogTable:
 
 
 @dataclass(frozen=True)
-class BestChoice:
+class BestStateTable:
     """The best state of a maximised variable, with one axis for each variable of the scope, which are eliminated later."""
 
     variable: int
@@ -43,7 +43,7 @@ class EliminationResult:
     """The result of an elimination: tables over the remaining variables, and the choices of maximised variables in elimination order."""
 
     rest: list[LogTable]
-    choices: list[BestChoice]
+    choices: list[BestStateTable]
 
     def value(self) -> float:
         """Return the logarithm of the sum or maximum, if no variable remains.  Raises NegativeResult if it is log 0."""
@@ -62,7 +62,7 @@ class EliminationResult:
         return x
 
 
-def rounding_error(logs: Iterable[Array]) -> float:
+def rounding_error_bound(logs: Iterable[Array]) -> float:
     """Return the possible rounding error of a sum of logarithms, which is added to upper bounds so that they stay valid."""
     return ROUNDING * (1.0 + sum(float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in logs))
 
@@ -77,31 +77,33 @@ def elimination_positions(network: Network, order: Sequence[int]) -> list[int]:
     return found
 
 
-def factor_log_tables(network: Network, place: Sequence[int]) -> list[LogTable]:
+def factor_log_tables(network: Network, positions: Sequence[int]) -> list[LogTable]:
     """Return the logarithm of every factor, with axes by position; variables of one state are left out."""
     made = []
     for factor in network.factors():
-        scope, values = reduce_factor(network, factor)
-        axes = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
+        scope, values = drop_single_state_variables(network, factor)
+        axes = sorted(range(len(scope)), key=lambda axis: positions[scope[axis]])
         with np.errstate(divide="ignore"):
             made.append(LogTable(tuple(scope[axis] for axis in axes), np.log(values).transpose(axes)))
     return made
 
 
-def multiply_tables(parts: Iterable[LogTable], place: Sequence[int], states: Sequence[int], also: Iterable[int] = ()) -> LogTable:
-    """Return the sum of log tables over all their variables, and over those in `also`."""
+def multiply_tables(
+    parts: Iterable[LogTable], positions: Sequence[int], states: Sequence[int], extra_variables: Iterable[int] = ()
+) -> LogTable:
+    """Return the sum of log tables over all their variables, and over those in `extra_variables`."""
     parts = list(parts)
-    scope = tuple(sorted({*also, *(i for part in parts for i in part.scope)}, key=place.__getitem__))
+    scope = tuple(sorted({*extra_variables, *(i for part in parts for i in part.scope)}, key=positions.__getitem__))
     total = np.zeros([states[i] for i in scope])
     for part in parts:
         total += broadcast_table(part, scope, states)
     return LogTable(scope, total)
 
 
-def broadcast_table(part: LogTable, scope: Sequence[int], states: Sequence[int]) -> Array:
+def broadcast_table(table: LogTable, scope: Sequence[int], states: Sequence[int]) -> Array:
     """Reshape a table to the axes of a scope that contains its own."""
-    inside = set(part.scope)
-    return part.logs.reshape([states[i] if i in inside else 1 for i in scope])
+    inside = set(table.scope)
+    return table.logs.reshape([states[i] if i in inside else 1 for i in scope])
 
 
 def eliminate_variables(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset()) -> EliminationResult:
@@ -121,14 +123,14 @@ def eliminate_variables(network: Network, order: Sequence[int], maximised: froze
         buckets[k] = []
         rest = whole.scope[1:]
         if i in maximised:
-            found.choices.append(BestChoice(i, rest, first_maximum(whole.logs)))
+            found.choices.append(BestStateTable(i, rest, argmax_first_axis(whole.logs)))
             put(LogTable(rest, whole.logs.max(axis=0)))
         else:
-            put(LogTable(rest, log_sum(whole.logs, (0,))))
+            put(LogTable(rest, log_sum_exp(whole.logs, (0,))))
     return found
 
 
-def first_maximum(logs: Array) -> Array:
+def argmax_first_axis(logs: Array) -> Array:
     """Return the position of the maximum along the first axis, in the smallest integer type."""
     found: Array = logs.argmax(axis=0)
     return found.astype(np.min_scalar_type(max(1, logs.shape[0] - 1)))

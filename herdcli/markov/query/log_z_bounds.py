@@ -16,8 +16,8 @@ from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.constrained_orders import StagedOrder, greedy_order
-from herdcli.markov.query.exact_queries import elimination_stages
+from herdcli.markov.query.constrained_orders import StagedOrder, find_greedy_order
+from herdcli.markov.query.exact_queries import assign_elimination_stages
 from herdcli.markov.query.log_tables import eliminate_variables
 from herdcli.markov.query.max_product import MaxProduct
 from herdcli.records import dataclass
@@ -78,30 +78,32 @@ class LogZBounds:
         return {name: math.nan if bound is None else bound for name, bound in found.items()}
 
 
-def quick_elimination(network: Network) -> tuple[StagedOrder, float | None]:
+def try_quick_elimination(network: Network) -> tuple[StagedOrder, float | None]:
     """Return an elimination order, and log Z if its tables have few cells.  Raises NegativeResult if Z is 0."""
     states = network.cardinality.tolist()
-    order = greedy_order(moral_graph(network), states, elimination_stages(network), list(range(network.count)), True, math.inf)
+    order = find_greedy_order(moral_graph(network), states, assign_elimination_stages(network), list(range(network.count)), True, math.inf)
     if not order.complete or order.cells > FEW_CELLS:
         return order, None
     return order, eliminate_variables(network, order.order.tolist()).value()
 
 
-def bound_log_z(
+def compute_log_z_bounds(
     network: Network,
     mean_field: float | None,
     tree_reweighted: float,
     cells: int,
     settings: InferenceSettings,
-    known: tuple[StagedOrder, float | None] | None = None,
+    quick_result: tuple[StagedOrder, float | None] | None = None,
 ) -> LogZBounds:
     """Return bounds of a network, given those of mean field and tree-reweighted propagation, with mini-buckets of at most `cells`.
 
-    known  the result of `quick_elimination`.  Raises NegativeResult if the upper bound shows that Z is 0.
+    quick_result  the result of `try_quick_elimination`.  Raises NegativeResult if the upper bound shows that Z is 0.
     """
-    order, exact = known or quick_elimination(network)
+    order, exact = quick_result or try_quick_elimination(network)
     above = (
-        mini_bucket.mini_bucket_bound(network, order.order.tolist(), cells=cells).bound if len(order.order) == network.count else math.inf
+        mini_bucket.compute_mini_bucket_bound(network, order.order.tolist(), cells=cells).bound
+        if len(order.order) == network.count
+        else math.inf
     )
     state: float | None = None
     with suppress(NegativeResult):

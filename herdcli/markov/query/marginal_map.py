@@ -17,8 +17,8 @@ from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import Network, condition_network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.markov.query import constrained_orders, mini_bucket
-from herdcli.markov.query.constrained_orders import greedy_order
-from herdcli.markov.query.exact_queries import LikeliestStates, elimination_stages
+from herdcli.markov.query.constrained_orders import find_greedy_order
+from herdcli.markov.query.exact_queries import MostProbableStates, assign_elimination_stages
 from herdcli.markov.query.log_tables import eliminate_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -27,7 +27,7 @@ PASSES = 10
 
 
 @dataclass
-class ClimbState:
+class CoordinateAscentState:
     """States of the queried variables, the log value, and the number of successive variables that did not change."""
 
     states: Array
@@ -36,24 +36,24 @@ class ClimbState:
     step: int
 
 
-class CoordinateAscent(Stepwise[ClimbState]):
+class CoordinateAscent(Stepwise[CoordinateAscentState]):
     """Coordinate ascent; each step updates one variable."""
 
-    state = ClimbState
+    state = CoordinateAscentState
 
     def __init__(self, network: Network, asked: Sequence[int], start: Sequence[int]) -> None:
         self.network, self.asked, self.start = network, list(asked), list(start)
         self.steps = PASSES * len(self.asked)
 
-    def init(self) -> ClimbState:
+    def init(self) -> CoordinateAscentState:
         """Return the initial state."""
-        return ClimbState(np.array(self.start), -np.inf, 0, 0)
+        return CoordinateAscentState(np.array(self.start), -np.inf, 0, 0)
 
-    def met(self, state: ClimbState) -> bool:
+    def meets_criterion(self, state: CoordinateAscentState) -> bool:
         """Return True if no variable has a better state."""
         return state.still >= len(self.asked)
 
-    def step(self, state: ClimbState) -> ClimbState:
+    def step(self, state: CoordinateAscentState) -> CoordinateAscentState:
         """Set the next variable to its best state with the others fixed."""
         k = state.step % len(self.asked)
         i = self.asked[k]
@@ -82,43 +82,47 @@ class CoordinateAscent(Stepwise[ClimbState]):
 
     def order(self, network: Network, i: int) -> list[int]:
         """Return an elimination order of all other variables of the conditioned network."""
-        found = greedy_order(
+        found = find_greedy_order(
             moral_graph(network),
             network.cardinality.tolist(),
-            elimination_stages(network, kept=[i]),
+            assign_elimination_stages(network, remaining_variables=[i]),
             list(range(network.count)),
             True,
             np.inf,
         )
         return [int(j) for j in found.order]
 
-    def figure(self, state: ClimbState) -> str:
+    def figure(self, state: CoordinateAscentState) -> str:
         """The log value so far."""
         return f"log value {state.value:.6g}"
 
-    def progress(self, state: ClimbState) -> RunProgress:
+    def progress(self, state: CoordinateAscentState) -> RunProgress:
         """The number of variables done, and the largest possible number."""
         return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
 
-    def result(self, state: ClimbState) -> LikeliestStates:
+    def result(self, state: CoordinateAscentState) -> MostProbableStates:
         """Return the final states, and an upper bound.  Raises NegativeResult if no state had a nonzero probability."""
         if state.value == -np.inf:
             raise NegativeResult(IMPOSSIBLE.replace("no joint state is possible", "no joint state that was tried is possible"))
-        when = elimination_stages(self.network, maximised=self.asked)
+        when = assign_elimination_stages(self.network, maximised=self.asked)
         graph, states = moral_graph(self.network), self.network.cardinality.tolist()
-        order = greedy_order(graph, states, when, list(range(self.network.count)), True, np.inf).order
+        order = find_greedy_order(graph, states, when, list(range(self.network.count)), True, np.inf).order
         bound = np.inf
         if len(order) == self.network.count:
-            bound = mini_bucket.mini_bucket_bound(self.network, order.tolist(), frozenset(self.asked)).bound
+            bound = mini_bucket.compute_mini_bucket_bound(self.network, order.tolist(), frozenset(self.asked)).bound
         found = dict(zip(self.asked, state.states.tolist(), strict=True))
         bound = max(bound, state.value)
-        return LikeliestStates(found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step)
+        return MostProbableStates(
+            found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step
+        )
 
 
-def bytes_needed(network: Network, asked: Sequence[int]) -> int:
+def elimination_bytes(network: Network, query: Sequence[int]) -> int:
     """Return the bytes of one elimination with all queried variables except the first fixed at state 0."""
     cardinality = network.cardinality.copy()
-    cardinality[list(asked[1:])] = 1
+    cardinality[list(query[1:])] = 1
     graph = moral_graph(network, cardinality)
-    when = elimination_stages(network, kept=asked[:1])
-    return constrained_orders.bytes_needed(greedy_order(graph, cardinality.tolist(), when, list(range(network.count)), True, np.inf))
+    when = assign_elimination_stages(network, remaining_variables=query[:1])
+    return constrained_orders.elimination_bytes(
+        find_greedy_order(graph, cardinality.tolist(), when, list(range(network.count)), True, np.inf)
+    )

@@ -19,14 +19,14 @@ import numpy as np
 
 from herdcli.algorithm import RunProgress
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.collect_pass import PassPlan
+from herdcli.markov.exact.collect_pass import EliminationPassPlan
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Map, Stepwise
 from herdcli.markov.model import barren_nodes, possible_states
 from herdcli.markov.model.network import Network, condition_network
 from herdcli.markov.model.possible_states import IMPOSSIBLE, TrimmedNetwork
-from herdcli.markov.query.constrained_orders import relaxed_order
-from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.markov.query.constrained_orders import find_relaxed_order
+from herdcli.markov.query.exact_queries import MostProbableStates
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -37,7 +37,7 @@ NEAR = 1e-9  # relative to the value: a smaller improvement is ignored
 
 
 @dataclass
-class BranchingState:
+class BranchAndBoundState:
     """Open nodes, and the best states so far.
 
     held    (n, k) the states of the first variables of `branched`, −1 past a node's depth.
@@ -61,39 +61,39 @@ class SearchLevel:
     branched  the variable that is fixed next, −1 if no variable is eliminated too early.
     """
 
-    work: PassPlan
+    work: EliminationPassPlan
     order: list[int]
     branched: int
 
 
-class BranchAndBound(Stepwise[BranchingState]):
+class BranchAndBound(Stepwise[BranchAndBoundState]):
     """Branch and bound; each step expands a node, with one pass for each state of the variable that is fixed next.
 
     order   an unconstrained order of all variables with few cells.
     effort  number of cells after which the search ends, exact or not.
     """
 
-    state = BranchingState
+    state = BranchAndBoundState
 
     def __init__(self, network: Network, asked: Sequence[int], order: Sequence[int], effort: float, map: Map = map) -> None:
-        self.trimmed = possible_states.trim_network(network)
-        self.network, self.constant = barren_nodes.remove_barren(self.trimmed.network, frozenset(asked))
+        self.trimmed = possible_states.remove_impossible_states(network)
+        self.network, self.constant = barren_nodes.remove_barren_nodes(self.trimmed.network, frozenset(asked))
         self.asked, self.order, self.effort, self.map = list(asked), list(order), effort, map
         self.levels: list[SearchLevel] = []
         self.steps = 1 << 40
 
-    def init(self) -> BranchingState:
+    def init(self) -> BranchAndBoundState:
         """Return a state with one node, in which no variable is fixed."""
-        self._order_level({}, 0)
-        return BranchingState(
+        self._choose_level_order({}, 0)
+        return BranchAndBoundState(
             np.empty((1, 0), dtype=np.int64), np.array([np.inf]), np.zeros(len(self.asked), dtype=np.int64), -np.inf, 0.0, 0
         )
 
-    def met(self, state: BranchingState) -> bool:
+    def meets_criterion(self, state: BranchAndBoundState) -> bool:
         """Return True if no open node exceeds the best states, or the effort is spent."""
         return not self._open(state).any() or state.spent >= self.effort
 
-    def step(self, state: BranchingState) -> BranchingState:
+    def step(self, state: BranchAndBoundState) -> BranchAndBoundState:
         """Expand the node with the largest bound, or the deepest one before any states are found."""
         among = np.flatnonzero(self._open(state))
         depth = (state.held >= 0).sum(axis=1)
@@ -113,7 +113,7 @@ class BranchAndBound(Stepwise[BranchingState]):
                 self._add(state, [*held, x], bound)
         return state
 
-    def _add(self, state: BranchingState, held: list[int], bound: float) -> None:
+    def _add(self, state: BranchAndBoundState, held: list[int], bound: float) -> None:
         """Add a child of an expanded node, with a bound that is at most its parent's."""
         given = self._given(held)
         value = -np.inf
@@ -129,7 +129,7 @@ class BranchAndBound(Stepwise[BranchingState]):
         rows[-1, : len(held)] = held
         state.held, state.bound = rows, np.append(state.bound, min(value, bound))
 
-    def _end(self, state: BranchingState, held: list[int]) -> None:
+    def _end(self, state: BranchAndBoundState, held: list[int]) -> None:
         """Solve a node in which no variable is eliminated too early: its best states, exactly."""
         given = self._given(held)
         assert given is not None  # its bound was computed
@@ -140,32 +140,32 @@ class BranchAndBound(Stepwise[BranchingState]):
         except NegativeResult:
             return
         if found.value > state.value:
-            fixed = self._named(held)
+            fixed = self._fixed_variable_states(held)
             state.states = np.array([fixed.get(i, found.states.get(i, 0)) for i in self.asked], dtype=np.int64)
             state.value = found.value
 
-    def _open(self, state: BranchingState) -> Array:
+    def _open(self, state: BranchAndBoundState) -> Array:
         least = state.value + NEAR * (1 + abs(state.value)) if state.value > -np.inf else -np.inf
         found: Array = state.bound > least
         return found
 
-    def _named(self, held: Sequence[int]) -> dict[int, int]:
+    def _fixed_variable_states(self, held: Sequence[int]) -> dict[int, int]:
         return {self.levels[depth].branched: x for depth, x in enumerate(held)}
 
     def _given(self, held: Sequence[int]) -> Network | None:
         """Return the network of a node; None if its zeros leave no state possible."""
         try:
-            return condition_network(self.network, self._named(held))
+            return condition_network(self.network, self._fixed_variable_states(held))
         except NegativeResult:
             return None
 
     def _rebuild_levels(self, held: Sequence[int]) -> SearchLevel:
         """Return the level of a node; a resumed run rebuilds it."""
         for depth in range(len(self.levels), len(held) + 1):
-            self._order_level(self._named(held[:depth]), depth)
+            self._choose_level_order(self._fixed_variable_states(held[:depth]), depth)
         return self.levels[len(held)]
 
-    def _order_level(self, held: dict[int, int], depth: int) -> None:
+    def _choose_level_order(self, held: dict[int, int], depth: int) -> None:
         """Choose an order for all networks of a depth, from their graph only.
 
         It is the order of the level above if a new one needs more than twice its cells.  Fixing variables reduces the cells of any order,
@@ -175,16 +175,16 @@ class BranchAndBound(Stepwise[BranchingState]):
         cardinality = self.network.cardinality.copy()
         cardinality[list(held)] = 1
         left = [i for i in self.asked if i not in held and cardinality[i] > 1]
-        bare = TrimmedNetwork(_graph_without_values(self.network, cardinality), None)
+        bare = TrimmedNetwork(_network_with_arbitrary_values(self.network, cardinality), None)
         before = self.levels[depth - 1].order if depth else self.order
-        kept = PassPlan(bare, before, left)
-        order = relaxed_order(moral_graph(self.network, cardinality), cardinality.tolist(), left, CAP)
-        new = PassPlan(bare, order, left)
+        kept = EliminationPassPlan(bare, before, left)
+        order = find_relaxed_order(moral_graph(self.network, cardinality), cardinality.tolist(), left, CAP)
+        new = EliminationPassPlan(bare, order, left)
         if new.cells > max(2 * kept.cells, SMALL):
             new, order = kept, before
         self.levels.append(SearchLevel(new, order, _earliest_variable(new, cardinality)))
 
-    def _work(self, network: Network, depth: int) -> PassPlan:
+    def _work(self, network: Network, depth: int) -> EliminationPassPlan:
         """Return the pass of a node, on the tree of its level."""
         self._rebuild_levels([0] * depth)
         level = self.levels[depth]
@@ -201,22 +201,22 @@ class BranchAndBound(Stepwise[BranchingState]):
     def memory(self) -> int:
         """Return the bytes of a pass."""
         if not self.levels:
-            self._order_level({}, 0)
+            self._choose_level_order({}, 0)
         return self.levels[0].work.bytes_needed()
 
-    def figure(self, state: BranchingState) -> str:
+    def figure(self, state: BranchAndBoundState) -> str:
         """The log value so far, and the upper bound."""
         return f"log value {state.value + self.constant:.6g}, at most {self._upper_bound(state) + self.constant:.6g}"
 
-    def progress(self, state: BranchingState) -> RunProgress:
+    def progress(self, state: BranchAndBoundState) -> RunProgress:
         """The number of expanded nodes."""
         return RunProgress(state.step, None, self.figure(state) if state.step else "", min(1.0, state.spent / self.effort))
 
-    def _upper_bound(self, state: BranchingState) -> float:
+    def _upper_bound(self, state: BranchAndBoundState) -> float:
         """Return an upper bound of the log value of all states."""
         return max(state.value, float(state.bound.max(initial=-np.inf)))
 
-    def result(self, state: BranchingState) -> LikeliestStates:
+    def result(self, state: BranchAndBoundState) -> MostProbableStates:
         """Return the best states found; a value of −∞ means that there are none.  Raises NegativeResult if no state is possible."""
         over = not self._open(state).any()
         if over and state.value == -np.inf:
@@ -227,42 +227,43 @@ class BranchAndBound(Stepwise[BranchingState]):
             states = {i: int(np.flatnonzero(stays[i])[x]) for i, x in states.items()}
         value = state.value + self.constant
         bound = value if over else self._upper_bound(state) + self.constant
-        return LikeliestStates(states, value, bound, over, "branch-and-bound", state.step)
+        return MostProbableStates(states, value, bound, over, "branch-and-bound", state.step)
 
 
-def _graph_without_values(network: Network, cardinality: Array) -> Network:
+def _network_with_arbitrary_values(network: Network, cardinality: Array) -> Network:
     """Return the graph of a network with some variables fixed, with tables that do not depend on their states."""
     return condition_network(
-        barren_nodes.without_zeros(network), dict.fromkeys(np.flatnonzero((cardinality == 1) & (network.cardinality > 1)).tolist(), 0)
+        barren_nodes.without_zero_entries(network),
+        dict.fromkeys(np.flatnonzero((cardinality == 1) & (network.cardinality > 1)).tolist(), 0),
     )
 
 
-def _early_maxima(work: PassPlan, cardinality: Array) -> dict[int, int]:
+def _early_maxima(plan: EliminationPassPlan, cardinality: Array) -> dict[int, int]:
     """Return the maximised variables that precede sums that they depend on, with the number of these sums.
 
     The variables that are eliminated last come first.
     """
-    tree, found = work.tree, {}
+    tree, found = plan.tree, {}
     after = [0] * len(tree.scopes)
     for k in range(len(tree.scopes) - 1, -1, -1):
         i, parent = tree.scopes[k][0], tree.parent[k]
         if parent >= 0:
             above = tree.scopes[parent][0]
-            after[k] = after[parent] + (above not in work.maximised and bool(cardinality[above] > 1))
-        if i in work.maximised and after[k] > 0:
+            after[k] = after[parent] + (above not in plan.maximised and bool(cardinality[above] > 1))
+        if i in plan.maximised and after[k] > 0:
             found[i] = after[k]
     return found
 
 
-def _earliest_variable(work: PassPlan, cardinality: Array) -> int:
+def _earliest_variable(plan: EliminationPassPlan, cardinality: Array) -> int:
     """Return the variable that precedes the most sums, the last eliminated of several; −1 if there is none."""
-    found = _early_maxima(work, cardinality)
+    found = _early_maxima(plan, cardinality)
     return max(found, key=found.__getitem__, default=-1)
 
 
-def _pass_value(work: PassPlan, map: Map) -> float:
+def _pass_value(plan: EliminationPassPlan, map: Map) -> float:
     """Compute log Σ max of a pass; −∞ if no state is possible."""
     try:
-        return work.value(map)
+        return plan.value(map)
     except NegativeResult:
         return -math.inf

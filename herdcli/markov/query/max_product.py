@@ -18,13 +18,13 @@ from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import InferenceSettings, Stepwise
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted_states import restrict_network
-from herdcli.markov.model.stacked_tables import FactorGroup, colour_factors, factor_groups, state_offsets
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
+from herdcli.markov.model.stacked_tables import FactorGroup, colour_factors, group_factors_by_shape, state_offsets
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.constrained_orders import greedy_order
-from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.markov.query.constrained_orders import find_greedy_order
+from herdcli.markov.query.exact_queries import MostProbableStates
 from herdcli.markov.query.log_tables import LogTable, elimination_positions, factor_log_tables
-from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, improve_states, soft_score
+from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, improve_states, soft_log_score
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -64,15 +64,15 @@ class MaxProduct(Stepwise[MaxProductState]):
         patience  number of these steps without improvement after which it ends.
         """
         self.network, self.settings, self.patience = network, settings, patience
-        self.inner = restrict_network(network)
+        self.inner = restrict_to_possible_states(network)
         small = self.inner.network
         self.first = state_offsets(small)
-        self.groups: list[FactorGroup] = [group for part in colour_factors(small) for group in factor_groups(small, part)]
+        self.groups: list[FactorGroup] = [group for part in colour_factors(small) for group in group_factors_by_shape(small, part)]
         self.logs = [np.maximum(group.logs, FORBIDDEN) for group in self.groups]
         self.search = NeighbourhoodSearch(small, settings.seed)
         self.sweeps, self.effort = settings.iterations, effort
         self.steps = self.sweeps + effort
-        self.order = greedy_order(
+        self.order = find_greedy_order(
             moral_graph(small), small.cardinality.tolist(), (0,) * small.count, list(range(small.count)), True, np.inf
         ).order  # of any size: mini-buckets bound its cost
 
@@ -82,10 +82,10 @@ class MaxProduct(Stepwise[MaxProductState]):
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
         bound, states = np.inf, np.zeros(small.count, dtype=np.int64)
         if len(self.order) == small.count:
-            told = mini_bucket.mini_bucket_bound(small, self.order.tolist(), frozenset(range(small.count)))
+            told = mini_bucket.compute_mini_bucket_bound(small, self.order.tolist(), frozenset(range(small.count)))
             bound = told.bound
             states = np.array([told.states[i] for i in range(small.count)])
-        return MaxProductState(np.zeros(size), states, soft_score(self.search, states), np.array([bound]), 0, 0)
+        return MaxProductState(np.zeros(size), states, soft_log_score(self.search, states), np.array([bound]), 0, 0)
 
     def done(self, state: MaxProductState) -> bool:
         """Return True if all steps are done, or the states reach the bound."""
@@ -103,14 +103,14 @@ class MaxProduct(Stepwise[MaxProductState]):
             self._sweep(state)
         else:
             found, before = improve_states(self.search, state.states, state.step), state.value
-            state.states, state.value = found, soft_score(self.search, found)
+            state.states, state.value = found, soft_log_score(self.search, found)
             state.idle = 0 if state.value > before or state.step == self.sweeps else state.idle + 1
         state.step += 1
         return state
 
     def _sweep(self, state: MaxProductState) -> None:
         belief = np.zeros(int(self.first[-1]))
-        views = self._views(state.message)
+        views = self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
             for axis, row in enumerate(rows):
                 np.add.at(belief, group.places(axis), row)
@@ -135,7 +135,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         if over:
             state.step = self.sweeps - 1
 
-    def _views(self, message: Array) -> list[list[Array]]:
+    def _message_views(self, message: Array) -> list[list[Array]]:
         made, at = [], 0
         for group in self.groups:
             rows = []
@@ -159,12 +159,12 @@ class MaxProduct(Stepwise[MaxProductState]):
     def _read(self, state: MaxProductState, belief: Array) -> None:
         """Decode the states that b prefers, and improve them factor by factor."""
         chosen = np.array([int(part.argmax()) for part in np.split(belief, self.first[1:-1])])
-        found = self.search.greedy_states(chosen, belief, self.first)
-        value = soft_score(self.search, found)
+        found = self.search.decode_greedily(chosen, belief, self.first)
+        value = soft_log_score(self.search, found)
         if value > state.value:
             state.states, state.value = found, value
 
-    def open_states(self, state: MaxProductState) -> list[Array]:
+    def possibly_better_states(self, state: MaxProductState) -> list[Array]:
         """Return, for each variable, the states that a better assignment than the best so far may have, and the state of the best.
 
         Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states.  With x_i fixed it decreases by the differences
@@ -172,7 +172,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         b_i(x_i), the factors over i, and their maxima.  If that is below the value of the best states, x_i is in no better assignment
         (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
         """
-        belief, views = np.zeros(int(self.first[-1])), self._views(state.message)
+        belief, views = np.zeros(int(self.first[-1])), self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
             for axis, row in enumerate(rows):
                 np.add.at(belief, group.places(axis), row)
@@ -190,17 +190,17 @@ class MaxProduct(Stepwise[MaxProductState]):
         stays[self.first[:-1] + state.states] = True
         return [np.flatnonzero(part) for part in np.split(stays, self.first[1:-1])]
 
-    def reparametrised(self, state: MaxProductState) -> list[LogTable]:
+    def reparametrised_tables(self, state: MaxProductState) -> list[LogTable]:
         """Return log tables with the same sum as the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by position in the elimination order."""
         small, place = self.inner.network, elimination_positions(self.inner.network, self.order.tolist())
         belief, made = np.zeros(int(self.first[-1])), []
         factors = factor_log_tables(small, place)
-        for group, rows in zip(self.groups, self._views(state.message), strict=True):
+        for group, rows in zip(self.groups, self._message_views(state.message), strict=True):
             for axis, row in enumerate(rows):
                 np.add.at(belief, group.places(axis), row)
             for k, a in enumerate(group.number.tolist()):
                 logs, scope = factors[a].logs, factors[a].scope
-                for i, row in zip(small.scope_of(a), rows, strict=True):
+                for i, row in zip(small.factor_scope(a), rows, strict=True):
                     logs = logs - row[k].reshape([-1 if j == i else 1 for j in scope])
                 made.append(LogTable(scope, logs))
         return made + [LogTable((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
@@ -209,7 +209,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         """Return the bytes of the stacked tables."""
         return 24 * len(self.inner.network.table), "max-product propagation"
 
-    def result(self, state: MaxProductState) -> LikeliestStates:
+    def result(self, state: MaxProductState) -> MostProbableStates:
         """Return the best states found.  Raises NegativeResult if none of them had a nonzero probability."""
         constant = self.inner.constant
         if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
@@ -217,5 +217,5 @@ class MaxProduct(Stepwise[MaxProductState]):
             raise NegativeResult("max-product found no state with a probability above zero, but there may be one", hint=hint)
         value = self.search.value(state.states) + constant
         bound = max(value, float(state.bound.min()) + constant)
-        states = self.inner.restored(dict(enumerate(state.states.tolist())))
-        return LikeliestStates(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)
+        states = self.inner.to_original(dict(enumerate(state.states.tolist())))
+        return MostProbableStates(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)

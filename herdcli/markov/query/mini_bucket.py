@@ -13,16 +13,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.model.network import Network
 from herdcli.markov.query.log_tables import (
     EliminationResult,
     LogTable,
+    argmax_first_axis,
     elimination_positions,
     factor_log_tables,
-    first_maximum,
     multiply_tables,
-    rounding_error,
+    rounding_error_bound,
 )
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -48,7 +48,7 @@ class MiniBuckets:
     whole: bool
 
 
-def mini_bucket_bound(
+def compute_mini_bucket_bound(
     network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS
 ) -> MiniBucketBound:
     """Eliminate every variable in order, maximised ones last, with tables of at most `cells` as far as the factors allow.
@@ -56,11 +56,11 @@ def mini_bucket_bound(
     The bound is −∞ if the zeros of the factors show that no state is possible.
     """
     given = factor_log_tables(network, elimination_positions(network, order))
-    found = eliminate_from_tables(network, order, given, maximised, cells)
-    return MiniBucketBound(found.bound + rounding_error(table.logs for table in given), _decode_states(found.parts), found.whole)
+    found = eliminate_log_tables(network, order, given, maximised, cells)
+    return MiniBucketBound(found.bound + rounding_error_bound(table.logs for table in given), _decode_states(found.parts), found.whole)
 
 
-def eliminate_from_tables(
+def eliminate_log_tables(
     network: Network, order: Sequence[int], tables: Sequence[LogTable], maximised: frozenset[int], cells: int
 ) -> MiniBuckets:
     """Eliminate log tables with axes by position in the order; return also the mini-buckets of the maximised variables."""
@@ -80,14 +80,14 @@ def eliminate_from_tables(
         if i in maximised:
             kept.append((i, parts))
         for part in parts:
-            logs = part.logs.max(axis=0) if i in maximised else power_sum(part.logs, len(parts))
+            logs = part.logs.max(axis=0) if i in maximised else log_power_sum(part.logs, len(parts))
             table = LogTable(part.scope[1:], logs)
             (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
         buckets[k] = []
     return MiniBuckets(float(sum(float(table.logs) for table in found.rest)), kept, whole)
 
 
-def mini_bucket_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], cells: int) -> int:
+def count_mini_bucket_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], cells: int) -> int:
     """Return the number of cells of all mini-buckets, computed from their scopes only."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
     buckets: list[list[LogTable]] = [[] for _ in order]
@@ -134,7 +134,9 @@ def match_moments(parts: list[LogTable], *, summed: bool) -> list[LogTable]:
     # The derivative of Σ_r w_r log Σ f_r^{1/w_r} with respect to a shift s_r(x_i) of log f_r is the marginal p_r(x_i) ∝ Σ f_r^{1/w_r}.
     # Under Σ s_r = 0 the minimum has equal p_r.  One step s_r = w_r (mean of log p − log p_r) reaches it with the others fixed (Liu & Ihler
     # 2011).
-    rows = [log_sum(part.logs * len(parts), axis) if summed else part.logs.max(axis=axis) for part, axis in zip(parts, axes, strict=True)]
+    rows = [
+        log_sum_exp(part.logs * len(parts), axis) if summed else part.logs.max(axis=axis) for part, axis in zip(parts, axes, strict=True)
+    ]
     with np.errstate(invalid="ignore"):
         mean = sum(rows) / len(parts)
         shifts = [(mean - row) / (len(parts) if summed else 1) for row in rows]
@@ -146,18 +148,18 @@ def match_moments(parts: list[LogTable], *, summed: bool) -> list[LogTable]:
     return parts
 
 
-def power_sum(logs: Array, count: int) -> Array:
+def log_power_sum(logs: Array, count: int) -> Array:
     """Compute w log Σ exp(logs/w) over the first axis, w = 1/count."""
-    return log_sum(logs * count, (0,)) / count
+    return log_sum_exp(logs * count, (0,)) / count
 
 
-def _decode_states(kept: list[tuple[int, list[LogTable]]]) -> dict[int, int]:
+def _decode_states(buckets_by_variable: list[tuple[int, list[LogTable]]]) -> dict[int, int]:
     """Return the best state of each variable given those eliminated later, according to its mini-buckets."""
     x: dict[int, int] = {}
-    for i, parts in reversed(kept):
+    for i, parts in reversed(buckets_by_variable):
         total = np.zeros(parts[0].logs.shape[0])
         for part in parts:
             at: tuple[slice | int, ...] = (slice(None), *(x[j] for j in part.scope[1:]))
             total += part.logs[at]
-        x[i] = int(first_maximum(total))
+        x[i] = int(argmax_first_axis(total))
     return x

@@ -49,7 +49,7 @@ class NeighbourhoodSearch:
             total += self.soft[a][tuple(slice(None) if j == i else x[j] for j in scope)]
         return total
 
-    def greedy_states(self, x: Array, belief: Array, first: Array) -> Array:
+    def decode_greedily(self, x: Array, belief: Array, first: Array) -> Array:
         """Choose states one variable after the other, the most certain first, given those already chosen; then do coordinate ascent."""
         parts = np.split(belief, first[1:-1])
         gap = np.array([part.max() - np.partition(part, -2)[-2] if len(part) > 1 else np.inf for part in parts])
@@ -78,7 +78,7 @@ class NeighbourhoodSearch:
         return x
 
 
-def soft_score(search: NeighbourhoodSearch, x: Array) -> float:
+def soft_log_score(search: NeighbourhoodSearch, x: Array) -> float:
     """Return Σ of soft logs: −1e4 for each factor that is zero."""
     return float(sum(float(soft[tuple(x[list(scope)])]) for (scope, _), soft in zip(search.factors, search.soft, strict=True)))
 
@@ -107,10 +107,10 @@ def _grow_part(search: NeighbourhoodSearch, start: int, random: np.random.Genera
     states = search.network.cardinality.tolist()
     inside = set(reached)
     graph = [search.graph[i] & inside if i in inside else set() for i in range(search.network.count)]
-    return _thin_part(graph, inside, states)
+    return _keep_eliminable(graph, inside, states)
 
 
-def _thin_part(graph: list[set[int]], inside: set[int], states: list[int]) -> list[int]:
+def _keep_eliminable(graph: list[set[int]], inside: set[int], states: list[int]) -> list[int]:
     """Return the variables that a greedy elimination reaches with small tables.
 
     If a table is too large, its widest variable is left out.
@@ -137,15 +137,15 @@ def _thin_part(graph: list[set[int]], inside: set[int], states: list[int]) -> li
     return kept
 
 
-def _maximise_part(search: NeighbourhoodSearch, part: list[int], x: Array) -> None:
+def _maximise_part(search: NeighbourhoodSearch, variables: list[int], x: Array) -> None:
     """Set the variables of a part to their best states given all others, in place."""
-    place = {i: k for k, i in enumerate(part)}
+    place = {i: k for k, i in enumerate(variables)}
     factors = []
-    for a in sorted({a for i in part for a in search.owners[i]}):
+    for a in sorted({a for i in variables for a in search.owners[i]}):
         scope = search.factors[a][0]
         logs = search.soft[a][tuple(slice(None) if j in place else x[j] for j in scope)]
         factors.append((tuple(place[j] for j in scope if j in place), np.exp(np.maximum(logs - logs.max(), -700.0))))
-    small = build_network(search.network.cardinality[part], factors)
-    best = eliminate_variables(small, list(range(len(part))), frozenset(range(len(part)))).states()
-    for k, i in enumerate(part):
+    small = build_network(search.network.cardinality[variables], factors)
+    best = eliminate_variables(small, list(range(len(variables))), frozenset(range(len(variables)))).states()
+    for k, i in enumerate(variables):
         x[i] = best[k]

@@ -39,12 +39,12 @@ class NetworkPart:
     inner: Array
 
 
-def cut_part(network: Network, answer: InferenceResult, start: int, size: int, budget: float) -> NetworkPart | None:
+def extract_part(network: Network, answer: InferenceResult, start: int, size: int, budget: float) -> NetworkPart | None:
     """Return at most `size` variables around `start`.
 
     Returns None if none of them is far enough from the boundary, or growing takes more than `budget` seconds.
     """
-    grown = _grow(network, start, size, budget)
+    grown = _select_part(network, start, size, budget)
     if grown is None:
         return None
     inside, touched = grown
@@ -61,13 +61,13 @@ def cut_part(network: Network, answer: InferenceResult, start: int, size: int, b
             continue
         ordered = tuple(sorted(scope.tolist()))
         crossing[ordered] = crossing.get(ordered, np.ones(())) * table.transpose(np.argsort(scope))
-    beliefs = _beliefs_of(answer, crossing)
+    beliefs = _available_beliefs(answer, crossing)
     edge = np.zeros(len(variables), dtype=bool)
     for ordered, table in crossing.items():
         outer = tuple(axis for axis, i in enumerate(ordered) if not inside[i])
         kept = [int(place[i]) for i in ordered if inside[i]]
         edge[kept] = True
-        outside = _outside([answer.nodes[i] for i in ordered], beliefs.get(ordered), table, outer)
+        outside = _cavity_distribution([answer.nodes[i] for i in ordered], beliefs.get(ordered), table, outer)
         factors.append((tuple(kept), (table * outside).sum(axis=outer)))
     for _ in range(DEPTH - 1):
         edge[[i for scope, _ in factors if edge[list(scope)].any() for i in scope]] = True
@@ -75,18 +75,18 @@ def cut_part(network: Network, answer: InferenceResult, start: int, size: int, b
     return NetworkPart(part, variables, ~edge) if not edge.all() else None
 
 
-def _beliefs_of(answer: InferenceResult, wanted: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Array]:
+def _available_beliefs(answer: InferenceResult, scopes: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Array]:
     """Return the answer's beliefs over these variables, if it has them and they are found quickly."""
     made: dict[tuple[int, ...], Array] = {}
     if len(answer.cliques) > MOST_CLIQUES:
         return made
     for scope, table in answer.cliques:
-        if (ordered := tuple(sorted(map(int, scope)))) in wanted:
+        if (ordered := tuple(sorted(map(int, scope)))) in scopes:
             made[ordered] = np.asarray(table, dtype=np.float64).transpose(np.argsort(scope))
     return made
 
 
-def _outside(marginals: list[Array], belief: Array | None, table: Array, outer: tuple[int, ...]) -> Array:
+def _cavity_distribution(marginals: list[Array], belief: Array | None, table: Array, outer: tuple[int, ...]) -> Array:
     """Return the distribution of a factor's outside variables without the factor, with axes of length 1 for those inside."""
     shaped = [p.reshape([-1 if axis == k else 1 for k in range(table.ndim)]) for axis, p in enumerate(marginals)]
     alone: Array = math.prod([shaped[axis] for axis in outer], start=np.ones(()))
@@ -98,16 +98,16 @@ def _outside(marginals: list[Array], belief: Array | None, table: Array, outer: 
     return cavity / total if 0 < total < math.inf else alone
 
 
-def _grow(network: Network, start: int, size: int, budget: float) -> tuple[Array, Array] | None:
+def _select_part(network: Network, start: int, size: int, budget: float) -> tuple[Array, Array] | None:
     """Return which variables are in the part (N,), and which factors contain some of them (F,)."""
     inside, left = np.zeros(network.count, dtype=bool), budget / (PASS * max(PASS_LEAST, len(network.scope)))
     inside[start] = True
-    touched = _touched_factors(network, inside)
-    while left >= 1 and (more := _neighbours(network, inside, touched)).any():
+    touched = _factors_meeting_part(network, inside)
+    while left >= 1 and (more := _outside_neighbours(network, inside, touched)).any():
         left -= 1
         places = np.flatnonzero(more)[: size - int(inside.sum())]
         inside[places] = True
-        touched = _touched_factors(network, inside)
+        touched = _factors_meeting_part(network, inside)
         if inside.sum() >= size:
             break
     else:
@@ -116,14 +116,14 @@ def _grow(network: Network, start: int, size: int, budget: float) -> tuple[Array
     return inside, touched
 
 
-def _touched_factors(network: Network, inside: Array) -> Array:
+def _factors_meeting_part(network: Network, inside: Array) -> Array:
     """Return which factors contain a variable of the part (F,)."""
     among = np.concatenate([[0], np.cumsum(inside[network.scope])])
     found: Array = np.diff(among[network.scope_offset]) > 0
     return found
 
 
-def _neighbours(network: Network, inside: Array, touched: Array) -> Array:
+def _outside_neighbours(network: Network, inside: Array, touched: Array) -> Array:
     """Return which variables share a factor with the part and are not in it (N,)."""
     found = np.zeros(network.count, dtype=bool)
     found[network.scope[np.repeat(touched, np.diff(network.scope_offset))]] = True

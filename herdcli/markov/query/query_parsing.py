@@ -5,7 +5,7 @@ Names with a comma, a bar or blanks at their ends are quoted.
 
 from __future__ import annotations
 
-from herdcli.markov.model.variable_names import split_names, strip_quotes, unquoted_positions
+from herdcli.markov.model.variable_names import find_unquoted, split_names, strip_quotes
 from herdcli.records import dataclass
 
 ALONE = ("marginals", "log-z", "bounds", "mpe")
@@ -38,12 +38,12 @@ def parse_query(text: str) -> Query:
         return Query(kind)
     if kind in WITH_NAMES and (names := tuple(split_names(rest))):
         return Query(kind, names)
-    if kind in WITH_STATE and (signs := unquoted_positions(rest, "=")):
+    if kind in WITH_STATE and (signs := find_unquoted(rest, "=")):
         name, state = strip_quotes(rest[: signs[-1]].strip()), strip_quotes(rest[signs[-1] + 1 :].strip())
-        if name and state and not unquoted_positions(rest[: signs[-1]], ","):
+        if name and state and not find_unquoted(rest[: signs[-1]], ","):
             return Query(kind, (name,), state)
     if kind in OF_GRAPH:
-        bar = (unquoted_positions(rest, "|") or [len(rest)])[0]
+        bar = (find_unquoted(rest, "|") or [len(rest)])[0]
         names, given = tuple(split_names(rest[:bar])), tuple(split_names(rest[bar + 1 :]))
         if len(names) == (2 if kind == "dsep" else 1):
             return Query(kind, names, given=given)

@@ -22,12 +22,12 @@ import numpy as np
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError, NegativeResult
 from herdcli.markov.exact import enumeration, junction_tree
-from herdcli.markov.exact.elimination import OrderSearch, empty_search, moral_graph, search_step
+from herdcli.markov.exact.elimination import OrderSearch, initial_order_search, moral_graph, try_more_orders
 from herdcli.markov.method import InferenceResult, InferenceSettings
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.markov.query import mini_bucket, network_part
-from herdcli.markov.query.log_tables import rounding_error
+from herdcli.markov.query.log_tables import rounding_error_bound
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -65,7 +65,7 @@ UNCHECKED = "nothing"  # name of the check for networks too large for a second a
 
 
 @dataclass(frozen=True)
-class Chains:
+class ChainEstimates:
     """Marginals by short chains, their standard errors, and the largest R̂.
 
     mixed      True if the chains are usable.
@@ -134,47 +134,47 @@ class Assessment:
 def compute_reference(
     network: Network,
     iterations: int,
-    lower: float | None = None,
+    lower_bound: float | None = None,
     *,
     answer: InferenceResult | None = None,
-    exactly: bool = True,
+    allow_exact: bool = True,
     seed: int = 0,
     limit: float = math.inf,
 ) -> ReferenceAnswer:
     """Compute bounds and a second answer, at a share of the cost of a run with `iterations` iterations.
 
-    lower    the bound by mean field, if it is known.
+    lower_bound    the bound by mean field, if it is known.
     answer   the answer to check; it is needed to cut large networks into parts.
-    exactly  False leaves out exact inference.
+    allow_exact  False leaves out exact inference.
     limit    bytes that exact inference may use.
     """
-    if network.observations():
-        return ReferenceAnswer(lower=lower)
+    if network.stored_marginals():
+        return ReferenceAnswer(lower=lower_bound)
     free = network.cardinality[network.cardinality > 1].astype(np.float64)
     states = float(np.prod(free)) if len(free) < 60 else math.inf
-    if exactly and states <= min(FEW_STATES, limit / BYTES):
-        return _enumerate(network, lower, states)
+    if allow_exact and states <= min(FEW_STATES, limit / BYTES):
+        return _enumerate_reference(network, lower_bound, states)
     budget = SHARE * (START + CELL * iterations * len(network.table))
-    upper = largest_product(network)
+    upper = trivial_log_z_bound(network)
     if network.count > MOST_VARIABLES or len(network.table) > LARGEST:
-        return _with_chains(ReferenceAnswer(lower, upper), _chains_of_part(network, answer, seed, budget))
-    found = _search_order(network, seed)
+        return _answer_with_chains(ReferenceAnswer(lower_bound, upper), _run_part_chains(network, answer, seed, budget))
+    found = _search_elimination_order(network, seed)
     affordable = found.cells if found.complete and found.cells <= min(AFFORDABLE, limit / BYTES) else None
-    if exactly and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
-        return _propagate(network, found.order, lower, affordable)
+    if allow_exact and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
+        return _propagate_reference(network, found.order, lower_bound, affordable)
     # For large networks chains come first: nothing else checks the marginals.
-    kept = _least_of_chains(network) if network.count > FEW_VARIABLES else 0.0
+    kept = _min_chain_seconds(network) if network.count > FEW_VARIABLES else 0.0
     kept = min(kept, PART_CUT + PART_CHAINS) if network.count > PART else kept
-    if found.complete and (cells := _bucket_cells(network, budget - kept if kept < budget else budget)):
-        upper = min(upper, mini_bucket.mini_bucket_bound(network, found.order.tolist(), cells=cells).bound)
+    if found.complete and (cells := _affordable_bucket_cells(network, budget - kept if kept < budget else budget)):
+        upper = min(upper, mini_bucket.compute_mini_bucket_bound(network, found.order.tolist(), cells=cells).bound)
         budget -= network.count * (BUCKET + cells * BUCKET_CELL)
-    chains = _short_chains(network, seed, budget)
+    chains = _run_short_chains(network, seed, budget)
     if chains is None and network.count > PART:
-        chains = _chains_of_part(network, answer, seed, budget)
-    return _with_chains(ReferenceAnswer(lower, upper, exact_cells=affordable), chains, too_large=network.count > PART)
+        chains = _run_part_chains(network, answer, seed, budget)
+    return _answer_with_chains(ReferenceAnswer(lower_bound, upper, exact_cells=affordable), chains, too_large=network.count > PART)
 
 
-def _with_chains(reference: ReferenceAnswer, chains: Chains | None, too_large: bool = True) -> ReferenceAnswer:
+def _answer_with_chains(reference: ReferenceAnswer, chains: ChainEstimates | None, too_large: bool = True) -> ReferenceAnswer:
     """Return the reference with the chains as the second answer, if there are any that have mixed."""
     if chains is None:
         return replace(reference, too_large=too_large)
@@ -184,7 +184,7 @@ def _with_chains(reference: ReferenceAnswer, chains: Chains | None, too_large: b
     return replace(reference, marginals=chains.nodes, by=by, standard_error=chains.standard_error, variables=chains.variables)
 
 
-def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> Chains | None:
+def _run_part_chains(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> ChainEstimates | None:
     """Run chains on the variables around a random one, and leave out those at the boundary; return None if they exceed the budget."""
     from herdcli.markov.query.chains import single_site_gibbs
 
@@ -192,10 +192,10 @@ def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int,
     if answer is None or not len(free):
         return None
     start = int(generator(seed, Stream.CHAINS, unit=10).choice(free))
-    part = network_part.cut_part(network, answer, start, PART, budget - PART_CHAINS)
-    if part is None or not single_site_gibbs.applies(part.network):
+    part = network_part.extract_part(network, answer, start, PART, budget - PART_CHAINS)
+    if part is None or not single_site_gibbs.can_sample(part.network):
         return None
-    found = _single_site_chains(part.network, seed, PART_CHAINS)
+    found = _run_single_site_chains(part.network, seed, PART_CHAINS)
     if found is None:
         return None
     inner = np.flatnonzero(part.inner).tolist()
@@ -205,26 +205,26 @@ def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int,
     )  # fmt: skip
 
 
-def _search_order(network: Network, seed: int) -> OrderSearch:
-    return search_step(network, moral_graph(network), seed, empty_search(network))
+def _search_elimination_order(network: Network, seed: int) -> OrderSearch:
+    return try_more_orders(network, moral_graph(network), seed, initial_order_search(network))
 
 
-def largest_product(network: Network) -> float:
+def trivial_log_z_bound(network: Network) -> float:
     """Return an upper bound of log Z: the number of states times the largest value of every factor."""
     with np.errstate(divide="ignore"):
         tops = np.log(np.maximum.reduceat(network.table, network.table_offset[:-1])) if network.factor_count else np.zeros(0)
-    return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding_error([tops]))
+    return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding_error_bound([tops]))
 
 
-def _bucket_cells(network: Network, budget: float) -> int:
+def _affordable_bucket_cells(network: Network, budget: float) -> int:
     """Return the largest mini-bucket size that `budget` seconds allow; 0 if there is none."""
     each = budget / network.count - BUCKET
     return next((cells for cells in (4096, 1024, 256, 64) if cells * BUCKET_CELL <= each), 0)
 
 
-def _enumerate(network: Network, lower: float | None, states: float) -> ReferenceAnswer:
+def _enumerate_reference(network: Network, lower: float | None, states: float) -> ReferenceAnswer:
     """Compute exact answers from the joint table."""
-    logs = enumeration.log_joint(network)
+    logs = enumeration.compute_log_joint(network)
     top = float(logs.max())
     if top == -math.inf:
         raise NegativeResult(IMPOSSIBLE)
@@ -242,87 +242,88 @@ def _enumerate(network: Network, lower: float | None, states: float) -> Referenc
     return ReferenceAnswer(lower, log_z, nodes, "exact inference", None, states)
 
 
-def _propagate(network: Network, order: Array, lower: float | None, cells: float) -> ReferenceAnswer:
+def _propagate_reference(network: Network, order: Array, lower: float | None, cells: float) -> ReferenceAnswer:
     """Compute exact answers from a junction tree, in logarithms."""
-    found = junction_tree.calibrate(network, junction_tree.plan_tree(network, order))
+    found = junction_tree.calibrate(network, junction_tree.build_clique_tree(network, order))
     return ReferenceAnswer(lower, found.log_z, junction_tree.node_marginals(network, found), "exact inference", None, cells)
 
 
-def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
+def _run_short_chains(network: Network, seed: int, budget: float) -> ChainEstimates | None:
     """Run short chains, if they are cheap."""
     from herdcli.markov.query.chains.tempered_gibbs import TemperedGibbs
 
     asked = InferenceSettings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
     left = budget - COVER * network.count
     if left < (SWEEPS + BURN_IN) * SWEEP:
-        return _single_site_chains(network, seed, budget)
+        return _run_single_site_chains(network, seed, budget)
     try:
         made = TemperedGibbs(network, asked)
         if made.steps * (SWEEP + CELL * made.work()) > left:
-            return _single_site_chains(network, seed, left)
+            return _run_single_site_chains(network, seed, left)
         found = run_algorithm(made)
     except HerdError:  # chains without a possible initial state give no information
         return None
     rhat = 1.0 + float(found.attributes["residual"])
-    return Chains(found.nodes, found.attributes["standard_error"], rhat, rhat < MIXED)
+    return ChainEstimates(found.nodes, found.attributes["standard_error"], rhat, rhat < MIXED)
 
 
-def _least_of_chains(network: Network) -> float:
+def _min_chain_seconds(network: Network) -> float:
     """Return the seconds of the shortest usable single-site chains, with a few colours."""
     from herdcli.markov.query.chains import single_site_gibbs
 
-    if not single_site_gibbs.applies(network):
+    if not single_site_gibbs.can_sample(network):
         return 0.0
-    terms = single_site_gibbs.work(network)
+    terms = single_site_gibbs.count_terms_per_sweep(network)
     return PREPARED * terms + FEW_SWEEPS * (4 * LOOP + TERM * CHAINS * terms)
 
 
-def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | None:
+def _run_single_site_chains(network: Network, seed: int, budget: float) -> ChainEstimates | None:
     """Run single-site chains, for as many sweeps as the budget allows."""
     from herdcli.markov.query.chains import single_site_gibbs
 
-    terms = single_site_gibbs.work(network)
+    terms = single_site_gibbs.count_terms_per_sweep(network)
     left = budget - PREPARED * terms
-    if left < FEW_SWEEPS * TERM * CHAINS * terms or not single_site_gibbs.applies(network):
+    if left < FEW_SWEEPS * TERM * CHAINS * terms or not single_site_gibbs.can_sample(network):
         return None
-    parts = single_site_gibbs.colours(network)
+    parts = single_site_gibbs.make_colour_classes(network)
     sweeps = min(MANY_SWEEPS, int(left / (LOOP * len(parts) + TERM * CHAINS * terms)))
     if sweeps < FEW_SWEEPS:
         return None
     burn_in = sweeps // 8
-    found = single_site_gibbs.sample(network, parts, chains=CHAINS, sweeps=sweeps - burn_in, burn_in=burn_in, seed=seed)
-    return Chains(found.nodes, found.standard_error, found.rhat, found.rhat < MIXED_SINGLY)
+    found = single_site_gibbs.estimate_marginals(network, parts, chains=CHAINS, sweeps=sweeps - burn_in, burn_in=burn_in, seed=seed)
+    return ChainEstimates(found.nodes, found.standard_error, found.rhat, found.rhat < MIXED_SINGLY)
 
 
-def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceAnswer, *, chosen: bool = False) -> Assessment:
+def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceAnswer, *, confirmed: bool = False) -> Assessment:
     """Compare an answer with a reference; the warnings are those of the run and of the comparison.
 
-    chosen  True if other algorithms have already confirmed the answer.
+    confirmed  True if other algorithms have already confirmed the answer.
     """
     warnings = [result.warning] if result.warning else []
     log_z = result.attributes.get("log_z")
     error = _largest_difference(result.nodes, reference)
     if error is not None and error > INACCURATE:
-        warnings.append(f"a marginal is off by about {error:.2g} (by {reference.by}); {_hint(reference)}")
-    if log_z is not None and exceeds_bound(log_z, reference.upper) and algorithm != "tree-reweighted":
-        warnings.append(f"log Z {log_z:.6g} is above {reference.upper:.6g}, which no log Z can be; {_hint(reference)}")
+        warnings.append(f"a marginal is off by about {error:.2g} (by {reference.by}); {_reliability_hint(reference)}")
+    if log_z is not None and exceeds_upper_bound(log_z, reference.upper) and algorithm != "tree-reweighted":
+        warnings.append(f"log Z {log_z:.6g} is above {reference.upper:.6g}, which no log Z can be; {_reliability_hint(reference)}")
     sampled = algorithm.endswith("gibbs")  # its own chains were compared
-    if error is None and reference.rhat is not None and reference.rhat > UNMIXED and not (sampled or chosen):
+    if error is None and reference.rhat is not None and reference.rhat > UNMIXED and not (sampled or confirmed):
         warnings.append(
-            f"these marginals are not confirmed: short chains disagree with each other (R̂ {reference.rhat:.2g}); {_hint(reference)}"
+            f"these marginals are not confirmed: short chains disagree with each other (R̂ {reference.rhat:.2g}); "
+            f"{_reliability_hint(reference)}"
         )
-    unchecked = UNCHECKED if reference.too_large and not (sampled or chosen) else ""
+    unchecked = UNCHECKED if reference.too_large and not (sampled or confirmed) else ""
     return Assessment(
         reference.lower, reference.upper, error, reference.by if error is not None else unchecked, reference.exact_cells, warnings
     )
 
 
-def exceeds_bound(log_z: float, upper: float | None) -> bool:
+def exceeds_upper_bound(log_z: float, upper: float | None) -> bool:
     """Return True if log Z exceeds its bound by so much that Z is more than a tenth too large."""
     return upper is not None and math.isfinite(log_z) and log_z > upper + max(0.1, 1e-9 * abs(upper))
 
 
-def _hint(reference: ReferenceAnswer) -> str:
+def _reliability_hint(reference: ReferenceAnswer) -> str:
     if reference.exact_cells is not None:
         return "use --algorithm junction-tree, which is affordable and exact"
     return "--algorithm auto takes the answer on which several algorithms agree"

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
@@ -57,7 +57,7 @@ class ForestMarginals:
     told: list[list[Array]]
 
 
-def span(network: Network, factors: Sequence[Factor]) -> SpanningForest:
+def maximum_spanning_forest(network: Network, factors: Sequence[Factor]) -> SpanningForest:
     """Return the maximum-weight spanning forest of pairs within factors, weighted by mutual information within each factor.
 
     A factor is taken by itself, times those of its single variables.
@@ -67,7 +67,7 @@ def span(network: Network, factors: Sequence[Factor]) -> SpanningForest:
     weight: dict[tuple[int, int], float] = {}
     for scope, logs in factors:
         if len(scope) > 1:
-            for pair, told in _informations(scope, logs, singles).items():
+            for pair, told in _pair_mutual_informations(scope, logs, singles).items():
                 weight[pair] = max(told, weight.get(pair, 0.0))
     parent = list(range(network.count))
     near: list[list[int]] = [[] for _ in parent]
@@ -77,10 +77,10 @@ def span(network: Network, factors: Sequence[Factor]) -> SpanningForest:
             parent[ends[0]] = ends[1]
             near[i].append(j)
             near[j].append(i)
-    return _rooted(near)
+    return _root_forest(near)
 
 
-def _informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) -> dict[tuple[int, int], float]:
+def _pair_mutual_informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) -> dict[tuple[int, int], float]:
     """Compute the mutual information of each pair of a factor's variables."""
     for axis, i in enumerate(scope):
         if i in singles:
@@ -96,24 +96,24 @@ def _informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) 
     return found
 
 
-def _rooted(near: list[list[int]]) -> SpanningForest:
-    parent, depth = [-1] * len(near), [-1] * len(near)
+def _root_forest(neighbours: list[list[int]]) -> SpanningForest:
+    parent, depth = [-1] * len(neighbours), [-1] * len(neighbours)
     order: list[int] = []
-    for start in range(len(near)):
+    for start in range(len(neighbours)):
         if depth[start] < 0:
             depth[start] = 0
             stack = [start]
             while stack:
                 i = stack.pop()
                 order.append(i)
-                for j in near[i]:
+                for j in neighbours[i]:
                     if depth[j] < 0:
                         parent[j], depth[j] = i, depth[i] + 1
                         stack.append(j)
     return SpanningForest(order, parent, depth)
 
 
-def calibrated(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence[Array]) -> tuple[ForestMarginals, float]:
+def calibrate_forest(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence[Array]) -> tuple[ForestMarginals, float]:
     """Compute the marginals and log Z of a forest from log tables of variables (card,) and of edges (parent's card, card).
 
     Edges are indexed by their lower end.  Raises NegativeResult if no state has a probability.
@@ -124,10 +124,10 @@ def calibrated(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence
     for i in reversed(forest.order):
         p = forest.parent[i]
         if p >= 0:
-            up[i] = log_sum(pairs[i] + logs[i], (1,))
+            up[i] = log_sum_exp(pairs[i] + logs[i], (1,))
             logs[p] += up[i]
         else:
-            log_z += float(log_sum(logs[i], (0,)))
+            log_z += float(log_sum_exp(logs[i], (0,)))
     if log_z == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
     made = ForestMarginals([np.empty(0)] * len(logs), [np.empty((0, 0))] * len(logs), [[]] * len(logs))
@@ -136,18 +136,18 @@ def calibrated(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence
         if p >= 0:
             rest = logs[p] - np.where(np.isneginf(up[i]), 0.0, up[i])
             both = pairs[i] + logs[i] + rest[:, None]
-            both -= log_sum(both, (0, 1))
-            logs[i] = log_sum(both, (0,))
+            both -= log_sum_exp(both, (0, 1))
+            logs[i] = log_sum_exp(both, (0,))
             made.pair[i] = np.exp(both)
             made.told[i] = [made.node[p], np.exp(logs[i])]
             made.node[i] = made.told[i][1]
         else:
-            logs[i] -= log_sum(logs[i], (0,))
+            logs[i] -= log_sum_exp(logs[i], (0,))
             made.node[i] = np.exp(logs[i])
     return made, log_z
 
 
-def cross(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
+def pass_message(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
     """Pass a message from i, whose marginal is correct, to its neighbour j; then that of j is correct too."""
     e = forest.edge(i, j)
     told, here = q.told[e], int(e == i)  # the axis of i
@@ -162,7 +162,7 @@ def cross(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
     told[1 - here] = heard
 
 
-def safe_divide(part: Array, whole: Array) -> Array:
+def safe_divide(numerator: Array, denominator: Array) -> Array:
     """Compute part / whole, with 0/0 = 0."""
-    made: Array = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    made: Array = np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
     return made

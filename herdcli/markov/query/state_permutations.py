@@ -51,13 +51,13 @@ class StatePermutations:
         return sum(each.nbytes for each in (self.ends, self.tables, self.logs, self.first, self.single, self.images))
 
 
-def find_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
+def find_state_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
     """Return the permutations of a network; None if a factor has three variables or more, or no states can be exchanged."""
     small = inner.network
     if any(len(scope) > 2 for scope, _ in small.factors()):
         return None
     first = state_offsets(small)
-    images = state_transpositions(inner)
+    images = make_state_transpositions(inner)
     if not len(images):
         return None
     single = np.zeros(int(first[-1]))
@@ -76,7 +76,7 @@ def find_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
     return StatePermutations(pairs, where, np.concatenate([np.empty(0), *logs]), first, single, images)
 
 
-def state_transpositions(inner: RestrictedNetwork) -> Array:
+def make_state_transpositions(inner: RestrictedNetwork) -> Array:
     """Return one permutation for each pair of states (permutations, Σ card), which exchanges them for every variable that has both."""
     first = state_offsets(inner.network)
     own = np.concatenate([np.arange(count) for count in inner.network.cardinality] or [np.empty(0, dtype=np.int64)])
@@ -93,10 +93,10 @@ def state_transpositions(inner: RestrictedNetwork) -> Array:
     return np.array(made, dtype=np.int64).reshape(len(made), len(own))
 
 
-def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
+def first_equivalent_states(permutations: StatePermutations, state_numbers: Array) -> Array:
     """Return, for each state, the first state that it can be exchanged for without changing the network (Σ card,).
 
-    own  the numbers of the states.
+    state_numbers  the numbers of the states.
 
     Pair factors are normalised so that they contain no effect of a single variable; then it does not matter which factor contains it.
     """
@@ -113,7 +113,7 @@ def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
         np.add.at(single, left, rows[:, :, 0])
         np.add.at(single, right, columns[:, 0])
         groups.append((left, right, tables - rows - columns + tables.mean(axis=(1, 2), keepdims=True)))
-    like = own.copy()
+    like = state_numbers.copy()
     for image in permutations.images:
         same = np.abs(single - single[first[:-1].repeat(sizes) + image]).max(initial=0.0) <= ALIKE
         for left, right, tables in groups:
@@ -124,7 +124,7 @@ def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
     return like
 
 
-def neighbour_arrays(network: Network) -> tuple[Array, Array]:
+def flat_neighbour_arrays(network: Network) -> tuple[Array, Array]:
     """Return the offsets of each variable's neighbours (N + 1,), and the neighbours, as `fast.exchange` takes them."""
     made = [sorted(each) for each in moral_graph(network)]
     first = np.concatenate([[0], np.cumsum([len(each) for each in made])]).astype(np.int64)

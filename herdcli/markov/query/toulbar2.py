@@ -15,8 +15,8 @@ import numpy as np
 from herdcli.errors import BadUsage, NegativeResult
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
-from herdcli.markov.model.restricted_states import restrict_network
-from herdcli.markov.query.exact_queries import LikeliestStates
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
+from herdcli.markov.query.exact_queries import MostProbableStates
 from herdcli.markov.query.log_tables import state_log_value
 from herdcli.records import dataclass
 
@@ -41,15 +41,15 @@ def load_solver() -> Any:
         raise BadUsage("--solver toulbar2 needs pytoulbar2, which is not installed", hint=INSTALL) from error
 
 
-def solve_likeliest(network: Network, seconds: float | None = None) -> LikeliestStates:
+def solve_most_probable(network: Network, seconds: float | None = None) -> MostProbableStates:
     """Return the most probable states of all variables, and an upper bound.
 
     seconds  CPU time after which the best states so far are returned; whole seconds, at least one.  Raises NegativeResult if no state
     is possible, or none was found in time.
     """
-    inner = restrict_network(network)
+    inner = restrict_to_possible_states(network)
     small = inner.network
-    parts, shift = cost_tables(small)
+    parts, shift = make_cost_tables(small)
     decimals = cost_decimals(parts)
     problem = load_solver().CFN(resolution=decimals, verbose=-1)
     for i, count in enumerate(small.cardinality.tolist()):
@@ -66,10 +66,10 @@ def solve_likeliest(network: Network, seconds: float | None = None) -> Likeliest
     proven = float(problem.GetDDualBound()) >= cost - 0.5 * 10.0**-decimals
     rounding = len(parts) * 10.0**-decimals
     bound = value if proven else max(value, inner.constant - shift - float(problem.GetDDualBound()) + rounding)
-    return LikeliestStates(inner.restored(dict(enumerate(x))), value, bound, proven, "toulbar2")
+    return MostProbableStates(inner.to_original(dict(enumerate(x))), value, bound, proven, "toulbar2")
 
 
-def cost_tables(network: Network) -> tuple[list[CostTable], float]:
+def make_cost_tables(network: Network) -> tuple[list[CostTable], float]:
     """Return the costs of every factor that is not constant, and the sum of the subtracted constants."""
     made, shift = [], 0.0
     with np.errstate(divide="ignore"):

@@ -16,10 +16,10 @@ from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.exact import elimination, junction_tree
 from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.network import Factor, Network, build_network
-from herdcli.markov.model.restricted_states import restrict_network
-from herdcli.markov.model.stacked_tables import merge_factors
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
+from herdcli.markov.model.stacked_tables import merge_equal_scopes
 from herdcli.markov.query import spanning_forest
 from herdcli.markov.query.spanning_forest import ForestMarginals, SpanningForest
 from herdcli.records import dataclass
@@ -75,10 +75,10 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.inner = restrict_network(network)
+        self.inner = restrict_to_possible_states(network)
         small = self.inner.network
-        factors = merge_factors(small.factors())
-        self.forest = spanning_forest.span(small, factors)
+        factors = merge_equal_scopes(small.factors())
+        self.forest = spanning_forest.maximum_spanning_forest(small, factors)
         self.states = small.cardinality.tolist()
         parent = self.forest.parent
         self.singles = [np.zeros(count) for count in self.states]
@@ -103,8 +103,8 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         before: list[int] = []
         begin = 0
         for scope, logs in sorted(off, key=lambda factor: sorted(place[i] for i in factor[0])):
-            links = _tree_edges(self.forest, scope)
-            tree = self._eliminate_site(scope, links) if len(scope) > 2 else None
+            links = _edges_joining_scope(self.forest, scope)
+            tree = self._site_junction_tree(scope, links) if len(scope) > 2 else None
             sizes = [self.states[i] * self.states[j] for i, j in links]
             at = [begin, *(begin + np.cumsum(sizes)).tolist()]
             ways = [self.forest.path(i, scope[0]) for i in before if self._together(i, scope[0])]
@@ -121,10 +121,10 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             i = self.forest.parent[i]
         return i
 
-    def _eliminate_site(self, scope: tuple[int, ...], links: list[tuple[int, int]]) -> JunctionTreeLayout:
+    def _site_junction_tree(self, scope: tuple[int, ...], links: list[tuple[int, int]]) -> JunctionTreeLayout:
         """Return a junction tree of some links and one factor over some of their variables."""
         small = self._site_network(scope, links, [np.zeros((self.states[i], self.states[j])) for i, j in links], np.zeros([1] * len(scope)))
-        return junction_tree.plan_tree(small, np.array(elimination.fill_order(small, self.settings.seed)))
+        return junction_tree.build_clique_tree(small, np.array(elimination.min_fill_order(small, self.settings.seed)))
 
     def _site_network(self, scope: tuple[int, ...], links: list[tuple[int, int]], tables: list[Array], logs: Array) -> Network:
         """Return the network of the links' tables and of one factor (as logarithms), with variables numbered in the order of the links."""
@@ -156,7 +156,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
                 table = site[each.at[k] : each.at[k + 1]].reshape(self.states[i], self.states[j])
                 e = self.forest.edge(i, j)
                 pairs[e] += table if e == j else table.T
-        return spanning_forest.calibrated(self.forest, self.singles, pairs)
+        return spanning_forest.calibrate_forest(self.forest, self.singles, pairs)
 
     def step(self, state: TreeEPState) -> TreeEPState:
         """Update every factor off the tree once; the residual is the largest change of a marginal."""
@@ -192,10 +192,10 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
     def _cavity_tables(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> list[Array]:
         """Walk to a site, and return log tables of its links (from the root outwards) whose product is q without g_a."""
         for i, j in zip(each.approach[:-1], each.approach[1:], strict=True):
-            spanning_forest.cross(self.forest, q, i, j)
+            spanning_forest.pass_message(self.forest, q, i, j)
         shares = []
         for k, (i, j) in enumerate(each.links):
-            spanning_forest.cross(self.forest, q, i, j)
+            spanning_forest.pass_message(self.forest, q, i, j)
             e = self.forest.edge(i, j)
             table = q.pair[e] if e == j else q.pair[e].T
             given = table if k == 0 else spanning_forest.safe_divide(table, np.broadcast_to(q.node[i][:, None], table.shape))
@@ -212,10 +212,12 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         tables = [np.exp(share - top) for share, top in zip(shares, tops, strict=True)]
         top = float(each.logs.max())
         scale = top + sum(tops)
-        pairs, scope, log_sum = self._over_part(each, tables) if each.tree else _path_marginals(tables, np.exp(each.logs - top))
+        pairs, scope, log_sum = (
+            self._tilted_by_junction_tree(each, tables) if each.tree else _path_marginals(tables, np.exp(each.logs - top))
+        )
         return TiltedMarginals(pairs, scope, log_sum + scale)
 
-    def _over_part(self, each: OffTreeFactor, tables: list[Array]) -> tuple[list[Array], Array, float]:
+    def _tilted_by_junction_tree(self, each: OffTreeFactor, tables: list[Array]) -> tuple[list[Array], Array, float]:
         assert each.tree is not None
         small = self._site_network(each.scope, each.links, tables, each.logs)
         try:
@@ -249,14 +251,14 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         cliques: list[Factor] = [((p, i), q.pair[i]) for i, p in enumerate(self.forest.parent) if p >= 0]
         for each in self.sites:
             cliques.append((each.scope, self._tilted_marginals(each, self._cavity_tables(state.site, q, each)).scope))
-        whole = [(scope, self.inner.spread_table(scope, p, self.network.cardinality)) for scope, p in cliques]
+        whole = [(scope, self.inner.expand_table(scope, p, self.network.cardinality)) for scope, p in cliques]
         energy = -log_z - self.inner.constant
         return InferenceResult(
-            spread, whole, convergence_attributes(energy, self.met(state), state.step, state.residual, state.free_energy)
+            spread, whole, make_convergence_attributes(energy, self.meets_criterion(state), state.step, state.residual, state.free_energy)
         )
 
 
-def _tree_edges(forest: SpanningForest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
+def _edges_joining_scope(forest: SpanningForest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the edges between the variables of a scope, from the first of them outwards."""
     made: list[tuple[int, int]] = []
     seen = {scope[0]}

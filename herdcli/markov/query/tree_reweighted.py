@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
-from herdcli.markov.model.beliefs import convergence_attributes
+from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.graphs.union_find import find_root
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted_states import restrict_network
-from herdcli.markov.model.stacked_tables import FactorGroup, factor_groups, state_offsets
-from herdcli.markov.query.log_tables import rounding_error
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
+from herdcli.markov.model.stacked_tables import FactorGroup, group_factors_by_shape, state_offsets
+from herdcli.markov.query.log_tables import rounding_error_bound
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -46,13 +46,13 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.inner = restrict_network(network)
+        self.inner = restrict_to_possible_states(network)
         small = self.inner.network
-        self.first, self.groups = state_offsets(small), factor_groups(small)
+        self.first, self.groups = state_offsets(small), group_factors_by_shape(small)
         self.owner = np.repeat(np.arange(small.count), small.cardinality)
-        self.forests = random_forests(small, settings.seed)
-        self.scopes = [small.scope_of(a) for a in range(small.factor_count)]
-        self.rooted = [root_forest(self.scopes, members, small.count) for members in self.forests]
+        self.forests = draw_covering_forests(small, settings.seed)
+        self.scopes = [small.factor_scope(a) for a in range(small.factor_count)]
+        self.rooted = [root_factor_forest(self.scopes, members, small.count) for members in self.forests]
         share = np.zeros(small.factor_count)
         for members in self.forests:
             share[members] += 1.0 / len(self.forests)
@@ -63,7 +63,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
         return TreeReweightedState(np.zeros(size), np.empty(0), 0)
 
-    def _messages(self, message: Array) -> list[list[Array]]:
+    def _message_views(self, message: Array) -> list[list[Array]]:
         """Return views (G, s) of each group's messages, axis by axis."""
         made, at = [], 0
         for group in self.groups:
@@ -75,7 +75,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
             made.append(rows)
         return made
 
-    def _nodes(self, messages: list[list[Array]]) -> Array:
+    def _log_node_beliefs(self, messages: list[list[Array]]) -> Array:
         """Return log b_i of all variables, flat, not normalised."""
         made = np.zeros(int(self.first[-1]))
         for group, rows in zip(self.groups, messages, strict=True):
@@ -83,7 +83,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
                 np.add.at(made, group.places(axis), self.share[group.number, None] * row)
         return made
 
-    def _factors(self, group: FactorGroup, rows: list[Array], nodes: Array) -> Array:
+    def _log_factor_beliefs(self, group: FactorGroup, rows: list[Array], nodes: Array) -> Array:
         """Return log b_a of a group, (G, s_1, …), not normalised."""
         total = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
         for axis, row in enumerate(rows):
@@ -92,16 +92,16 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
 
     def step(self, state: TreeReweightedState) -> TreeReweightedState:
         """Move every message towards the value at which its factor's marginal agrees with the variable's."""
-        messages = self._messages(state.message)
-        nodes = self._nodes(messages)
+        messages = self._message_views(state.message)
+        nodes = self._log_node_beliefs(messages)
         largest = 0.0
         moved = []
         for group, rows in zip(self.groups, messages, strict=True):
-            whole = self._factors(group, rows, nodes)
+            whole = self._log_factor_beliefs(group, rows, nodes)
             for axis in range(group.width):
                 # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a divided by b_i/m_ai: the old message
                 # times the ratio of two marginals that agree at the fixed point.
-                change = _normalise_rows(log_sum(whole, group.others(axis))) - _normalise_rows(nodes[group.places(axis)])
+                change = _normalise_rows(log_sum_exp(whole, group.others(axis))) - _normalise_rows(nodes[group.places(axis)])
                 largest = max(largest, float(np.abs(change).max(initial=0.0)))
                 moved.append((rows[axis], change))
         for row, change in moved:
@@ -115,12 +115,14 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
 
     def result(self, state: TreeReweightedState) -> InferenceResult:
         """Return pseudo-marginals, with the bound as log Z."""
-        messages = self._messages(state.message)
-        nodes = self._nodes(messages)
+        messages = self._message_views(state.message)
+        nodes = self._log_node_beliefs(messages)
         bound = self.bound(messages, nodes)
         log_b = np.concatenate([_normalise_rows(row[None])[0] for row in np.split(nodes, self.first[1:-1])])
         marginals = self.inner.spread(np.split(np.exp(log_b), self.first[1:-1]), self.network.cardinality)
-        told = convergence_attributes(-bound, self.met(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound)
+        told = make_convergence_attributes(
+            -bound, self.meets_criterion(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound
+        )
         return InferenceResult(marginals, [], told)
 
     def bound(self, messages: list[list[Array]], nodes: Array) -> float:
@@ -140,12 +142,12 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
                 ratio[a] = logs
         singles = np.split(nodes, self.first[1:-1])
         found = [_forest_log_z(self.scopes, singles, ratio, forest) for forest in self.rooted]
-        return float(np.mean(found)) + self.inner.constant + rounding_error((*singles, *ratio))
+        return float(np.mean(found)) + self.inner.constant + rounding_error_bound((*singles, *ratio))
 
 
 def _normalise_rows(logs: Array) -> Array:
     """Normalise rows of logarithms to distributions."""
-    result: Array = logs - log_sum(logs, (1,))[:, None]
+    result: Array = logs - log_sum_exp(logs, (1,))[:, None]
     return result
 
 
@@ -157,8 +159,8 @@ class FactorForest:
     roots: list[int]
 
 
-def root_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> FactorForest:
-    """Return a forest with the paths to its roots, given scopes of all factors; those of `members` have no loop."""
+def root_factor_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> FactorForest:
+    """Return a forest with the paths to its roots, given scopes of all factors; those of `group_positions` have no loop."""
     touching: list[list[int]] = [[] for _ in range(count)]
     for a in members:
         for i in scopes[a]:
@@ -197,15 +199,15 @@ def _forest_log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], r
                 shape[axis] = -1
                 table = table + nodes[i].reshape(shape)
         p = scopes[a][towards]
-        nodes[p] = nodes[p] + log_sum(table, tuple(axis for axis in range(table.ndim) if axis != towards))
-    return float(sum(float(log_sum(nodes[i], (0,))) for i in forest.roots))
+        nodes[p] = nodes[p] + log_sum_exp(table, tuple(axis for axis in range(table.ndim) if axis != towards))
+    return float(sum(float(log_sum_exp(nodes[i], (0,))) for i in forest.roots))
 
 
-def random_forests(network: Network, seed: int) -> list[list[int]]:
+def draw_covering_forests(network: Network, seed: int) -> list[list[int]]:
     """Draw random sets of factors without a loop, until there are FORESTS sets and every factor is in one."""
     made: list[list[int]] = []
     missing = set(range(network.factor_count))
-    scopes = [network.scope_of(a) for a in range(network.factor_count)]
+    scopes = [network.factor_scope(a) for a in range(network.factor_count)]
     while missing or len(made) < FORESTS:
         random = generator(seed, Stream.CLAMP, unit=1, step=len(made)).permutation(network.factor_count).tolist()
         ranked = sorted(random, key=lambda a: (a not in missing, -len(scopes[a]) if a in missing else 0)) if missing else random

@@ -6,7 +6,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class AlgorithmEntry:
     """One line of the table.
 
     code          the case of `fast.solve_step` and of the loops that computes its update.
@@ -25,20 +25,20 @@ def _reads(*names: str) -> frozenset[str]:
 
 
 BY_LOSS = _reads("C", "loss", "always_update", "half_life", "task", "exact")
-TABLE: dict[str, Entry] = {  # in the order of --help
-    "nherd": Entry(code=0, reads=BY_LOSS),
-    "arow": Entry(code=1, reads=BY_LOSS),
-    "cw": Entry(code=2, reads=_reads("confidence")),
-    "scw1": Entry(code=3, reads=_reads("C", "confidence")),
-    "scw2": Entry(code=4, reads=_reads("C", "confidence")),
-    "pa": Entry(code=5, reads=_reads("exact"), second_order=False),
-    "pa1": Entry(code=6, reads=_reads("C", "exact"), second_order=False),
-    "pa2": Entry(code=7, reads=_reads("C", "exact"), second_order=False),
-    "perceptron": Entry(code=8, reads=_reads("exact"), second_order=False),
-    "sop": Entry(code=9, reads=_reads("C", "always_update", "exact")),
+TABLE: dict[str, AlgorithmEntry] = {  # in the order of --help
+    "nherd": AlgorithmEntry(code=0, reads=BY_LOSS),
+    "arow": AlgorithmEntry(code=1, reads=BY_LOSS),
+    "cw": AlgorithmEntry(code=2, reads=_reads("confidence")),
+    "scw1": AlgorithmEntry(code=3, reads=_reads("C", "confidence")),
+    "scw2": AlgorithmEntry(code=4, reads=_reads("C", "confidence")),
+    "pa": AlgorithmEntry(code=5, reads=_reads("exact"), second_order=False),
+    "pa1": AlgorithmEntry(code=6, reads=_reads("C", "exact"), second_order=False),
+    "pa2": AlgorithmEntry(code=7, reads=_reads("C", "exact"), second_order=False),
+    "perceptron": AlgorithmEntry(code=8, reads=_reads("exact"), second_order=False),
+    "sop": AlgorithmEntry(code=9, reads=_reads("C", "always_update", "exact")),
 }
 
 
-def reading(setting: str) -> frozenset[str]:
+def learners_using_setting(setting: str) -> frozenset[str]:
     """Return the learners whose update depends on a setting."""
     return frozenset(name for name, entry in TABLE.items() if setting in entry.reads)

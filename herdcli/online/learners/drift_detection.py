@@ -17,7 +17,7 @@ from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LabelledBatch
 from herdcli.online.learners import hyperparameter_race
 from herdcli.online.learners.algorithm_table import TABLE
-from herdcli.online.model import Forgetting, Settings
+from herdcli.online.model import ForgettingComparison, Settings
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -35,7 +35,7 @@ class DriftResult:
     """The settings of the best forgetting learner, the record of the comparison, and its errors in the second half, (n/2,)."""
 
     settings: Settings
-    kept: Forgetting
+    kept: ForgettingComparison
     errors: Array
 
 
@@ -43,7 +43,7 @@ def compare_half_lives(settings: Settings, batches: Sequence[LabelledBatch], cla
     """Return the best forgetting learner if it is significantly better than that of `settings`; None if not, or if not tested."""
     if "half_life" not in TABLE[settings.algorithm].reads:
         return None
-    if hyperparameter_race.features(settings, batches) * (1 if classes == 2 else classes) > MOST_WEIGHTS:
+    if hyperparameter_race.count_features(settings, batches) * (1 if classes == 2 else classes) > MOST_WEIGHTS:
         return None
     whole = hyperparameter_race.first_examples(settings, batches, classes)
     if whole.rows < FEWEST:
@@ -62,7 +62,7 @@ def compare_half_lives(settings: Settings, batches: Sequence[LabelledBatch], cla
     tried |= {entry: _progressive_mistakes(entry, whole, classes) for entry in _forgetting_settings(settings, FURTHER)}
     best = min(tried, key=late)
     bounds = np.linspace(0, whole.rows, WINDOWS + 1).astype(int)
-    kept = Forgetting(
+    kept = ForgettingComparison(
         half_life=np.array([entry.half_life for entry in tried]),
         C=np.array([entry.C for entry in tried]),
         error=np.array([late(entry) for entry in tried]),

@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 
 from herdcli.online import learner
-from herdcli.online.example_blocks import ExampleBlock, apply_scales, block_from_rows, mask_examples, prepare_block, rescale_block
+from herdcli.online.example_blocks import (
+    ExampleBlock,
+    apply_scales,
+    block_from_rows,
+    mask_examples,
+    prepare_block,
+    rescale_and_update_sizes,
+)
 from herdcli.online.learner_state import LearnerState
-from herdcli.online.model import Race, Settings
+from herdcli.online.model import RaceResults, Settings
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -39,20 +46,20 @@ class PassChoice:
 
     settings: Settings
     scales: Array | None
-    table: Race
+    table: RaceResults
     learners: list[Settings]
     best: int
     folds: int
     classes: int
 
 
-def standardize_rows(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
+def prepare_and_scale_rows(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
     """Return the rows in the learner's form, and the scales (D, 5) from all of them; None if features are not scaled."""
     block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
     if settings.scaling == "none":
         return block, None
     scales = np.zeros((X.shape[1] + 1, 5))
-    rescale_block(block, scales)
+    rescale_and_update_sizes(block, scales)
     return apply_scales(block, scales), scales
 
 
@@ -64,7 +71,7 @@ def choose_passes(
     X (n, d) dense or CSR, label (n,) indices, weight (n,)?.   settings  of the winner of a race, in its diagonal form.
     learners  the candidates; None: the winner and pa2 with several C.
     """
-    block, scales = standardize_rows(settings, X, label, weight)
+    block, scales = prepare_and_scale_rows(settings, X, label, weight)
     order = generator(settings.seed, Stream.SHUFFLE, unit=FOLD).permutation(block.rows)
     count = next((folds for rows, folds in FOLDS if block.rows <= rows), 1)
     folds = np.array_split(order, count) if count > 1 else [order[: block.rows // 5]]
@@ -73,7 +80,7 @@ def choose_passes(
     found = [_best_passes(entry, block, folds, classes, most) for entry in entries]
     best = min(range(len(found)), key=lambda k: (found[k][1], found[k][2], k))
     held = sum(map(len, folds))
-    table = Race(
+    table = RaceResults(
         algorithm=[entry.algorithm for entry in entries],
         C=np.array([entry.C for entry in entries]),
         examples=np.full(len(entries), held),
@@ -91,16 +98,18 @@ def _candidate_learners(settings: Settings, classes: int) -> list[Settings]:
     return [settings] + [replace(kept, C=C, multiclass=form) for form in forms for C in WEIGHTS_OF_LOSS]
 
 
-def _best_passes(settings: Settings, block: ExampleBlock, folds: Sequence[Array], classes: int, most: int) -> tuple[int, float, float]:
+def _best_passes(
+    settings: Settings, block: ExampleBlock, folds: Sequence[Array], classes: int, max_passes: int
+) -> tuple[int, float, float]:
     """Return the number of passes with the fewest mistakes on held-out rows, their share, and the mean loss."""
     under_way = [_FoldLearner.started(settings, block, held, number, classes) for number, held in enumerate(folds)]
     best, passes, waited = (1, np.inf, np.inf), 0, 0
-    for target in (1 << k for k in range(most.bit_length())):
+    for target in (1 << k for k in range(max_passes.bit_length())):
         for fold in under_way:
             for turn in range(passes, target):
                 fold.learn(turn)
         passes = target
-        errors, losses = zip(*(fold.heldout_errors() for fold in under_way), strict=True)
+        errors, losses = zip(*(fold.heldout_errors_and_losses() for fold in under_way), strict=True)
         error, loss = float(np.mean(np.concatenate(errors))), float(np.mean(np.concatenate(losses)))
         loss = loss if np.isfinite(loss) else float(np.finfo(float).max)
         waited = 0 if (error, loss) < best[1:] else waited + 1
@@ -123,25 +132,25 @@ class _FoldLearner:
     number: int
 
     @staticmethod
-    def started(settings: Settings, block: ExampleBlock, held: Array, number: int, classes: int) -> _FoldLearner:
+    def started(settings: Settings, block: ExampleBlock, heldout: Array, number: int, classes: int) -> _FoldLearner:
         """Return a learner that has learned nothing yet."""
         alone = replace(settings, scaling="none", normalize=False, bias=False, label_noise=0.0)
         one = learner.OnlineLearner(alone, learner.EmptySource(), classes, block.width, rows=block.rows)
-        others = np.setdiff1d(np.arange(block.rows), held)
-        judged = select_rows(block, np.sort(held))
+        others = np.setdiff1d(np.arange(block.rows), heldout)
+        judged = select_rows(block, np.sort(heldout))
         return _FoldLearner(one, one.init(), others, block, mask_examples(judged, np.ones(judged.rows, dtype=bool)), number)
 
-    def learn(self, turn: int) -> None:
+    def learn(self, pass_number: int) -> None:
         """Make one more pass, in its own order."""
-        random = generator(self.learner.settings.seed, Stream.SHUFFLE, unit=FOLD + 1 + self.number, step=turn)
+        random = generator(self.learner.settings.seed, Stream.SHUFFLE, unit=FOLD + 1 + self.number, step=pass_number)
         with np.errstate(all="ignore"):
             learner.learn_block(self.learner, self.state, select_rows(self.block, random.permutation(self.rows)))
 
-    def heldout_errors(self) -> tuple[Array, Array]:
+    def heldout_errors_and_losses(self) -> tuple[Array, Array]:
         """Return errors and losses (h,) of the held-out rows."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, self.held)
-            return learner.progressive_losses(self.learner.settings, score, self.held.label)
+            return learner.progressive_errors_and_losses(self.learner.settings, score, self.held.label)
 
 
 def select_rows(block: ExampleBlock, rows: Array) -> ExampleBlock:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.online.learner_state import LearnerState
-from herdcli.online.learners.full_covariance import symmetrise
+from herdcli.online.learners.full_covariance import complete_both_triangles
 from herdcli.schema import Array
 
 STEPS = 64  # steps per half-life
@@ -27,10 +27,10 @@ def fading_interval(half_life: float) -> int:
     return max(1, int(half_life // STEPS))
 
 
-def fading_points(weight: Array | None, rows: int, seen: int, step: int) -> list[int]:
+def fading_row_ends(weight: Array | None, rows: int, examples_before: int, step: int) -> list[int]:
     """Return the rows of a block after which evidence fades, and its end; rows of weight 0 are evaluated and do not count."""
     learned = np.arange(1, rows + 1) if weight is None else np.cumsum(weight != 0)
-    at = np.flatnonzero(((seen + learned) // step) > ((seen + np.concatenate([[0], learned[:-1]])) // step)) + 1
+    at = np.flatnonzero(((examples_before + learned) // step) > ((examples_before + np.concatenate([[0], learned[:-1]])) // step)) + 1
     return at.tolist() if len(at) and at[-1] == rows else [*at.tolist(), rows]
 
 
@@ -44,5 +44,5 @@ def fade_evidence(state: LearnerState, share: float) -> None:
         s = state.stack[:, :, 1]
         s /= left + (1.0 - left) * s
     elif state.sigma is not None:
-        for part in symmetrise(state.sigma):
+        for part in complete_both_triangles(state.sigma):
             part[...] = np.linalg.solve(left * np.eye(len(part)) + (1.0 - left) * part, part)

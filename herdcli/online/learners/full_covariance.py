@@ -43,7 +43,7 @@ def learn_full(
     """Learn dense rows X (n, D) one after another and return the number of rows that changed something.
 
     mean (C, D), changed.  sigma (C, D, D) of each class against the rest (C = 1: two classes), or (1, C·D, C·D) for the
-    difference to the best other class.  Only its lower triangle (upper in C order) is kept up to date until `symmetrise`.
+    difference to the best other class.  Only its lower triangle (upper in C order) is kept up to date until `complete_both_triangles`.
     label (n,) class indices.  score, variance (n, C) before the row is learned.  weight (n,): a row of 0 is evaluated and changes nothing.
     target (n,): numbers in place of labels (C = 1).
     """
@@ -60,7 +60,7 @@ def learn_full(
             continue
         C = step_aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row]))
         if top:
-            updates += _learn_against_rival(blas, mean, columns[0], x, y, rule, C, score[row], variance[row])
+            updates += _learn_against_best_other(blas, mean, columns[0], x, y, rule, C, score[row], variance[row])
             continue
         changed = False
         for z in range(classes):
@@ -95,7 +95,7 @@ def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: floa
     return alpha != 0.0 or shrink > 0.0
 
 
-def _learn_against_rival(
+def _learn_against_best_other(
     blas: Any, mean: Array, column: Array, x: Array, y: int, rule: Rule, C: float, score: Array, variance: Array
 ) -> bool:
     """Learn one row by the difference vector e_y⊗x − e_rival⊗x, with the best other class as rival."""
@@ -115,7 +115,7 @@ def _learn_against_rival(
     return _rank_one_update(blas, mean.reshape(-1), column, g, 1.0, step)
 
 
-def symmetrise(sigma: Array) -> Array:
+def complete_both_triangles(sigma: Array) -> Array:
     """Complete both triangles from the one that `learn_full` keeps: sigma (M, D, D), changed in place and returned."""
     for part in sigma:
         for start in range(0, len(part), MIRRORED):  # the part below the diagonal, some rows at a time
@@ -143,7 +143,7 @@ def widen_covariances(sigma: Array, classes: int, old: int, new: int) -> Array:
     return out
 
 
-def full_scores(mean: Array, sigma: Array, X: Array, score: Array, variance: Array) -> None:
+def write_full_scores(mean: Array, sigma: Array, X: Array, score: Array, variance: Array) -> None:
     """Write scores μ_z·x and variances x'Σ_z x of dense rows, (n, C) each, into the given arrays."""
     classes, width = mean.shape
     np.matmul(X, mean.T, out=score)

@@ -15,10 +15,10 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.online import learner
 from herdcli.online.block_sources import require_same_input
-from herdcli.online.example_blocks import FIRST, BlockBuilder, ExampleBlock, join_blocks, prepare_block, rescale_block
+from herdcli.online.example_blocks import FIRST, BlockBuilder, ExampleBlock, join_blocks, prepare_block, rescale_and_update_sizes
 from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
-from herdcli.online.model import Race, Settings
+from herdcli.online.model import RaceResults, Settings
 from herdcli.online.tags import add_label_columns
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -53,7 +53,7 @@ class ReplaySource:
             batch = self.source.block(len(self._kept))
             if batch is None or not batch.first_pass:
                 break
-            self._kept.append(replace(batch, block=_packed(batch.block).copy_arrays()))
+            self._kept.append(replace(batch, block=_to_single_precision(batch.block).copy_arrays()))
         return list(self._kept)
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
@@ -63,12 +63,12 @@ class ReplaySource:
             for number in range(self._given, step):  # these are learned by now: only their digests are kept
                 self._kept[number] = replace(self._kept[number], block=self._kept[number].block.part(0, 0).copy_arrays())
             self._given = step
-            return replace(self._kept[step], block=_unpacked(self._kept[step].block))
+            return replace(self._kept[step], block=_to_double_precision(self._kept[step].block))
         self._kept = []
         return self.source.block(step, proof)
 
 
-def _packed(block: ExampleBlock) -> ExampleBlock:
+def _to_single_precision(block: ExampleBlock) -> ExampleBlock:
     """Return the block with values in half or single precision if that is exact, as for counts."""
     for precision in (np.float16, np.float32):
         with np.errstate(over="ignore"):
@@ -78,7 +78,7 @@ def _packed(block: ExampleBlock) -> ExampleBlock:
     return block
 
 
-def _unpacked(block: ExampleBlock) -> ExampleBlock:
+def _to_double_precision(block: ExampleBlock) -> ExampleBlock:
     return replace(block, value=block.value.astype(np.float64, copy=False))
 
 
@@ -94,7 +94,7 @@ class _RacerResult:
 
 def run_race(
     settings: Settings, batches: Sequence[LabelledBatch], classes: int, algorithms: Sequence[str], forms: Sequence[str] = ()
-) -> tuple[Settings, Race]:
+) -> tuple[Settings, RaceResults]:
     """Return the settings with the algorithm and C of the winner, and the results of all learners.
 
     Raises DataError without an example.
@@ -103,7 +103,7 @@ def run_race(
     """
     whole = first_examples(settings, batches, classes)
     several = forms if classes > 2 and forms else (settings.multiclass,)
-    heats = [_run_heat(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
+    heats = [_race_one_form(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
     # One-vs-rest learns faster at first, with an update for every class: forms are compared with each other once both have a winner.
     best = min(heats, key=lambda heat: (heat[2].late, heat[2].error, heat[2].loss))[0]
     if len(several) == 1:
@@ -111,10 +111,12 @@ def run_race(
     tables = [table for _, table, _ in heats]
     names = [form for form, table in zip(several, tables, strict=True) for _ in table.algorithm]
     arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in ("C", "examples", "error", "loss")}
-    return best, Race(algorithm=[name for table in tables for name in table.algorithm], multiclass=names, **arrays)
+    return best, RaceResults(algorithm=[name for table in tables for name in table.algorithm], multiclass=names, **arrays)
 
 
-def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race, _RacerResult]:
+def _race_one_form(
+    settings: Settings, whole: ExampleBlock, classes: int, algorithms: Sequence[str]
+) -> tuple[Settings, RaceResults, _RacerResult]:
     """Return the settings with the algorithm and C of the winner among those of one form, all of them, and the winner's results."""
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
@@ -132,7 +134,7 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
                 racer, learned = RacingLearner.started(replace(settings, algorithm=algorithm, C=C), whole, classes), 0
             judged[number] = racer.learn_more(whole.part(learned, end))
             best = sorted([*best, number], key=lambda number: (judged[number].error, judged[number].loss, number))[:stay]
-            kept = _within(
+            kept = _limit_by_bytes(
                 {place: kept.get(place, racer) for place in best if place in kept or place == number}, WAITING if stay > 1 else 0
             )
             del racer
@@ -140,7 +142,7 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
         if whole.rows <= end:
             break
     algorithm, C = entries[running[0]]
-    table = Race(
+    table = RaceResults(
         algorithm=[name for name, _ in entries],
         C=np.array([C for _, C in entries]),
         examples=np.array([each.examples for each in judged]),
@@ -150,18 +152,20 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
     return replace(settings, algorithm=algorithm, C=C), table, judged[running[0]]
 
 
-def _within(racers: dict[int, RacingLearner], most: int) -> dict[int, RacingLearner]:
-    """Return the first of these learners whose weights together take at most `most` bytes."""
+def _limit_by_bytes(racers: dict[int, RacingLearner], max_bytes: int) -> dict[int, RacingLearner]:
+    """Return the first of these learners whose weights together take at most `max_bytes` bytes."""
     sizes = itertools.accumulate(racer.bytes for racer in racers.values())
-    return {number: racer for (number, racer), size in zip(racers.items(), sizes, strict=True) if size <= most}
+    return {number: racer for (number, racer), size in zip(racers.items(), sizes, strict=True) if size <= max_bytes}
 
 
-def with_full_covariance(settings: Settings, batches: Sequence[LabelledBatch], classes: int) -> tuple[Settings, float, float] | None:
+def better_full_covariance_learner(
+    settings: Settings, batches: Sequence[LabelledBatch], classes: int
+) -> tuple[Settings, float, float] | None:
     """Return AROW with a full covariance if it made significantly fewer mistakes than the winner in the second half.
 
     The result has its error there and the winner's.  None if it did not, or with too many columns or classes for it.
     """
-    if classes > FULL_CLASSES or features(settings, batches) > FULL:
+    if classes > FULL_CLASSES or count_features(settings, batches) > FULL:
         return None
     whole = first_examples(settings, batches, classes)
     if whole.rows < FULL_ROWS:
@@ -178,7 +182,7 @@ def with_full_covariance(settings: Settings, batches: Sequence[LabelledBatch], c
 
 
 @dataclass(frozen=True)
-class Rival:
+class BetterLearner:
     """A learner that was significantly better than the winner of a race.
 
     errors  (n/2,) in the second half of the first examples.
@@ -189,7 +193,9 @@ class Rival:
     error_of_winner: float
 
 
-def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], classes: int, forms: Sequence[str] = ()) -> Rival | None:
+def better_first_order_learner(
+    settings: Settings, batches: Sequence[LabelledBatch], classes: int, forms: Sequence[str] = ()
+) -> BetterLearner | None:
     """Return PA-I or the perceptron if it made significantly fewer mistakes than the winner in the second half of examples.
 
     settings  of the winner.   forms  multiclass forms to try; () for that of the settings.
@@ -204,43 +210,43 @@ def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], cl
         for name, powers in BESIDE.items()
         for power in powers
     ]
-    late = [_errors(entry, few, classes)[few.rows // 2 :] for entry in (settings, *entries)]
+    late = [_progressive_mistakes(entry, few, classes)[few.rows // 2 :] for entry in (settings, *entries)]
     best = min(range(len(entries)), key=lambda k: float(late[k + 1].mean()))
     if not late[best + 1].mean() < late[0].mean():
         return None
     whole = few if few.rows < TRIED else first_examples(settings, batches, classes)
-    own, others = (_errors(entry, whole, classes)[whole.rows // 2 :] for entry in (entries[best], settings))
+    own, others = (_progressive_mistakes(entry, whole, classes)[whole.rows // 2 :] for entry in (entries[best], settings))
     apart = others - own
     if not apart.mean() > SURE * apart.std() / len(apart) ** 0.5:
         return None
-    return Rival(entries[best], own, float(others.mean()))
+    return BetterLearner(entries[best], own, float(others.mean()))
 
 
-def _errors(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
+def _progressive_mistakes(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
     """Return whether each example was wrong before it was learned, (n,)."""
     racer = RacingLearner.started(settings, whole, classes)
     racer.learn_more(whole)
     return racer.errors
 
 
-def winner_index(settings: Settings, table: Race) -> int:
+def winner_index(settings: Settings, table: RaceResults) -> int:
     """Return the index of the race's entry that the settings come from."""
     own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
     return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
 
 
-def features(settings: Settings, batches: Sequence[LabelledBatch]) -> int:
+def count_features(settings: Settings, batches: Sequence[LabelledBatch]) -> int:
     """Return the number of features of the first examples, with the bias: the width of `first_examples`, without computing it."""
-    return int(_used(settings, [block for block, _ in _first(batches, EXAMPLES)]).sum())
+    return int(_used_feature_mask(settings, [block for block, _ in _first_blocks(batches, EXAMPLES)]).sum())
 
 
-def _first(batches: Sequence[LabelledBatch], count: int) -> list[tuple[ExampleBlock, LabelledBatch]]:
+def _first_blocks(batches: Sequence[LabelledBatch], count: int) -> list[tuple[ExampleBlock, LabelledBatch]]:
     """Return the first `count` examples, block by block, and their batches."""
     starts = itertools.accumulate((batch.block.rows for batch in batches), initial=0)
     return [(batch.block.part(0, count - start), batch) for batch, start in zip(batches, starts, strict=False) if start < count]
 
 
-def _used(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
+def _used_feature_mask(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
     """Return a mask (D,) bool of the features that occur in the examples."""
     used = np.zeros(max((block.width for block in blocks), default=1), dtype=bool)
     used[0] = settings.bias
@@ -251,10 +257,10 @@ def _used(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
 
 def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes: int, count: int | None = None) -> ExampleBlock:
     """Return the first examples (count: their number) as one block in the learners' form, with features numbered without gaps."""
-    first = _first(batches, EXAMPLES if count is None else count)
+    first = _first_blocks(batches, EXAMPLES if count is None else count)
     if not first:
         raise DataError("there are no lines of data", hint="check whether the command that wrote the text was interrupted")
-    used = _used(settings, [block for block, _ in first])
+    used = _used_feature_mask(settings, [block for block, _ in first])
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))
     made, waiting = BlockBuilder(2 * sum(len(block.index) + block.rows for block, _ in first)), list[ExampleBlock]()
@@ -265,19 +271,19 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
             else block.label
         )
         label = add_label_columns(label, classes) if settings.task == "multilabel" else label
-        block = prepare_block(replace(_unpacked(block), label=label), normalize=settings.normalize, bias=settings.bias)
+        block = prepare_block(replace(_to_double_precision(block), label=label), normalize=settings.normalize, bias=settings.bias)
         waiting.append(replace(block, index=place[block.index]))
         # The first examples of a stream are scaled by the mean of FIRST, which a small first block does not have.
         if sum(each.rows for each in waiting) >= FIRST or number + 1 == len(first):
             joint = waiting[0] if len(waiting) == 1 else join_blocks(waiting)
-            made.add(rescale_block(joint, scales) if scales.size else joint)
+            made.add(rescale_and_update_sizes(joint, scales) if scales.size else joint)
             waiting = []
     whole = made.whole()
-    _renumber(whole, [end for end, _ in ROUNDS])
+    _renumber_features(whole, [end for end, _ in ROUNDS])
     return whole
 
 
-def _renumber(block: ExampleBlock, ends: Sequence[int]) -> None:
+def _renumber_features(block: ExampleBlock, ends: Sequence[int]) -> None:
     """Number the features of a block without gaps, those of the examples before the first of the ends first."""
     place, count = np.full(block.width, -1, dtype=np.int32), 0
     for begin, end in itertools.pairwise((0, *ends)):
@@ -317,7 +323,7 @@ class RacingLearner:
         """Learn one more block; return the share of mistakes and the mean loss so far."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, block)
-            errors, losses = learner.progressive_losses(self.learner.settings, score, block.label)
+            errors, losses = learner.progressive_errors_and_losses(self.learner.settings, score, block.label)
             self.errors, self.losses = np.concatenate([self.errors, errors]), np.concatenate([self.losses, losses])
             late = self.errors[len(self.errors) // 2 :]
             error, loss, late_error = (float(np.mean(each)) for each in (self.errors, self.losses, late))
@@ -328,7 +334,7 @@ class RacingLearner:
         return _RacerResult(error, loss, len(self.errors), late_error)
 
 
-def race_messages(settings: Settings, table: Race) -> list[str]:
+def race_messages(settings: Settings, table: RaceResults) -> list[str]:
     """Return messages about a race: the winner, and the results of the others."""
     best = winner_index(settings, table)
     forms = [""] * len(table.C) if table.multiclass is None else [f" {form}" for form in table.multiclass]

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.fast.numpy_online import Rule
 from herdcli.online.learners.full_covariance import step_aggressiveness
-from herdcli.online.model import Machine, Settings
+from herdcli.online.model import KernelMachine, Settings
 from herdcli.schema import Array
 
 
@@ -27,7 +27,7 @@ def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
     return product
 
 
-def capacity_for(count: int) -> int:
+def machine_capacity(count: int) -> int:
     """Return the capacity of a machine with `count` support vectors; it depends on nothing else, and so do sums over it."""
     room = 16
     while room <= count:
@@ -38,23 +38,23 @@ def capacity_for(count: int) -> int:
 class GrowingMachine:
     """A machine whose arrays have capacity for more support vectors; B has its lower triangle, in Fortran order for BLAS."""
 
-    def __init__(self, machine: Machine, width: int) -> None:
+    def __init__(self, machine: KernelMachine, width: int) -> None:
         self.count = len(machine.alpha)
-        room = capacity_for(self.count)
+        room = machine_capacity(self.count)
         self.alpha, self.B, self.support = np.zeros(room), np.zeros((room, room), order="F"), np.zeros((room, width))
         self.alpha[: self.count] = machine.alpha
         self.B[: self.count, : self.count] = machine.B
         self.support[: self.count, : machine.support.shape[1]] = machine.support
 
-    def machine(self) -> Machine:
+    def machine(self) -> KernelMachine:
         """Return the machine without spare capacity."""
         m = self.count
         lower = np.tril(self.B[:m, :m])
-        return Machine(self.alpha[:m].copy(), lower + np.tril(lower, -1).T, self.support[:m].copy())
+        return KernelMachine(self.alpha[:m].copy(), lower + np.tril(lower, -1).T, self.support[:m].copy())
 
-    def place(self, x: Array, k: Array, own: float) -> int | None:
+    def place(self, x: Array, k: Array, self_kernel: float) -> int | None:
         """Return the index of x among the support vectors, or None; k and own are its kernel values with them and itself."""
-        near = np.flatnonzero(np.abs(k - own) <= 1e-9 * abs(own))
+        near = np.flatnonzero(np.abs(k - self_kernel) <= 1e-9 * abs(self_kernel))
         found = near[(self.support[near] == x).all(axis=1)]
         return int(found[0]) if len(found) else None
 
@@ -136,7 +136,7 @@ def learn_kernel(
     return updates, refused
 
 
-def kernel_scores(machines: list[Machine], settings: Settings, X: Array, score: Array, variance: Array) -> None:
+def write_kernel_scores(machines: list[KernelMachine], settings: Settings, X: Array, score: Array, variance: Array) -> None:
     """Write scores and variances of dense rows, (n, C) each, into the given arrays."""
     own = np.array([kernel_matrix(settings, x[None], x[None])[0, 0] for x in X])
     for z, machine in enumerate(machines):

@@ -22,14 +22,14 @@ import numpy as np
 
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.numerics import block_statistics, symmetric_matrices
-from herdcli.numerics.block_statistics import RemoteSource, Statistics, Sums, SumTree, add_next_blocks
+from herdcli.numerics.block_statistics import BlockStatistics, RemoteSource, Sums, SumTree, add_next_blocks
 from herdcli.online.example_blocks import ROWS, ExampleBlock, block_from_rows
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.learner_state import LabelledBatch
 from herdcli.online.learners.algorithm_table import TABLE
-from herdcli.online.learners.model_merging import add_columns, empty_progress, precision_matrix, scales_from_sums, scales_to_sums
+from herdcli.online.learners.model_merging import add_unseen_columns, empty_progress, precision_matrix, scales_from_sums, scales_to_sums
 from herdcli.online.learners.state_conversion import classifier_from_state
-from herdcli.online.model import Classifier, Running, Settings
+from herdcli.online.model import Classifier, RunningTotals, Settings
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -71,20 +71,20 @@ class RepeatedSource:
     passes: int
 
     @property
-    def per_pass(self) -> int:
+    def blocks_per_pass(self) -> int:
         """The number of blocks per pass."""
         return -(-self.examples.rows // self.rows)
 
     @property
     def steps(self) -> int:
         """The number of blocks of all passes."""
-        return self.passes * self.per_pass
+        return self.passes * self.blocks_per_pass
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step."""
         if step >= self.steps:
             return None
-        turn, number = divmod(step, self.per_pass)
+        turn, number = divmod(step, self.blocks_per_pass)
         whole, low = self.examples, number * self.rows
         high = min(low + self.rows, whole.rows)
         pointer = whole.pointer[low : high + 1]
@@ -96,7 +96,7 @@ class RepeatedSource:
 
 
 @dataclass(frozen=True)
-class PartContribution(Statistics):
+class PartContribution(BlockStatistics):
     """The contribution of a part to the model of a round.  rows  number of rows of a learner's block."""
 
     settings: Settings
@@ -113,7 +113,7 @@ class PartContribution(Statistics):
         while not own.done(state):
             state = own.step(state)
         return part_sums(
-            self.model, add_columns(classifier_from_state(self.settings, self.columns, state, names, part=True), self.model.columns)
+            self.model, add_unseen_columns(classifier_from_state(self.settings, self.columns, state, names, part=True), self.model.columns)
         )
 
 
@@ -121,7 +121,7 @@ def part_sums(before: Classifier, after: Classifier) -> Sums:
     """Return the sums of a part: E_p and E_p (μ_p − μ₀), or its means; sizes of features, running totals, and 1."""
     assert before.mean is not None
     assert after.mean is not None
-    sums = {"parts": np.ones(1), "running": _running_figures(after.running) - _running_figures(before.running)}
+    sums = {"parts": np.ones(1), "running": _running_totals_array(after.running) - _running_totals_array(before.running)}
     if (scales := before.scales) is not None and after.scales is not None:
         sums["scales"] = scales_to_sums(after.scales) - scales_to_sums(scales)
     if not TABLE[after.settings.algorithm].second_order:
@@ -132,7 +132,7 @@ def part_sums(before: Classifier, after: Classifier) -> Sums:
     return sums | {"evidence": evidence, "moved": evidence * moved}
 
 
-def _running_figures(running: Running) -> Array:
+def _running_totals_array(running: RunningTotals) -> Array:
     return np.array([float(getattr(running, each.name)) for each in fields(running)])
 
 
@@ -146,8 +146,8 @@ def _precisions(model: Classifier) -> Array:
 
 def combine_parts(before: Classifier, sums: Sums) -> Classifier:
     """Return the model of a round from the sums over its parts."""
-    figures = _running_figures(before.running) + sums["running"]
-    kinds = [type(getattr(before.running, each.name)) for each in fields(Running)]
+    figures = _running_totals_array(before.running) + sums["running"]
+    kinds = [type(getattr(before.running, each.name)) for each in fields(RunningTotals)]
     if (scales := before.scales) is not None:
         before = before.with_scales(scales_from_sums(scales_to_sums(scales) + sums["scales"]))
     assert before.mean is not None
@@ -167,7 +167,7 @@ def combine_parts(before: Classifier, sums: Sums) -> Classifier:
             covariance = np.linalg.inv(precision)
             mean = before.mean + np.stack(moves).reshape(before.mean.shape)
             more |= {"mean": mean, "covariance": (covariance + covariance.transpose(0, 2, 1)) / 2}
-    running = Running(*(kind(value) for kind, value in zip(kinds, figures.tolist(), strict=True)))
+    running = RunningTotals(*(kind(value) for kind, value in zip(kinds, figures.tolist(), strict=True)))
     return replace(before, running=running, progress=empty_progress(), holdout=None, **more)  # type: ignore[arg-type]
 
 

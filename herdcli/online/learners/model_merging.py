@@ -16,14 +16,14 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import symmetric_matrices
-from herdcli.numerics.class_baselines import average
+from herdcli.numerics.class_baselines import average_baselines
 from herdcli.online import mixed_merging
 from herdcli.online.learners.algorithm_table import TABLE
-from herdcli.online.model import Classifier, Progress, Running
+from herdcli.online.model import Classifier, Progress, RunningTotals
 from herdcli.online.numbers import Predictor
 from herdcli.online.predictions.coverage import Coverage
 from herdcli.online.tags import Tagger, label_sort_key, reorder_labels
-from herdcli.schema import Array, spec_of
+from herdcli.schema import Array, array_spec_of_field
 
 RULES = ("precision", "evidence", "mean")
 
@@ -43,7 +43,7 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
     _require_compatible(models)
     if mixed or not TABLE[models[0].settings.algorithm].second_order:
         rule = "mean"
-    wide = [add_columns(model, max(other.columns for other in models)) for model in models]
+    wide = [add_unseen_columns(model, max(other.columns for other in models)) for model in models]
     scales = _merge_scales(wide)
     wide = _recentre_features(wide, scales)
     first = wide[0].with_scales(scales)
@@ -64,8 +64,8 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
         running=_merge_running(wide),
         progress=empty_progress(),
         holdout=None,
-        baselines=average([model.baselines for model in models], max(model.features for model in models)),
-        scale=_merged_confidence_scale(wide),
+        baselines=average_baselines([model.baselines for model in models], max(model.features for model in models)),
+        scale=_merge_confidence_scales(wide),
         **_kind_specific_fields(wide),  # type: ignore[arg-type]
     )
 
@@ -91,9 +91,9 @@ def reorder_features(model: Classifier, names: list[str]) -> Classifier:
     order = np.concatenate([np.arange(bias), bias + np.array([place[name] for name in names])]).astype(np.int64)
     changed: dict[str, object] = {"feature_names": list(names)}
     if model.baselines is not None:
-        changed["baselines"] = model.baselines.take_columns(order[bias:] - bias)
+        changed["baselines"] = model.baselines.reorder_columns(order[bias:] - bias)
     for declared in fields(model):
-        spec, values = spec_of(declared), getattr(model, declared.name)
+        spec, values = array_spec_of_field(declared), getattr(model, declared.name)
         for axis, dim in enumerate(spec.dims if spec is not None and values is not None else ()):
             if dim in ("d", "D"):
                 if values.shape[axis] != len(order):
@@ -194,7 +194,7 @@ def _have_different_names(first: Classifier, other: Classifier) -> bool:
     return names is not None and others is not None and names != others
 
 
-def add_columns(model: Classifier, columns: int) -> Classifier:
+def add_unseen_columns(model: Classifier, columns: int) -> Classifier:
     """Return the model with further columns that it never saw: mean 0, variance 1."""
     more = columns - model.columns
     if not more:
@@ -259,9 +259,9 @@ def _merge_full(means: list[Array], covariances: list[Array], rule: str) -> tupl
     return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
 
 
-def _merge_running(models: Sequence[Classifier]) -> Running:
+def _merge_running(models: Sequence[Classifier]) -> RunningTotals:
     parts = [model.running for model in models]
-    return Running(
+    return RunningTotals(
         examples=sum(p.examples for p in parts),
         squares=sum(p.squares for p in parts),
         seen=sum(p.seen for p in parts),
@@ -322,6 +322,6 @@ def empty_progress() -> Progress:
     return Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
-def _merged_confidence_scale(models: Sequence[Classifier]) -> float:
+def _merge_confidence_scales(models: Sequence[Classifier]) -> float:
     """Return the geometric mean of the shards' scales, to be used until the next calibration."""
     return float(np.exp(np.mean([np.log(model.scale) for model in models])))

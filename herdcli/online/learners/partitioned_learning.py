@@ -16,10 +16,10 @@ from herdcli.online import learner
 from herdcli.online.learner_state import LearnerState
 from herdcli.online.learners.model_merging import merge_models
 from herdcli.online.learners.state_conversion import classifier_from_state
-from herdcli.online.model import Classifier, Race
+from herdcli.online.model import Classifier, RaceResults
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 from herdcli.shards import Shard
 
 
@@ -30,7 +30,7 @@ class EvaluationRows:
     X: Any = array("h d", "rows, dense or CSR", kind="fiub", sparse=True)
     y: Array = array("h", "class of each row, as an index", kind="i")
     split: Array = array("h", "1 calibration, 2 test", kind="iu")
-    race: Race | None = None
+    race: RaceResults | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class ClassifierShard(Shard):
         """Raise DataError for an invalid shard, or for held-out rows of classes that its classifiers do not have."""
         super().validate()
         if self.rest is not None and self.parts:
-            require_index("rest/y", self.rest.y, len(self.parts[0].classes), "classes")
+            require_valid_indices("rest/y", self.rest.y, len(self.parts[0].classes), "classes")
 
 
 @dataclass

@@ -22,7 +22,7 @@ from herdcli.schema import Array
 KNOWN = range(SOP + 1)  # codes of the updates in the loops
 
 
-def loop_codes(settings: Settings) -> Rule:
+def settings_as_codes(settings: Settings) -> Rule:
     """Return the codes of the settings for the loops."""
     entry = TABLE[settings.algorithm]
     if entry.code not in KNOWN:
@@ -35,7 +35,7 @@ def loop_codes(settings: Settings) -> Rule:
 
 def update_step(settings: Settings, m: float, v: float) -> Step:
     """Return (α, γ, shrink, curvature) of an example with margin m and variance v; C must be given."""
-    return fast.solve_step(loop_codes(settings), m, v, settings.C)
+    return fast.solve_step(settings_as_codes(settings), m, v, settings.C)
 
 
 def full_update(mu: Array, sigma: Array, x: Array, y: float, settings: Settings) -> tuple[Array, Array]:
@@ -59,7 +59,7 @@ def diagonal_update(mu: Array, s: Array, x: Array, y: float, settings: Settings)
     return moved, s / (1 + gamma * x**2 * s)
 
 
-def five_ellipses(x: Array, C: float) -> dict[str, Array]:
+def five_diagonal_variances(x: Array, C: float) -> dict[str, Array]:
     """Return variances (d,) after one example x at μ = 0, Σ = I under the five diagonal forms of Fig. 2."""
     base = Settings(C=C)
     forms = {"AROW_P": ("arow", "project"), "AROW_D": ("arow", "drop")}

@@ -11,9 +11,9 @@ from herdcli.errors import DataError, Diverged
 from herdcli.numerics.class_baselines import UNKNOWN
 from herdcli.online import heldout_examples, running_centroids
 from herdcli.online.learner_state import LearnerState
-from herdcli.online.learners.full_covariance import symmetrise
-from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
-from herdcli.online.numbers import Outcomes, Predictor
+from herdcli.online.learners.full_covariance import complete_both_triangles
+from herdcli.online.model import Classifier, HeldoutScores, Progress, RunningTotals, Settings
+from herdcli.online.numbers import HeldoutOutcomes, Predictor
 from herdcli.online.predictions import prediction_sets
 from herdcli.online.tags import Tagger, tagger_from_state
 from herdcli.online.text import compact_features
@@ -85,10 +85,10 @@ def _classifier(settings: Settings, columns: int, state: LearnerState, names: li
     numbers = settings.task == "regression"
     if not part and not numbers and (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
         raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
-    heldout_examples.restore_best(state)
+    heldout_examples.restore_best_weights(state)
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
     mistakes = 0 if numbers else int(wrong)
-    running = Running(int(state.running[0]), float(state.running[1]), int(seen), mistakes, loss, int(updates), int(refused))
+    running = RunningTotals(int(state.running[0]), float(state.running[1]), int(seen), mistakes, loss, int(updates), int(refused))
     base: Classifier = (Predictor if numbers else Classifier)(
         classes=names,
         settings=settings,
@@ -96,27 +96,29 @@ def _classifier(settings: Settings, columns: int, state: LearnerState, names: li
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         machines=state.machines,
         passes=heldout_examples.pass_records(state),
-        coverage=prediction_sets.coverage_record(state),
+        coverage=prediction_sets.coverage_from_state(state),
         bits=bits,
     )
     first = 0 if settings.bias else 1
     if state.sizes is not None:
         base = _add_feature_sizes(base, state, first)
     if len(state.label):
-        held: type[Any] = Outcomes if numbers else Holdout
+        held: type[Any] = HeldoutOutcomes if numbers else HeldoutScores
         base = replace(base, holdout=held(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
     if isinstance(base, Predictor):
         base = replace(base, absolute=wrong)
     if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma, state.weights) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
     if state.table is not None and state.columns is not None and bits:
-        mean, variance = (np.ascontiguousarray(compact_features.met(state, state.table[:, k])[:, first:]) for k in (0, 1))
+        mean, variance = (
+            np.ascontiguousarray(compact_features.columns_from_table_rows(state, state.table[:, k])[:, first:]) for k in (0, 1)
+        )
         return replace(base, mean=mean, variance=variance, column=np.sort(state.columns)[first:].astype(np.int64) - first)
     if state.table is not None and state.columns is not None:
         mean, variance = (compact_features.spread_columns(state, state.table[:, k], fill)[:, first:] for k, fill in ((0, 0.0), (1, 1.0)))
         return replace(base, mean=np.ascontiguousarray(mean), variance=np.ascontiguousarray(variance))
     if state.table is not None:
-        used = max(_used_rows(state.table), min(columns, len(state.table)))
+        used = max(_count_used_rows(state.table), min(columns, len(state.table)))
         weights = state.table[first:used]
         base = base if (scales := base.scales) is None else base.with_scales(scales[: len(weights)])
         return replace(base, mean=np.ascontiguousarray(weights[:, 0].T), variance=np.ascontiguousarray(weights[:, 1].T))
@@ -124,7 +126,7 @@ def _classifier(settings: Settings, columns: int, state: LearnerState, names: li
         mean = np.ascontiguousarray(state.weights[first:].T)
         return replace(base, mean=mean, variance=np.ones_like(mean))
     if state.mean is not None and state.sigma is not None:
-        sigma = symmetrise(state.sigma)
+        sigma = complete_both_triangles(state.sigma)
         if first:
             place = np.arange(sigma.shape[1] // state.mean.shape[1]) * state.mean.shape[1]
             sigma = np.delete(np.delete(sigma, place, axis=1), place, axis=2)
@@ -152,7 +154,7 @@ def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Cla
     """Return the classifier with the sizes of as many features as weights, or as dimensions of support vectors."""
     assert state.sizes is not None
     if state.columns is not None and base.bits:
-        return base.with_scales(compact_features.met(state, state.sizes).T[first:])
+        return base.with_scales(compact_features.columns_from_table_rows(state, state.sizes).T[first:])
     if state.columns is not None:
         return base.with_scales(compact_features.spread_columns(state, state.sizes, 0.0).T[first:])
     lengths = [len(each) for each in (state.table, state.weights) if each is not None]
@@ -160,7 +162,7 @@ def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Cla
     return base.with_scales(np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:])
 
 
-def _used_rows(table: Array) -> int:
+def _count_used_rows(table: Array) -> int:
     """Return the number of rows of a table up to the last one that learning may have changed, without spare capacity."""
     touched = np.flatnonzero((table[:, 0] != 0).any(axis=1) | (table[:, 1] != 1).any(axis=1))
     return max(2, int(touched[-1]) + 1 if len(touched) else 2)

@@ -43,7 +43,7 @@ class Coverage:
     recent: Array | None = array("w", "the last nonconformity scores, with which a continued stream starts", kind="f", optional=True)
 
     @property
-    def reached(self) -> float:
+    def share_covered(self) -> float:
         """The share of the stream's examples whose set contained the truth."""
         return self.covered / max(self.examples, 1)
 
@@ -74,21 +74,21 @@ def quantile_rank(count: int, alpha: float) -> int:
     return min(max(ceil((count + 1) * (1.0 - alpha) - 1e-9), 0), count + 1)
 
 
-def set_threshold(scores: Array, alpha: float) -> float:
+def prediction_set_threshold(scores: Array, alpha: float) -> float:
     """Return the largest nonconformity in sets with miscoverage α, from scores (n,); ∞ if n is too small, −∞ for empty sets."""
     place = quantile_rank(len(scores), alpha)
     return inf if place > len(scores) else -inf if place == 0 else float(np.partition(scores, place - 1)[place - 1])
 
 
-def adapt_thresholds(tally: Array, recent: Array, own: Array, rate: float = RATE) -> tuple[Array, Array]:
+def adapt_thresholds(tally: Array, recent: Array, scores: Array, rate: float = RATE) -> tuple[Array, Array]:
     """Return the thresholds (n,) of a stream's next examples, each from those before it, and the recent scores (w,) used.
 
     tally  its α_t is updated.   own (n,)  nonconformity of the true answers.
     """
     alpha, wanted = float(tally[ALPHA]), 1.0 - float(tally[LEVEL])
     late, order = deque(recent.tolist()), sorted(recent.tolist())
-    found = np.empty(len(own))
-    for t, score in enumerate(own.tolist()):
+    found = np.empty(len(scores))
+    for t, score in enumerate(scores.tolist()):
         place = quantile_rank(len(order), alpha)
         found[t] = bound = inf if place > len(order) else -inf if place == 0 else order[place - 1]
         # α_{t+1} = α_t + γ(α − err_t), (2) of the paper.  α_t stays within [−γ, 1 + γ], as beyond 0 and 1 sets have all or nothing; summed

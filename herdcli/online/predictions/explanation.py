@@ -52,11 +52,11 @@ def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
     if model.count == 1:
         sign = 1.0 if model.settings.task == "regression" or score[0, 0] > 0 else -1.0
         top, other = (-1, -1) if model.settings.task == "regression" else (1, 0) if sign > 0 else (0, 1)
-        weight, spread2 = sign * _weight_entries(model.mean[0], column, 0.0), _weight_variances(model, column, 0)
+        weight, spread2 = sign * _weights_by_column(model.mean[0], column, 0.0), _weight_variances(model, column, 0)
         total, whole2 = sign * score[0, 0], variance[0, 0]
     else:
         other, top = np.argsort(score[0], kind="stable")[-2:].tolist()
-        weight = _weight_entries(model.mean[top], column, 0.0) - _weight_entries(model.mean[other], column, 0.0)
+        weight = _weights_by_column(model.mean[top], column, 0.0) - _weights_by_column(model.mean[other], column, 0.0)
         # The weights of two classes are taken to be independent, so the variances of their difference add up.
         spread2 = _weight_variances(model, column, top) + _weight_variances(model, column, other)
         total, whole2 = score[0, top] - score[0, other], variance[0, top] + variance[0, other]
@@ -65,16 +65,16 @@ def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
     return ScoreTerms(top, other, index.astype(np.int64) - 1, value, weight, deviation, float(total), unit * float(np.sqrt(whole2)))
 
 
-def _weight_entries(weights: Array, column: Array, new: float) -> Array:
-    """Return entries of weights (d,) by column; `new` for features that the model never saw."""
+def _weights_by_column(weights: Array, column: Array, default: float) -> Array:
+    """Return entries of weights (d,) by column; `default` for features that the model never saw."""
     known = column < len(weights)
-    return np.asarray(np.where(known, weights[np.where(known, column, 0)], new))
+    return np.asarray(np.where(known, weights[np.where(known, column, 0)], default))
 
 
-def _weight_variances(model: Classifier, column: Array, one: int) -> Array:
+def _weight_variances(model: Classifier, column: Array, class_index: int) -> Array:
     """Return the variances (k,) of a class's weights."""
     if model.variance is not None:
-        return _weight_entries(model.variance[one], column, 1.0)
+        return _weights_by_column(model.variance[class_index], column, 1.0)
     assert model.covariance is not None
     own = np.diagonal(model.covariance, axis1=1, axis2=2).reshape(model.count, -1)
-    return _weight_entries(own[one], column, 1.0)
+    return _weights_by_column(own[class_index], column, 1.0)

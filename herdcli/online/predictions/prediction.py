@@ -15,8 +15,8 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.online.example_blocks import ExampleBlock, apply_scales, prepare_block
-from herdcli.online.learners.full_covariance import full_scores
-from herdcli.online.learners.kernel_learner import kernel_scores
+from herdcli.online.learners.full_covariance import write_full_scores
+from herdcli.online.learners.kernel_learner import write_kernel_scores
 from herdcli.online.model import LINKS, Classifier
 from herdcli.online.normal_distribution import log_normal_cdf, normal_cdf
 from herdcli.schema import Array
@@ -47,12 +47,12 @@ def make_scorer(model: Classifier) -> Callable[[ExampleBlock], tuple[Array, Arra
             fast.linear_scores(table, block.pointer, block.index, block.value, score, variance)
         elif model.machines:
             width = max(block.width, model.columns)
-            kernel_scores(model.machines, settings, block.dense(width), score, variance)
+            write_kernel_scores(model.machines, settings, block.to_dense(width), score, variance)
         else:
             assert model.mean is not None
             assert model.covariance is not None
             known = block.within(model.columns + first)
-            full_scores(model.mean, model.covariance, known.dense(model.columns + first)[:, first:], score, variance)
+            write_full_scores(model.mean, model.covariance, known.to_dense(model.columns + first)[:, first:], score, variance)
             new = block.index >= model.columns + first
             rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
             variance += np.bincount(rows, weights=block.value[new] ** 2, minlength=block.rows)[:, None]
@@ -141,7 +141,7 @@ def _log_softmax(logits: Array) -> Array:
     return np.asarray(rest - np.log(np.exp(rest).sum(axis=1, keepdims=True)))
 
 
-def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
+def fit_confidence_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
     """Return the scale g and the link with the highest likelihood on held-out examples (the first of equals).
 
     Softmax is only for several classes.
@@ -151,7 +151,7 @@ def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
     return found[link][0], link
 
 
-def fit_scale(score: Array, variance: Array, y: Array, link: str = "normal") -> float:
+def fit_confidence_scale(score: Array, variance: Array, y: Array, link: str = "normal") -> float:
     """Return the g with the highest likelihood on held-out examples, smoothed by one right and one wrong example to keep it finite."""
     return _fit_scale_and_loss(score, variance, y, link)[0]
 
@@ -201,5 +201,5 @@ def calibrate_confidence(model: Classifier) -> Classifier:
     if model.holdout is None or not (chosen := model.holdout.split == 1).any():
         return model
     held = model.holdout
-    scale, link = fit_link(held.score[chosen], held.variance[chosen], held.y[chosen])
+    scale, link = fit_confidence_link(held.score[chosen], held.variance[chosen], held.y[chosen])
     return replace(model, scale=scale, link=link)

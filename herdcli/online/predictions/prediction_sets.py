@@ -20,7 +20,7 @@ from herdcli.schema import Array
 Model = TypeVar("Model", bound=Classifier)
 
 
-def begin_sets(state: LearnerState, level: float, model: Classifier | None) -> None:
+def begin_prediction_sets(state: LearnerState, level: float, model: Classifier | None) -> None:
     """Initialise a stream's prediction sets in its state; they continue those of a model."""
     known = model.coverage if model is not None else None
     if known is None:
@@ -30,7 +30,7 @@ def begin_sets(state: LearnerState, level: float, model: Classifier | None) -> N
     state.conformity = np.zeros(0) if known.recent is None else known.recent
 
 
-def add_sets(state: LearnerState, score: Array, variance: Array, label: Array, *, numbers: bool) -> None:
+def add_prediction_sets(state: LearnerState, score: Array, variance: Array, label: Array, *, numbers: bool) -> None:
     """Make a prediction set for each example (n,) from the earlier ones, and count the coverage."""
     tally, recent = state.coverage, state.conformity
     assert tally is not None
@@ -41,11 +41,13 @@ def add_sets(state: LearnerState, score: Array, variance: Array, label: Array, *
     tally[COVERED] += np.count_nonzero(own <= bounds)
     tally[UNBOUNDED] += np.count_nonzero(bounds == np.inf)
     # in sequence, for any block sizes
-    sizes = 2.0 * np.where(np.isfinite(bounds), bounds, 0.0) if numbers else set_members(score, variance, bounds[:, None]).sum(axis=1)
+    sizes = (
+        2.0 * np.where(np.isfinite(bounds), bounds, 0.0) if numbers else prediction_set_mask(score, variance, bounds[:, None]).sum(axis=1)
+    )
     tally[SIZE] = np.cumsum(np.concatenate([tally[SIZE : SIZE + 1], sizes]))[-1]
 
 
-def coverage_record(state: LearnerState) -> Coverage | None:
+def coverage_from_state(state: LearnerState) -> Coverage | None:
     """Return the artifact's record of the sets; None if there were none."""
     if state.coverage is None:
         return None
@@ -54,13 +56,13 @@ def coverage_record(state: LearnerState) -> Coverage | None:
     return Coverage(level=level, alpha=alpha, size=size, recent=state.conformity, **counts)
 
 
-def calibrate_sets(model: Model) -> Model:
+def calibrate_prediction_sets(model: Model) -> Model:
     """Return the model with the threshold of its sets from the calibration part of its held-out scores."""
     held, known = model.holdout, model.coverage
     if known is None or held is None or not (chosen := held.split == 1).any():
         return model
     own = _true_nonconformity(held.score[chosen], held.variance[chosen], held.y[chosen], numbers=model.settings.task == "regression")
-    bound = coverage.set_threshold(own, 1.0 - known.level)
+    bound = coverage.prediction_set_threshold(own, 1.0 - known.level)
     return replace(model, coverage=replace(known, threshold=bound, calibrated=len(own)))
 
 
@@ -74,6 +76,6 @@ def nonconformity(score: Array, variance: Array) -> Array:
     return -standard_margins(score, variance)
 
 
-def set_members(score: Array, variance: Array, bound: float | Array) -> Array:
+def prediction_set_mask(score: Array, variance: Array, bound: float | Array) -> Array:
     """Return a mask (n, classes) of the classes in each set."""
     return np.asarray(nonconformity(score, variance) <= bound)

@@ -8,14 +8,18 @@ import numpy as np
 
 from herdcli.numerics.class_baselines import UNKNOWN
 from herdcli.online import tags
-from herdcli.online.model import Classifier, Holdout
-from herdcli.online.numbers import Outcomes, Predictor, fit_noise
+from herdcli.online.model import Classifier, HeldoutScores
+from herdcli.online.numbers import HeldoutOutcomes, Predictor, with_fitted_noise
 from herdcli.online.predictions import prediction_sets
 from herdcli.online.predictions.prediction import calibrate_confidence
-from herdcli.online.tags import Tagged, Tagger, add_label_columns
+from herdcli.online.tags import HeldoutTagScores, Tagger, add_label_columns
 from herdcli.schema import Array
 
-HELD: dict[str, type[Holdout | Outcomes | Tagged]] = {"classification": Holdout, "regression": Outcomes, "multilabel": Tagged}
+HELD: dict[str, type[HeldoutScores | HeldoutOutcomes | HeldoutTagScores]] = {
+    "classification": HeldoutScores,
+    "regression": HeldoutOutcomes,
+    "multilabel": HeldoutTagScores,
+}
 
 
 def add_heldout_scores(
@@ -41,7 +45,9 @@ def calibrate_model(model: Classifier) -> Classifier:
     """Return the model calibrated on the calibration part of its held-out scores, if it has any."""
     if isinstance(model, Tagger):
         return tags.calibrate_tagger(model)
-    return prediction_sets.calibrate_sets(fit_noise(model) if isinstance(model, Predictor) else calibrate_confidence(model))
+    return prediction_sets.calibrate_prediction_sets(
+        with_fitted_noise(model) if isinstance(model, Predictor) else calibrate_confidence(model)
+    )
 
 
 def calibrate_on_all(model: Classifier) -> Classifier:

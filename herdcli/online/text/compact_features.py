@@ -17,13 +17,13 @@ from herdcli.schema import Array
 LEAST = 1 << 16  # number of columns from which a table is compact
 
 
-def begin_table(state: LearnerState, columns: int) -> None:
+def begin_bias_table(state: LearnerState, columns: int) -> None:
     """Initialise a table of the bias alone, for `columns` columns."""
     state.columns, state.place = np.zeros(1, dtype=np.int32), np.full(columns, -1, dtype=np.int32)
     state.place[0] = 0
 
 
-def number_features(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
+def number_by_table_row(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
     """Return the block with features numbered by rows of the table; new features get new rows at the end."""
     assert state.columns is not None
     assert state.place is not None
@@ -38,7 +38,7 @@ def number_features(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
     return replace(block, index=index)
 
 
-def met(state: LearnerState, rows: Array) -> Array:
+def columns_from_table_rows(state: LearnerState, rows: Array) -> Array:
     """Return rows (≥ K, C) of the table as columns (C, K), in the order of their columns."""
     assert state.columns is not None
     order = np.argsort(state.columns)

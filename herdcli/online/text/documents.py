@@ -27,7 +27,7 @@ _BLANKS = bytes(c if chr(c).isalnum() or chr(c) == "_" else 32 for c in range(12
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentConversion:
     """The conversion of documents to rows.
 
     column     the table column that contains the documents.      bits  the number of columns is 2^bits.
@@ -52,7 +52,7 @@ class Documents:
             if not np.isfinite(self.frequency).all() or self.frequency.min() < 0 or self.frequency.max() > self.seen:
                 raise DataError("documents: frequency has values that are not numbers of documents")
 
-    def counted(self, X: Any) -> Documents:
+    def counted(self, X: Any) -> DocumentConversion:
         """Return the conversion with the document frequencies of further rows of counts (n, d) CSR added."""
         own = np.bincount(X.indices, minlength=1 << self.bits).astype(np.float64)
         known = own if self.frequency is None else self.frequency + own
@@ -67,31 +67,31 @@ class Documents:
         return made
 
 
-def count_words(texts: Sequence[str], how: Documents, names: dict[int, str] | None = None) -> Any:
+def count_words(texts: Sequence[str], conversion: DocumentConversion, names: dict[int, str] | None = None) -> Any:
     """Return the counts (n, 2^bits) CSR of each column in each document; names: filled with the first word of each column, from 0."""
     from scipy.sparse import csr_matrix
 
-    reader = BlockReader("documents", True, bits=how.bits)
+    reader = BlockReader("documents", True, bits=conversion.bits)
     pointer, index, value, words = [np.zeros(1, dtype=np.int64)], [], [], dict[bytes, None]()
-    for block in reader.blocks(_text_pieces(texts, how, None if names is None else words)):
+    for block in reader.blocks(_text_pieces(texts, conversion, None if names is None else words)):
         pointer.append(block.pointer[1:] + pointer[-1][-1])
         index.append(block.index - 1)
         value.append(block.value)
     if names is not None:
-        mask = (1 << how.bits) - 1
+        mask = (1 << conversion.bits) - 1
         for word in words:
             names.setdefault(fast.murmur3(word, 0) & mask, word.decode("utf-8"))
-    shape = (len(texts), 1 << how.bits)
+    shape = (len(texts), 1 << conversion.bits)
     found = csr_matrix((np.concatenate(value), np.concatenate(index), np.concatenate(pointer)), shape=shape)
     found.sort_indices()
     return found
 
 
-def _text_pieces(texts: Iterable[str], how: Documents, words: dict[bytes, None] | None) -> Iterator[bytes]:
+def _text_pieces(texts: Iterable[str], conversion: DocumentConversion, words: dict[bytes, None] | None) -> Iterator[bytes]:
     """Yield lines of Vowpal Wabbit without labels, in pieces of whole lines."""
     waiting, size = [], 0
     for text in texts:
-        line = _normalise_text(text, how)
+        line = _normalise_text(text, conversion)
         waiting.append(line)
         size += len(line)
         if size > PIECE:
@@ -107,12 +107,12 @@ def _vw_lines(texts: list[bytes], words: dict[bytes, None] | None) -> bytes:
     return b"0 | " + b"\n0 | ".join(texts) + b"\n"
 
 
-def _normalise_text(text: str, how: Documents) -> bytes:
+def _normalise_text(text: str, conversion: DocumentConversion) -> bytes:
     """Return the words of a document separated by blanks, followed by its n-grams."""
-    text = text.lower() if how.lower else text
+    text = text.lower() if conversion.lower else text
     found = text.encode().translate(_BLANKS) if text.isascii() else _WORD.sub(" ", text).encode("utf-8", "replace")
-    if how.ngrams == 1:
+    if conversion.ngrams == 1:
         return found
     words = found.split()
-    grams = [b"_".join(words[k : k + n]) for n in range(2, how.ngrams + 1) for k in range(len(words) - n + 1)]
+    grams = [b"_".join(words[k : k + n]) for n in range(2, conversion.ngrams + 1) for k in range(len(words) - n + 1)]
     return b" ".join(words + grams)

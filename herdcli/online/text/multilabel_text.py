@@ -13,7 +13,7 @@ from herdcli.errors import DataError
 from herdcli.online.class_labels import MOST, format_label
 from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.tags import add_label_columns
-from herdcli.online.text.text_parser import BlockReader, Text
+from herdcli.online.text.text_parser import BlockReader, TextBytes
 from herdcli.schema import Array
 
 # The text before an example: in Vowpal Wabbit everything up to the bar, where labels begin with neither ' (a tag) nor |; in svmlight the
@@ -82,7 +82,7 @@ def _normalise_label(name: str) -> str:
         return name
 
 
-class EncodesLabelNames(Protocol):
+class LabelNameEncoder(Protocol):
     """An encoder for the names of a line's labels: `LabelSetEncoder`, or `class_names.ClassNameEncoder`."""
 
     def places(self, texts: Iterable[str], where: str) -> list[int]:
@@ -100,18 +100,18 @@ class LabelSetReader(BlockReader):
     The parser of plain lines reads the number of each line in place of its labels, by which they are found again.
     """
 
-    labels: EncodesLabelNames
+    labels: LabelNameEncoder
     _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, in its parsed form, and the number of lines before it
 
     @classmethod
-    def of(cls, reader: BlockReader, labels: EncodesLabelNames) -> LabelSetReader:
+    def of(cls, reader: BlockReader, labels: LabelNameEncoder) -> LabelSetReader:
         """Return a reader of the same text."""
         options = ("where", "vw", "bits", "zero_based", "skip_bad", "names", "interactions")
         made = cls(**{name: getattr(reader, name) for name in options})
         made.labels = labels
         return made
 
-    def read(self, text: Text, *, lend: bool = False) -> Iterator[ExampleBlock]:
+    def read(self, text: TextBytes, *, lend: bool = False) -> Iterator[ExampleBlock]:
         """Yield the blocks of the next whole lines, with their sets of labels."""
         original, begin = bytes(text), self.lines
         sets: list[list[int]] = []
@@ -137,8 +137,8 @@ class LabelSetReader(BlockReader):
             raise DataError(f"{word[:40]!r} are not labels", where=f"{self.where}: line {line}", hint=HINT) from None
         return sorted(set(self.labels.places(found, self.where)))
 
-    def _tolerate(self, code: int, column: int, token: bytes) -> None:
+    def _handle_wrong_line(self, code: int, column: int, token: bytes) -> None:
         """Handle a wrong line, with the column converted to that in the original text."""
         original, plain, begin = self._shifted
         own, seen = (each.split(b"\n")[self.lines - begin - 1] for each in (original, plain))
-        super()._tolerate(code, max(1, column - len(seen) + len(own)), token)
+        super()._handle_wrong_line(code, max(1, column - len(seen) + len(own)), token)

@@ -27,7 +27,7 @@ _PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable characters except the colon an
 _BEGINNING = re.compile(rb"\|([^|\s:]?)")
 
 
-def parse_pairs(text: str) -> list[str]:
+def parse_namespace_pairs(text: str) -> list[str]:
     """Return the pairs of "ab,cd" in order, each once in either order of its letters.  Raises ValueError with an invalid one."""
     found: dict[tuple[str, ...], str] = {}
     for name in filter(None, text.split(",")):
@@ -40,12 +40,12 @@ def parse_pairs(text: str) -> list[str]:
     return [ALL] if ALL in found.values() else list(found.values())
 
 
-def require_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
+def require_valid_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
     """Raise DataError unless pairs, if any, are well formed and belong to hashed Vowpal Wabbit text."""
     if pairs is None:
         return
     try:
-        good = parse_pairs(",".join(pairs)) == list(pairs) and vw and bits > 0
+        good = parse_namespace_pairs(",".join(pairs)) == list(pairs) and vw and bits > 0
     except ValueError:
         good = False
     if not good:
@@ -57,7 +57,7 @@ def missing_namespaces_message(pairs: Sequence[str]) -> str:
     return f"has no namespaces, and --interactions {','.join(pairs)} multiplies the features of two"
 
 
-def pair_bytes(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
+def pairs_as_bytes(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
     """Return the pairs as letters; a namespace without a name is " "."""
     if list(pairs) != [ALL]:
         return [(pair[:1].encode(), pair[1:].encode()) for pair in pairs]
@@ -109,9 +109,9 @@ def _row_arrays(block: ExampleBlock) -> Rows:
     return block.pointer, block.index, block.value
 
 
-def _name_products(left: Rows, right: Rows, own: bool, mask: int, names: dict[int, str], first: int, last: int) -> None:
+def _name_products(left: Rows, right: Rows, is_same_side: bool, mask: int, names: dict[int, str], first: int, last: int) -> None:
     """Name each new column of two sides after its factors."""
-    _, i, j = places(left, right, own, first, last)
+    _, i, j = places(left, right, is_same_side, first, last)
     one, two = left[1][i].astype(np.int64), right[1][j].astype(np.int64)
     index = ((PRIME * (one - 1) ^ two - 1) & mask) + 1
     for at, a, b in zip(index.tolist(), one.tolist(), two.tolist(), strict=True):

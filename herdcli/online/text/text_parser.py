@@ -14,7 +14,7 @@ from herdcli.online.example_blocks import ExampleBlock, join_blocks
 from herdcli.online.text import quadratic_features
 from herdcli.records import dataclass
 
-Text = bytes | memoryview
+TextBytes = bytes | memoryview
 LINE_END = ord("\n")
 
 # Patterns of lines without a label, by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
@@ -57,20 +57,20 @@ class BlockReader:
     groups: bool = False  # whether the first text has qid:, which is ignored
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
-    def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[ExampleBlock]:
+    def blocks(self, pieces: Iterable[TextBytes], *, lend: bool = False) -> Iterator[ExampleBlock]:
         """Yield a block for each piece of whole lines.  Raises DataError at a wrong line, with number, column and expected text.
 
         lend  for callers that need a block only until the next: its arrays are not copied, and are reused.
         """
         self.begin()
-        for text in whole_lines(pieces):
+        for text in regroup_whole_lines(pieces):
             yield from self.read(text, lend=lend)
 
     def begin(self) -> None:
         """Reset the reader to the first line."""
         self.lines = self.skipped = 0
 
-    def read(self, text: Text, *, lend: bool = False) -> Iterator[ExampleBlock]:
+    def read(self, text: TextBytes, *, lend: bool = False) -> Iterator[ExampleBlock]:
         """Yield the block of the next whole lines, or its parts when products are expanded; lend: see `blocks`."""
         if self.interactions:
             yield from self._parts(text, False)
@@ -79,7 +79,7 @@ class BlockReader:
         if found:
             yield found[0] if len(found) == 1 else join_blocks(found)
 
-    def _parts(self, text: Text, lend: bool) -> Iterator[ExampleBlock]:
+    def _parts(self, text: TextBytes, lend: bool) -> Iterator[ExampleBlock]:
         """Yield the rows of a text, divided at its wrong lines."""
         if self.unlabelled:
             text = UNLABELLED[self.vw].sub(rb"0 \1", bytes(text))
@@ -99,12 +99,12 @@ class BlockReader:
                 read = bytes(text[: token - column + 1 if code else used]) if self.interactions else b""
                 yield from self._expand_products(part, read) if self.interactions else [part]
             if code:
-                self._tolerate(code, column, bytes(text[token : token + length]))
+                self._handle_wrong_line(code, column, bytes(text[token : token + length]))
             text = text[used:]
 
     def _expand_products(self, block: ExampleBlock, text: bytes) -> Iterator[ExampleBlock]:
         """Yield the rows of a text without wrong lines, with the products of their namespaces' features."""
-        wanted = quadratic_features.pair_bytes(self.interactions or (), text)
+        wanted = quadratic_features.pairs_as_bytes(self.interactions or (), text)
         mask, alone = (1 << self.bits) - 1, {}
         for letter in {letter for pair in wanted for letter in pair}:
             own = quadratic_features.keep_namespace(text, letter)
@@ -114,7 +114,7 @@ class BlockReader:
             alone[letter] = ExampleBlock(pointer[: rows + 1], index[:end], value[:end], label[:rows]).copy_arrays()
         yield from quadratic_features.expand_pairs(block, [(alone[one], alone[two]) for one, two in wanted], mask, self.names)
 
-    def _scratch_arrays(self, text: Text) -> tuple[np.ndarray, ...]:
+    def _scratch_arrays(self, text: TextBytes) -> tuple[np.ndarray, ...]:
         """Return arrays with capacity for the rows of a text, reused for the next one."""
         rows = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == LINE_END)) + 1
         entries = len(text) // 2 + 2  # an entry takes at least two bytes
@@ -125,7 +125,7 @@ class BlockReader:
             self._room = (*self._room[:3], np.empty(entries, np.int32), np.empty(entries))
         return self._room
 
-    def _tolerate(self, code: int, column: int, token: bytes) -> None:
+    def _handle_wrong_line(self, code: int, column: int, token: bytes) -> None:
         self.skipped += 1
         if self.skipped <= self.skip_bad:
             return
@@ -139,7 +139,7 @@ class BlockReader:
         raise DataError(text, where=where, hint=hint)
 
 
-def whole_lines(pieces: Iterable[Text]) -> Iterator[Text]:
+def regroup_whole_lines(pieces: Iterable[TextBytes]) -> Iterator[TextBytes]:
     """Yield the same text in pieces that end with a line; a piece that already does is not copied."""
     rest: list[bytes] = []
     for piece in pieces:

@@ -6,7 +6,7 @@
     fourier:R    R random frequencies of the kernel's spectral measure        (random_fourier.py)
 
 The first three are elements of the kernel's space, so that |MMD(g, μ) − MMD(g, μ̃)| ≤ ‖μ − μ̃‖ for all atoms and weights of g.
-Fourier features are not, and their error depends on the weights; see `Added`.
+Fourier features are not, and their error depends on the weights; see `EmbeddingErrorBounds`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ VALUES, FACTOR = 4.0, 1e-10  # kernel values for each of R landmarks and a row; 
 WORTH = 5.0  # CPU seconds below which all pairs are always computed
 
 
-def exact_seconds(points: int, rows: int, columns: int) -> float:
+def estimate_exact_seconds(points: int, rows: int, columns: int) -> float:
     """Estimate the CPU seconds that the mean embedding of all pairs takes."""
     return points * rows * (PAIR + COLUMN * columns)
 
 
-def nystrom_seconds(points: int, rows: int, columns: int, size: int) -> float:
+def estimate_nystrom_seconds(points: int, rows: int, columns: int, landmarks: int) -> float:
     """Estimate the CPU seconds of the projection on R landmarks: their kernel values with all rows, and their R³ factorisation."""
-    return VALUES * (points + rows) * size * (PAIR + COLUMN * columns) + FACTOR * size**3
+    return VALUES * (points + rows) * landmarks * (PAIR + COLUMN * columns) + FACTOR * landmarks**3
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class EmbeddingApproximation:
         """
         if self.kind != "fourier" and rows <= self.size:
             return False
-        exact = exact_seconds(points, rows, columns)
-        return not self.by_cost or exact > max(WORTH, nystrom_seconds(points, rows, columns, self.size))
+        exact = estimate_exact_seconds(points, rows, columns)
+        return not self.by_cost or exact > max(WORTH, estimate_nystrom_seconds(points, rows, columns, self.size))
 
-    def guarantee(self) -> str:
+    def bound_kind(self) -> str:
         """Return the kind of bound that it has."""
         return "for certain" if self.kind == "nystrom" else f"with {100 * (1 - LEVEL):g} % confidence"
 
 
-def parse_embedding(text: str) -> EmbeddingApproximation | None:
+def parse_embedding_approximation(text: str) -> EmbeddingApproximation | None:
     """Parse a text such as nystrom:1000; returns None for `exact`.  Raises ValueError."""
     if text == "exact":
         return None
@@ -80,7 +80,7 @@ def parse_embedding(text: str) -> EmbeddingApproximation | None:
 
 
 @dataclass(frozen=True)
-class Added:
+class EmbeddingErrorBounds:
     """Bounds on the difference between an approximate embedding μ̃ and μ; 0 if a bound does not apply.
 
     distance  ‖μ − μ̃‖ in the kernel's space.  For Fourier features: uniform  |μ − μ̃| at each candidate, and norm |‖μ‖² − ‖μ̃‖²|.
@@ -90,7 +90,7 @@ class Added:
     uniform: float = 0.0
     norm: float = 0.0
 
-    def mmd_bound(self, mmd: float, weights: Array) -> float:
+    def mmd_error_bound(self, mmd: float, weights: Array) -> float:
         """Return the bound of |MMD − mmd|, where mmd is the distance of weights (m,) to μ̃."""
         # MMD² − mmd² = −2 Σ w_u (μ − μ̃)(x_u) + ‖μ‖² − ‖μ̃‖² =: Δ, and |√a − √b| = |a − b|/(√a + √b) ≤ min(√|a − b|, |a − b|/√b).
         square = 2.0 * self.uniform * float(np.abs(weights).sum()) + self.norm

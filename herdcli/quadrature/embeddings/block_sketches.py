@@ -27,7 +27,7 @@ from herdcli.shards import Shard
 
 
 @dataclass(frozen=True)
-class UnitSketch:
+class WorkUnitSketch:
     """The sketch of the rows of one unit of work."""
 
     rows: int
@@ -41,7 +41,7 @@ class UnitSketch:
 class SketchShard(Shard):
     """Sketches of some of the units, and the settings that all shards of a run share."""
 
-    parts: list[UnitSketch]
+    parts: list[WorkUnitSketch]
     rows: int
     kernel: str
     scale: Array = array("d", "what the columns were divided by", kind="f", finite=True)
@@ -69,7 +69,7 @@ class SketchState:
     """The units so far; the last one may be incomplete."""
 
     step: int
-    units: list[UnitSketch] = field(default_factory=list)
+    units: list[WorkUnitSketch] = field(default_factory=list)
     grows: ClassVar[tuple[str, ...]] = ("units",)
 
 
@@ -103,20 +103,20 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
         X, weights, first = self.blocks.block(number)
         self.sketch.kernel.check(X)
         if not state.step or self.tasks[state.step - 1][0] != unit:
-            nothing = UnitSketch(0, np.zeros(len(self.sketch.landmarks) + 1), np.zeros(2), X[:0], np.zeros(0, dtype=np.int64))
+            nothing = WorkUnitSketch(0, np.zeros(len(self.sketch.landmarks) + 1), np.zeros(2), X[:0], np.zeros(0, dtype=np.int64))
             state.units = [*state.units, nothing]
         state.units[-1] = self._added(state.units[-1], X, weights, first, number)
         state.step += 1
         return state
 
-    def _added(self, unit: UnitSketch, X: Array, weights: Array, first: int, number: int) -> UnitSketch:
+    def _added(self, unit: WorkUnitSketch, X: Array, weights: Array, first: int, number: int) -> WorkUnitSketch:
         sums = unit.sums.copy()
         self.sketch.add(sums, X, weights, map=self.map)
         more = np.array([weights.sum(), exact_arithmetic.product(weights, self.sketch.kernel.diagonal(X))])
         keys = generator(self.seed, Purpose.RESERVOIR, step=number).random(len(X))
         kept = np.flatnonzero((keys < self.share) & (weights > 0))
         points, numbers = np.concatenate([unit.points, X[kept]]), np.concatenate([unit.number, first + kept])
-        return UnitSketch(unit.rows + len(X), sums, unit.spread + more, points, numbers)
+        return WorkUnitSketch(unit.rows + len(X), sums, unit.spread + more, points, numbers)
 
     def memory(self) -> int:
         """The size of the landmarks' Gram matrix, its factor, and the sums of all units."""
@@ -127,13 +127,13 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
         """Return the progress with the number of rows read."""
         return RunProgress(state.step, self.steps, f"{sum(unit.rows for unit in state.units)} rows")
 
-    def result(self, state: SketchState) -> list[UnitSketch]:
+    def result(self, state: SketchState) -> list[WorkUnitSketch]:
         """Return the sketches of the units."""
         return state.units
 
 
-def group_from_sketches(
-    sketch: nystrom.NystromSums, units: Sequence[UnitSketch], count: int, map: Map = map
+def make_group_from_sketches(
+    sketch: nystrom.NystromSums, units: Sequence[WorkUnitSketch], atom_count: int, map: Map = map
 ) -> tuple[SelectionGroup, Array, Array]:
     """Make the group whose atoms represent the rows of all units.
 
@@ -149,7 +149,7 @@ def group_from_sketches(
     rows = sum(unit.rows for unit in units)
     whole = stream_sketch.StreamSketching(sketch, _EmptySource(), len(points), map=map)
     state = replace(whole.init(), ended=True, rows=rows, sums=sums, spread=spread, points=points, key=np.zeros(len(points)), number=number)
-    found, numbers = stream_sketch.group_from_stream(whole, state, count)
+    found, numbers = stream_sketch.make_group_from_stream(whole, state, atom_count)
     return found, numbers, spread
 
 

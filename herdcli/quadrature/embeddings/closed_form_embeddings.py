@@ -22,9 +22,9 @@ from herdcli.quadrature.kernels.kernel_functions import (
     Kernel,
     LaplaceKernel,
     MaternKernel,
-    require_length,
+    require_length_scale,
 )
-from herdcli.quadrature.kernels.point_sums import depends_on_moments, moment_embedding
+from herdcli.quadrature.kernels.point_sums import depends_on_moments, embedding_from_moments
 from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
 from herdcli.quadrature.targets import MixtureTarget, Target, TrigonometricTarget, UniformTarget
 from herdcli.schema import Array
@@ -45,7 +45,7 @@ def closed_form_embedding(kernel: Kernel, target: Target) -> Embedding:
         return lambda x: np.full(len(x), kernel.value), kernel.value
     if isinstance(kernel, CompositeKernel):
         return _composite_embedding(kernel, target)
-    found = _leaf_embedding(kernel, target)
+    found = _simple_kernel_embedding(kernel, target)
     if found is None:
         message = f"no closed form is known for the kernel {kernel.text()} with target {target.name}"
         raise BadUsage(message, hint=f"known: {KNOWN}; or draw rows from the target and use --distribution rows")
@@ -64,7 +64,7 @@ def _composite_embedding(kernel: CompositeKernel, target: Target) -> Embedding:
     return lambda x: np.sum([function(x) for function, _ in found], axis=0), sum(norm for _, norm in found)
 
 
-def _leaf_embedding(kernel: Kernel, target: Target) -> Embedding | None:
+def _simple_kernel_embedding(kernel: Kernel, target: Target) -> Embedding | None:
     if depends_on_moments(kernel):
         return _moment_embedding(kernel, target)
     if isinstance(kernel, BernoulliKernel):
@@ -80,7 +80,7 @@ def _moment_embedding(kernel: Kernel, target: Target) -> Embedding | None:
     mean, second = target.moments()
     if second is None and kernel.text() not in ("features:x", "linear"):
         return None
-    return lambda x: moment_embedding(kernel, x, mean, second)[0], moment_embedding(kernel, mean[None], mean, second)[1]
+    return lambda x: embedding_from_moments(kernel, x, mean, second)[0], embedding_from_moments(kernel, mean[None], mean, second)[1]
 
 
 def _bernoulli_embedding(kernel: BernoulliKernel, target: Target) -> Embedding | None:
@@ -108,7 +108,7 @@ def _uniform_embedding(kernel: Kernel, target: UniformTarget) -> Embedding | Non
     width = target.high - target.low
     if isinstance(kernel, EnergyKernel):
         return _uniform_energy_embedding(kernel, target) if target.dimension == 1 else None
-    pair = _column_integrals(kernel, target.dimension)
+    pair = _kernel_column_integrals(kernel, target.dimension)
     if pair is None:
         return None
     first, second = pair
@@ -123,12 +123,12 @@ def _odd_extension(function: Callable[[Array], Array], t: Array) -> Array:
     return np.sign(t) * function(np.abs(t))
 
 
-def _column_integrals(kernel: Kernel, dimension: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]] | None:
+def _kernel_column_integrals(kernel: Kernel, dimension: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]] | None:
     """Return the integrals G and H of one column on t ≥ 0."""
     from scipy.special import erf
 
     if isinstance(kernel, GaussianKernel):
-        scale = require_length(kernel.bandwidth)
+        scale = require_length_scale(kernel.bandwidth)
         root = math.sqrt(math.pi / 2)
 
         def second(t: Array) -> Array:
@@ -137,7 +137,7 @@ def _column_integrals(kernel: Kernel, dimension: int) -> tuple[Callable[[Array],
 
         return lambda t: scale * root * erf(t / (scale * math.sqrt(2))), second
     if isinstance(kernel, LaplaceKernel) or (isinstance(kernel, MaternKernel) and kernel.twice == 1 and dimension == 1):
-        scale = require_length(kernel.bandwidth)
+        scale = require_length_scale(kernel.bandwidth)
         return lambda t: -scale * np.expm1(-t / scale), lambda t: scale * (t + scale * np.expm1(-t / scale))
     if isinstance(kernel, MaternKernel) and dimension == 1:
         c = kernel.rate()
@@ -164,11 +164,11 @@ def _uniform_energy_embedding(kernel: EnergyKernel, target: UniformTarget) -> Em
     return _energy_embedding(kernel, distance, (high - low) / 3.0)
 
 
-def _energy_embedding(kernel: EnergyKernel, distance: Callable[[Array], Array], between: float) -> Embedding:
+def _energy_embedding(kernel: EnergyKernel, distance: Callable[[Array], Array], mean_pair_distance: float) -> Embedding:
     """Compute ½(|x−c| + E|X−c| − E|x−X|) and E|X−c| − ½E|X−X'|."""
     spread = float(distance(np.array([kernel.centre[0] if kernel.centre else 0.0]))[0])
     # k(x, y) = ½(|x − c| + |y − c| − |x − y|), averaged over y, and then over x: ½(2 E|X − c| − E|X − X'|).
-    return lambda x: 0.5 * (kernel.norms(x) + spread - distance(x[:, 0])), spread - 0.5 * between
+    return lambda x: 0.5 * (kernel.norms(x) + spread - distance(x[:, 0])), spread - 0.5 * mean_pair_distance
 
 
 def _mixture_embedding(kernel: Kernel, target: MixtureTarget) -> Embedding | None:
@@ -182,14 +182,14 @@ def _mixture_embedding(kernel: Kernel, target: MixtureTarget) -> Embedding | Non
     variances = target.covariances[:, 0, 0]
     pairs = (np.subtract.outer(means, means), np.sqrt(np.add.outer(variances, variances)))
     if isinstance(kernel, EnergyKernel):
-        between = float(weights @ _mean_distance(*pairs) @ weights)
-        return _energy_embedding(kernel, lambda x: _mean_distance(x[:, None] - means, np.sqrt(variances)) @ weights, between)
-    scale = require_length(kernel.bandwidth)
-    norm = float(weights @ _mean_exponential(*pairs, scale) @ weights)
-    return lambda x: np.asarray(_mean_exponential(x - means, np.sqrt(variances), scale) @ weights), norm
+        between = float(weights @ _expected_absolute_normal(*pairs) @ weights)
+        return _energy_embedding(kernel, lambda x: _expected_absolute_normal(x[:, None] - means, np.sqrt(variances)) @ weights, between)
+    scale = require_length_scale(kernel.bandwidth)
+    norm = float(weights @ _expected_laplace_normal(*pairs, scale) @ weights)
+    return lambda x: np.asarray(_expected_laplace_normal(x - means, np.sqrt(variances), scale) @ weights), norm
 
 
-def _mean_distance(delta: Array, deviation: Array) -> Array:
+def _expected_absolute_normal(delta: Array, deviation: Array) -> Array:
     """Compute E|Z| for Z ~ N(δ, σ²)."""
     from scipy.special import erf
 
@@ -197,7 +197,7 @@ def _mean_distance(delta: Array, deviation: Array) -> Array:
     return np.asarray(deviation * math.sqrt(2 / math.pi) * np.exp(-0.5 * z**2) + delta * erf(z / math.sqrt(2)))
 
 
-def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
+def _expected_laplace_normal(delta: Array, deviation: Array, scale: float) -> Array:
     """Compute E e^{−|Z|/ℓ} for Z ~ N(δ, σ²), by the scaled complementary error function."""
     from scipy.special import erfcx
 
@@ -217,7 +217,7 @@ def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
 
 def _gaussian_mixture_embedding(kernel: GaussianKernel, target: MixtureTarget) -> Embedding:
     """Compute Σ_c π_c ℓ^d |ℓ²I+S_c|^(−½) exp(−½ (x−m_c)'(ℓ²I+S_c)⁻¹(x−m_c)), and for the norm the same over pairs of components."""
-    square = require_length(kernel.bandwidth) ** 2
+    square = require_length_scale(kernel.bandwidth) ** 2
     identity = square * np.eye(target.dimension)
 
     # e^{−|x − y|²/2ℓ²} is (2πℓ²)^{d/2} times the density of N(x, ℓ²I) at y.  Its mean under N(m, S) is the same multiple of N(m, ℓ²I + S)

@@ -9,11 +9,11 @@ import numpy as np
 
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.embeddings import nystrom, random_fourier, subsampled_embedding
-from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
 from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
-from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, group_approximation, norm_pairs
+from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, group_approximation, kernel_sum_inputs
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -61,7 +61,7 @@ class ApproximateEmbedding:
     mean: Array
     norm: float
     function: Callable[[Array], Array]
-    added: Added
+    added: EmbeddingErrorBounds
 
 
 class EmbeddingPlan(Protocol):
@@ -74,7 +74,7 @@ class EmbeddingPlan(Protocol):
         """Return the approximate embedding from complete sums, None if it is exact."""
 
 
-def embedding_plan(problem: SelectionProblem, group: SelectionGroup, number: int) -> EmbeddingPlan:
+def make_embedding_plan(problem: SelectionProblem, group: SelectionGroup, number: int) -> EmbeddingPlan:
     """Return the plan of a group that has this number among all groups."""
     chosen, target = group_approximation(problem, group), group.target
     if chosen is None or not isinstance(target, RowTarget):
@@ -101,9 +101,9 @@ class _ExactPlan:
         target = self.group.target
         if not isinstance(target, RowTarget):
             raise TypeError(target.name)
-        pair = norm_pairs(self.problem, self.group, self.number)[which]
+        pair = kernel_sum_inputs(self.problem, self.group, self.number)[which]
         return PairSums(
-            kernel_sums.embedding_problem(self.problem.kernel, *pair, target.weights, precision=self.problem.settings.precision)
+            kernel_sums.make_embedding_problem(self.problem.kernel, *pair, target.weights, precision=self.problem.settings.precision)
         )
 
     def found(self, states: list[EmbeddingState]) -> None:
@@ -120,14 +120,16 @@ class _NystromPlan:
     def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
         if which == 0:
             return self.problem
-        alpha = self.problem.projection(before[0].sums)[0]
-        return PairSums(kernel_sums.embedding_problem(self.kernel, self.points, self.problem.landmarks, alpha, precision=self.precision))
+        alpha = self.problem.solve_projection(before[0].sums)[0]
+        return PairSums(
+            kernel_sums.make_embedding_problem(self.kernel, self.points, self.problem.landmarks, alpha, precision=self.precision)
+        )
 
     def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
-        alpha, norm, bound = self.problem.projection(states[0].sums)
+        alpha, norm, bound = self.problem.solve_projection(states[0].sums)
         at = self.problem.landmarks
         return ApproximateEmbedding(
-            states[1].sums, norm, lambda x: exact_arithmetic.product(self.kernel.matrix(x, at), alpha), Added(distance=bound)
+            states[1].sums, norm, lambda x: exact_arithmetic.product(self.kernel.matrix(x, at), alpha), EmbeddingErrorBounds(distance=bound)
         )
 
 
@@ -142,11 +144,11 @@ class _SubsamplePlan:
     def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
         points = self.points if which == 0 else self.drawn
         share = np.full(len(self.drawn), 1.0 / len(self.drawn))
-        return PairSums(kernel_sums.embedding_problem(self.kernel, points, self.drawn, share, precision=self.precision))
+        return PairSums(kernel_sums.make_embedding_problem(self.kernel, points, self.drawn, share, precision=self.precision))
 
     def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
         own = self.kernel.diagonal(self.target.X)
-        added = subsampled_embedding.sampling_error(self.kernel, own, self.target.weights, len(self.drawn))
+        added = subsampled_embedding.subsampling_error_bounds(self.kernel, own, self.target.weights, len(self.drawn))
         return ApproximateEmbedding(
             states[0].sums, float(states[1].sums.mean()), lambda x: self.kernel.matrix(x, self.drawn).mean(axis=1), added
         )
@@ -163,17 +165,17 @@ class _FourierPlan:
     def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
         if which == 0:
             return random_fourier.CharacteristicSums(self.frequencies, self.centre, self.target.X, self.target.weights)
-        return self._fourier_embedding(before[0])
+        return self._make_fourier_embedding(before[0])
 
-    def _fourier_embedding(self, state: EmbeddingState) -> random_fourier.FourierEmbedding:
+    def _make_fourier_embedding(self, state: EmbeddingState) -> random_fourier.FourierEmbedding:
         size = random_fourier.kernel_amplitude(self.kernel) / len(self.frequencies)
         return random_fourier.FourierEmbedding(self.frequencies, self.centre, state.sums * size, self.points)
 
     def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
-        sums, wave = states[0].sums, self._fourier_embedding(states[0])
+        sums, wave = states[0].sums, self._make_fourier_embedding(states[0])
         return ApproximateEmbedding(
             states[1].sums,
-            random_fourier.squared_norm(self.kernel, sums),
+            random_fourier.embedding_squared_norm(self.kernel, sums),
             wave.at,
-            random_fourier.fourier_error(self.kernel, sums, len(self.points)),
+            random_fourier.fourier_error_bounds(self.kernel, sums, len(self.points)),
         )

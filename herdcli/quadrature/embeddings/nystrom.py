@@ -68,7 +68,7 @@ class NystromSums:
         return count_steps(len(self.landmarks), len(self.X))
 
     @cached_property
-    def _factor(self) -> tuple[Array, float]:
+    def _jittered_cholesky(self) -> tuple[Array, float]:
         """The Cholesky factor (R, R) of K + εI, and ε, the least that makes the factorisation possible."""
         from scipy.linalg import cholesky
 
@@ -88,11 +88,11 @@ class NystromSums:
         """Compute α = (K + εI)⁻¹ v for v (R,), or for columns (R, b)."""
         from scipy.linalg import cho_solve
 
-        return np.asarray(cho_solve((self._factor[0], True), values, check_finite=False))
+        return np.asarray(cho_solve((self._jittered_cholesky[0], True), values, check_finite=False))
 
     def square(self, coefficients: Array, values: Array) -> Array:
         """Compute α'K α for α = (K + εI)⁻¹ v, (R,) or (R, b), by Kα = v − εα."""
-        return np.asarray((coefficients * values).sum(axis=0) - self._factor[1] * np.square(coefficients).sum(axis=0))
+        return np.asarray((coefficients * values).sum(axis=0) - self._jittered_cholesky[1] * np.square(coefficients).sum(axis=0))
 
     def init(self) -> EmbeddingState:
         """Return the state before the first step."""
@@ -127,7 +127,7 @@ class NystromSums:
             exact_arithmetic.product(weights, _kernel_sums(self.kernel, X, X, weights))
         )
 
-    def projection(self, sums: Array) -> tuple[Array, float, float]:
+    def solve_projection(self, sums: Array) -> tuple[Array, float, float]:
         """Compute α (R,), ‖μ̃‖² and the bound of ‖μ − μ̃‖ from complete sums (R + 1)."""
         alpha = self.coefficients(sums[:-1])
         return alpha, float(self.square(alpha, sums[:-1])), float(sums[-1])
@@ -135,7 +135,7 @@ class NystromSums:
 
 def _kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array) -> Array:
     """Compute Σ_j w_j k(points_i, rows_j) (n,) in one thread."""
-    problem = kernel_sums.embedding_problem(kernel, points, rows, weights)
+    problem = kernel_sums.make_embedding_problem(kernel, points, rows, weights)
     state = kernel_sums.initial_state(problem)
     for _ in range(kernel_sums.total_steps(problem)):
         state = kernel_sums.embedding_step(problem, state)

@@ -17,9 +17,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.quadrature.embeddings.approximation import LEVEL, Added, no_features_error
+from herdcli.quadrature.embeddings.approximation import LEVEL, EmbeddingErrorBounds, no_features_error
 from herdcli.quadrature.kernels import kernel_functions as k
-from herdcli.quadrature.kernels.kernel_functions import Kernel, require_length
+from herdcli.quadrature.kernels.kernel_functions import Kernel, require_length_scale
 from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -58,9 +58,9 @@ def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, 
         which = np.searchsorted(levels, random.random(count) * levels[-1], side="right")
         return np.asarray(np.stack(drawn)[np.minimum(which, len(drawn) - 1), np.arange(count)])
     if isinstance(kernel, k.LaplaceKernel):
-        return random.standard_cauchy(shape) / require_length(kernel.bandwidth)
+        return random.standard_cauchy(shape) / require_length_scale(kernel.bandwidth)
     if isinstance(kernel, k.GaussianKernel):
-        return random.standard_normal(shape) / require_length(kernel.bandwidth)
+        return random.standard_normal(shape) / require_length_scale(kernel.bandwidth)
     if isinstance(kernel, k.MaternKernel):
         spread = np.sqrt(kernel.twice / random.chisquare(kernel.twice, count))
     elif isinstance(kernel, k.InverseMultiquadricKernel):
@@ -69,7 +69,7 @@ def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, 
         spread = np.sqrt(random.gamma(kernel.alpha, 1.0 / kernel.alpha, count))
     else:
         raise no_features_error(kernel.text())
-    return np.asarray(random.standard_normal(shape) * spread[:, None] / require_length(kernel.bandwidth))
+    return np.asarray(random.standard_normal(shape) * spread[:, None] / require_length_scale(kernel.bandwidth))
 
 
 def rows_per_block(size: int) -> int:
@@ -164,14 +164,14 @@ def _step_blocks(step: int, size: int, rows: int) -> list[slice]:
     return [slice(begin, min(begin + height, rows)) for begin in begins if begin < rows]
 
 
-def squared_norm(kernel: Kernel, sums: Array) -> float:
+def embedding_squared_norm(kernel: Kernel, sums: Array) -> float:
     """Compute ‖μ̃‖² = A/R Σ_r |φ(ω_r)|² from the sums (2R,)."""
     return kernel_amplitude(kernel) * float(np.square(sums).sum()) / (len(sums) // 2)
 
 
-def fourier_error(kernel: Kernel, sums: Array, points: int) -> Added:
+def fourier_error_bounds(kernel: Kernel, sums: Array, points: int) -> EmbeddingErrorBounds:
     """Compute the bounds for this number of points from the sums (2R,); all hold at once with probability 1 − LEVEL."""
-    A, R, found = kernel_amplitude(kernel), len(sums) // 2, squared_norm(kernel, sums)
+    A, R, found = kernel_amplitude(kernel), len(sums) // 2, embedding_squared_norm(kernel, sums)
     unit = A / R
     # Q = A|φ|² ≥ 0 has E Q² ≤ A‖μ‖², so that with probability 1 − e^−L, ‖μ̃‖² ≥ ‖μ‖² − √(2 A ‖μ‖² L/R) (there is no other term, since Q is
     # not negative).  This is solved for ‖μ‖.  Means of R terms with variance σ² and at most b from their mean exceed it by √(2σ²L/R) +
@@ -182,4 +182,4 @@ def fourier_error(kernel: Kernel, sums: Array, points: int) -> Added:
     both, all_points = math.log(6.0 / LEVEL), math.log(6.0 * max(points, 1) / LEVEL)
     of_norm = math.sqrt(2.0 * unit * highest * both) + 2.0 * unit * both / 3.0
     uniform = math.sqrt(2.0 * unit * highest * all_points) + 4.0 * unit * all_points / 3.0
-    return Added(uniform=uniform, norm=of_norm)
+    return EmbeddingErrorBounds(uniform=uniform, norm=of_norm)

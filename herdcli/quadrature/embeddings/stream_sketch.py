@@ -17,7 +17,7 @@ from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.embeddings import nystrom
-from herdcli.quadrature.embeddings.approximation import Added
+from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
 from herdcli.quadrature.kernels.kernel_sums import Map
@@ -125,20 +125,20 @@ class StreamSketching:
         return state
 
 
-def group_from_stream(stream: StreamSketching, state: StreamState, count: int) -> tuple[SelectionGroup, Array]:
+def make_group_from_stream(stream: StreamSketching, state: StreamState, atom_count: int) -> tuple[SelectionGroup, Array]:
     """Make the group whose atoms represent all rows that were read, with the numbers (N,) of its candidates among them."""
     there = np.flatnonzero(state.key < 1)
     points, total = state.points[there], float(state.spread[0])
-    alpha, norm, bound = stream.sketch.projection(state.sums / total)
-    problem = kernel_sums.embedding_problem(stream.sketch.kernel, points, stream.sketch.landmarks, alpha)
+    alpha, norm, bound = stream.sketch.solve_projection(state.sums / total)
+    problem = kernel_sums.make_embedding_problem(stream.sketch.kernel, points, stream.sketch.landmarks, alpha)
     sums = kernel_sums.initial_state(problem)
     for _ in range(kernel_sums.total_steps(problem)):
         sums = kernel_sums.embedding_step(problem, sums, map=stream.map)
-    start = Continuation(sums.sums, norm, added=Added(distance=bound))
-    return SelectionGroup(RowTarget(points, np.full(len(points), 1.0 / len(points))), None, count, start=start), state.number[there]
+    start = Continuation(sums.sums, norm, added=EmbeddingErrorBounds(distance=bound))
+    return SelectionGroup(RowTarget(points, np.full(len(points), 1.0 / len(points))), None, atom_count, start=start), state.number[there]
 
 
-def sketch_landmarks(kernel: Kernel, X: Array, weights: Array, size: int, seed: int) -> nystrom.NystromSums:
+def make_landmark_sums(kernel: Kernel, X: Array, weights: Array, landmark_count: int, seed: int) -> nystrom.NystromSums:
     """Choose landmarks among the first rows X (n, d) with weights (n,)."""
-    chosen = nystrom.sample_landmarks(generator(seed, Purpose.LANDMARKS), weights, size)
+    chosen = nystrom.sample_landmarks(generator(seed, Purpose.LANDMARKS), weights, landmark_count)
     return nystrom.NystromSums(kernel, X[chosen], X[:0], weights[:0])

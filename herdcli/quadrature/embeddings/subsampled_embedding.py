@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature.embeddings.approximation import LEVEL, Added
+from herdcli.quadrature.embeddings.approximation import LEVEL, EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_functions as k
 from herdcli.quadrature.kernels.kernel_functions import Kernel
 from herdcli.schema import Array
 
 
-def sampling_error(kernel: Kernel, own: Array, weights: Array, count: int) -> Added:
-    """Compute the bound of ‖μ − μ̃‖ for `count` samples from rows with k(x, x) own (n,) and weights (n,) that sum to 1."""
+def subsampling_error_bounds(kernel: Kernel, diagonal: Array, weights: Array, sample_count: int) -> EmbeddingErrorBounds:
+    """Compute the bound of ‖μ − μ̃‖ for `sample_count` samples from rows with k(x, x) own (n,) and weights (n,) that sum to 1."""
     # |Φ − Φ'|² = k(x, x) + k(y, y) − 2k(x, y) ≤ 4 max k(x, x), and half of that if k is nowhere negative.
-    widest = math.sqrt((2.0 if _is_nonnegative(kernel) else 4.0) * float(own[weights > 0].max(initial=0.0)))
-    mean = math.sqrt(max(float(exact_arithmetic.product(own, weights)), 0.0) / count)
-    return Added(distance=mean + widest * math.sqrt(float(exact_arithmetic.log(1.0 / LEVEL)) / (2.0 * count)))
+    widest = math.sqrt((2.0 if _is_nonnegative(kernel) else 4.0) * float(diagonal[weights > 0].max(initial=0.0)))
+    mean = math.sqrt(max(float(exact_arithmetic.product(diagonal, weights)), 0.0) / sample_count)
+    return EmbeddingErrorBounds(distance=mean + widest * math.sqrt(float(exact_arithmetic.log(1.0 / LEVEL)) / (2.0 * sample_count)))
 
 
 def _is_nonnegative(kernel: Kernel) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, HammingKernel, Kernel, require_length
+from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, HammingKernel, Kernel, require_length_scale
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -50,11 +50,11 @@ class JointKernel:
             return None
         # |x − x'|²/ℓ² + (y − y')²/λ² is ℓ^−2 times a squared distance in the columns (x, y ℓ/λ).
         factors = np.ones(dimension)
-        factors[-1] = require_length(self.rows.bandwidth) / require_length(self.label.bandwidth)
+        factors[-1] = require_length_scale(self.rows.bandwidth) / require_length_scale(self.label.bandwidth)
         return self.rows, factors
 
 
-def default_label_kernel(labels: Array) -> str:
+def default_label_kernel_text(labels: Array) -> str:
     """Return the kernel of labels (n,) as text.
 
     Whole numbers are classes, each of which is similar to itself alone; other labels have a length scale of the median distance.

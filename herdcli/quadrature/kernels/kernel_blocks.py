@@ -23,15 +23,15 @@ def kernel_matrix(kernel: Kernel, X: Array, Y: Array) -> Array:
     if not isinstance(kernel, GaussianKernel) or X.shape[1] < BLAS_FROM:
         return kernel.matrix(X, Y)
     left = GaussianPoints(kernel, X, centre=Y.mean(axis=0))
-    a, b = left.columns[:, : len(X)], left.packed(Y)[:, : len(Y)]
+    a, b = left.columns[:, : len(X)], left.pack_columns(Y)[:, : len(Y)]
     return _gaussian_block(a, b, 0.5 * np.square(a).sum(axis=0), 0.5 * np.square(b).sum(axis=0))
 
 
-def _gaussian_block(a: Array, b: Array, own: Array, other: Array) -> Array:
+def _gaussian_block(a: Array, b: Array, a_half_squares: Array, b_half_squares: Array) -> Array:
     """Compute 2^(a·b − |a|²/2 − |b|²/2) ≤ 1 (n, m) from columns a (d, n), b (d, m) and their half squares."""
     exponent = exact_arithmetic.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b))
-    exponent -= own[:, None]
-    exponent -= other
+    exponent -= a_half_squares[:, None]
+    exponent -= b_half_squares
     np.minimum(exponent, 0.0, out=exponent)
     return np.asarray(exact_arithmetic.exp2(exponent.ravel()).reshape(exponent.shape))
 
@@ -50,6 +50,6 @@ class KernelColumns:
             b = packed.columns[:, : packed.count]
             if self.halves is None:
                 self.halves = 0.5 * np.square(b).sum(axis=0)
-            a = packed.packed(rows)[:, : len(rows)]
+            a = packed.pack_columns(rows)[:, : len(rows)]
             return _gaussian_block(a, b, 0.5 * np.square(a).sum(axis=0), self.halves)
         return np.stack([packed.values(row) for row in rows])

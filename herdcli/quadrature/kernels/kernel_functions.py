@@ -46,7 +46,7 @@ class StationaryKernel:
         """Accept all rows (n, d)."""
 
 
-def require_length(bandwidth: float | None) -> float:
+def require_length_scale(bandwidth: float | None) -> float:
     """Return a length scale that must have been chosen already."""
     if bandwidth is None:
         raise ValueError("the kernel's length scale is not chosen yet")
@@ -70,12 +70,12 @@ class GaussianKernel(StationaryKernel):
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute exp(−|x_i − y_j|²/2ℓ²) (n, m)."""
         values = squared_distances(X, Y)
-        values *= -0.5 / exact_arithmetic.power(require_length(self.bandwidth), 2)
+        values *= -0.5 / exact_arithmetic.integer_power(require_length_scale(self.bandwidth), 2)
         return exact_arithmetic.exp(values, out=values)
 
     def text(self) -> str:
         """Return `gaussian:ℓ`."""
-        return _kernel_text("gaussian", self.bandwidth)
+        return _format_kernel("gaussian", self.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class LaplaceKernel(StationaryKernel):
         from scipy.spatial.distance import cdist
 
         values: Array = cdist(X, Y, "cityblock")
-        values *= -1.0 / require_length(self.bandwidth)
+        values *= -1.0 / require_length_scale(self.bandwidth)
         return exact_arithmetic.exp(values, out=values)
 
     def text(self) -> str:
         """Return `laplace:ℓ`."""
-        return _kernel_text("laplace", self.bandwidth)
+        return _format_kernel("laplace", self.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class MaternKernel(StationaryKernel):
 
     def rate(self) -> float:
         """Return s per unit of distance."""
-        return math.sqrt(self.twice) / require_length(self.bandwidth)
+        return math.sqrt(self.twice) / require_length_scale(self.bandwidth)
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute e^{−s} times 1, 1 + s or 1 + s + s²/3 (n, m), s = rate·|x_i − y_j|."""
@@ -125,7 +125,7 @@ class MaternKernel(StationaryKernel):
 
     def text(self) -> str:
         """Return `matern12:ℓ`, `matern32:ℓ` or `matern52:ℓ`."""
-        return _kernel_text(f"matern{self.twice}2", self.bandwidth)
+        return _format_kernel(f"matern{self.twice}2", self.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class InverseMultiquadricKernel(StationaryKernel):
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute (1 + |x_i − y_j|²/c²)^(−½) (n, m)."""
         values = squared_distances(X, Y)
-        values *= exact_arithmetic.power(require_length(self.bandwidth), -2)
+        values *= exact_arithmetic.integer_power(require_length_scale(self.bandwidth), -2)
         values += 1.0
         np.sqrt(values, out=values)
         return np.divide(1.0, values, out=values)
 
     def text(self) -> str:
         """Return `inverse-multiquadric:c`."""
-        return _kernel_text("inverse-multiquadric", self.bandwidth)
+        return _format_kernel("inverse-multiquadric", self.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class RationalQuadraticKernel(StationaryKernel):
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute (1 + |x_i − y_j|²/2αℓ²)^(−α) (n, m)."""
         values = squared_distances(X, Y)
-        values *= 0.5 / (self.alpha * exact_arithmetic.power(require_length(self.bandwidth), 2))
+        values *= 0.5 / (self.alpha * exact_arithmetic.integer_power(require_length_scale(self.bandwidth), 2))
         values += 1.0
         if self.alpha == 1.0:
             return np.divide(1.0, values, out=values)
@@ -166,7 +166,7 @@ class RationalQuadraticKernel(StationaryKernel):
 
     def text(self) -> str:
         """Return `rational-quadratic:ℓ,α`."""
-        return _kernel_text("rational-quadratic", self.bandwidth, self.alpha)
+        return _format_kernel("rational-quadratic", self.bandwidth, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -211,18 +211,18 @@ class PolynomialKernel:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute (x_i·y_j + c)^p (n, m)."""
-        return np.asarray(exact_arithmetic.power(exact_arithmetic.product(X, Y.T) + self.offset, self.degree))
+        return np.asarray(exact_arithmetic.integer_power(exact_arithmetic.product(X, Y.T) + self.offset, self.degree))
 
     def diagonal(self, X: Array) -> Array:
         """Compute (|x_i|² + c)^p (n,)."""
-        return np.asarray(exact_arithmetic.power(np.square(X).sum(axis=1) + self.offset, self.degree))
+        return np.asarray(exact_arithmetic.integer_power(np.square(X).sum(axis=1) + self.offset, self.degree))
 
     def check(self, X: Array) -> None:
         """Accept all rows (n, d)."""
 
     def text(self) -> str:
         """Return `linear`, or `polynomial:p,c`."""
-        return "linear" if (self.degree, self.offset) == (1, 0.0) else _kernel_text("polynomial", self.degree, self.offset)
+        return "linear" if (self.degree, self.offset) == (1, 0.0) else _format_kernel("polynomial", self.degree, self.offset)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class FeatureKernel:
     def diagonal(self, X: Array) -> Array:
         """Compute |x|² (n,), with `pairs` plus ½(|x|⁴ − Σ_i x_i⁴)."""
         norms = np.square(X).sum(axis=1)
-        return np.asarray(norms + 0.5 * (norms**2 - exact_arithmetic.power(X, 4).sum(axis=1)) if self.pairs else norms)
+        return np.asarray(norms + 0.5 * (norms**2 - exact_arithmetic.integer_power(X, 4).sum(axis=1)) if self.pairs else norms)
 
     def check(self, X: Array) -> None:
         """Accept all rows (n, d)."""
@@ -266,7 +266,7 @@ class HammingKernel(StationaryKernel):
 
     def text(self) -> str:
         """Return `hamming`, or `hamming:λ`."""
-        return "hamming" if self.scale is None else _kernel_text("hamming", self.scale)
+        return "hamming" if self.scale is None else _format_kernel("hamming", self.scale)
 
 
 # coefficients of (−1)^(ν−1) B_2ν(u) / (2ν)! by powers of u, the highest first
@@ -293,16 +293,16 @@ class BernoulliKernel:
         for x, y in zip(X.T, Y.T, strict=True):
             u = x[:, None] - y
             u -= np.floor(u)
-            values = self._profile(u)
+            values = self._univariate_kernel(u)
             total = values if total is None else total + values + total * values
         return np.zeros((len(X), len(Y))) if total is None else total
 
-    def _profile(self, u: Array) -> Array:
+    def _univariate_kernel(self, u: Array) -> Array:
         return np.polyval(BERNOULLI[self.order], u)
 
     def diagonal(self, X: Array) -> Array:
         """Compute (1 + k(0))^d − 1 (n,), the same for all rows (n, d)."""
-        return np.full(len(X), exact_arithmetic.power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
+        return np.full(len(X), exact_arithmetic.integer_power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
 
     def check(self, X: Array) -> None:
         """Raise DataError if a row of X (n, d) is outside [0, 1]."""
@@ -317,7 +317,7 @@ class BernoulliKernel:
 
     def text(self) -> str:
         """Return `bernoulli:ν`."""
-        return _kernel_text("bernoulli", self.order)
+        return _format_kernel("bernoulli", self.order)
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ class ConstantKernel:
 
     def text(self) -> str:
         """Return the constant as text."""
-        return shortest_number(self.value)
+        return format_shortest_number(self.value)
 
 
 @dataclass(frozen=True)
@@ -349,19 +349,19 @@ class CompositeKernel:
     parts: tuple[Kernel, ...]
     product: bool = False
 
-    def _combine(self, take: Callable[[Kernel], Array]) -> Array:
-        total = take(self.parts[0])
+    def _combine_parts(self, evaluate: Callable[[Kernel], Array]) -> Array:
+        total = evaluate(self.parts[0])
         for part in self.parts[1:]:
-            total = total * take(part) if self.product else total + take(part)
+            total = total * evaluate(part) if self.product else total + evaluate(part)
         return total
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute the sum or the product of the parts' values (n, m)."""
-        return self._combine(lambda part: part.matrix(X, Y))
+        return self._combine_parts(lambda part: part.matrix(X, Y))
 
     def diagonal(self, X: Array) -> Array:
         """Compute the sum or the product of the parts' diagonals (n,)."""
-        return self._combine(lambda part: part.diagonal(X))
+        return self._combine_parts(lambda part: part.diagonal(X))
 
     def check(self, X: Array) -> None:
         """Raise DataError if a part is not defined on rows X (n, d)."""
@@ -373,17 +373,17 @@ class CompositeKernel:
         return ("*" if self.product else "+").join(part.text() for part in self.parts)
 
 
-def shortest_number(number: float) -> str:
+def format_shortest_number(number: float) -> str:
     """Return the shortest text that reads back as the same float64, whole numbers without a decimal point."""
     return repr(float(number)).removesuffix(".0")
 
 
-def _kernel_text(name: str, *parameters: float | None) -> str:
-    given = ",".join(shortest_number(value) for value in parameters if value is not None)
+def _format_kernel(name: str, *parameters: float | None) -> str:
+    given = ",".join(format_shortest_number(value) for value in parameters if value is not None)
     return f"{name}:{given}" if given else name
 
 
-def check_definite(kernel: Kernel, X: Array, *, rows: int = 256) -> None:
+def require_positive_semidefinite(kernel: Kernel, X: Array, *, rows: int = 256) -> None:
     """Raise DataError if the kernel matrix of up to `rows` evenly spaced rows of X (n, d) has a negative eigenvalue."""
     sample = X[:: max(1, len(X) // rows)][:rows]
     eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))  # the eigenvalues affect no stored result

@@ -31,7 +31,7 @@ def parse_kernel(text: str) -> k.Kernel:
         return _parse_stein(text)
     if joint_kernels.MARK in text:
         return _parse_joint(text)
-    terms = [_parse_product(term, text) for term in _split_at(text, "+")]
+    terms = [_parse_product(term, text) for term in _split_outside_tokens(text, "+")]
     return terms[0] if len(terms) == 1 else k.CompositeKernel(tuple(terms))
 
 
@@ -52,19 +52,19 @@ def _parse_stein(text: str) -> SteinKernel:
         raise BadUsage(f"--kernel '{text}' is not a kernel: {error}", hint="stein:imq, stein:gaussian,2.5, stein:imq,smpcov") from None
 
 
-def _split_at(text: str, mark: str) -> list[str]:
+def _split_outside_tokens(text: str, separator: str) -> list[str]:
     """Split a text at marks, except at the + of `features:x+xx` and of exponents such as 1e+3."""
-    if mark == "+":
+    if separator == "+":
         text = re.sub(r"(?<=[\d.])e\+", "e\1", text.replace("x+xx", "x\0xx"), flags=re.IGNORECASE)
-    return [part.strip().replace("x\0xx", "x+xx").replace("e\1", "e+") for part in text.split(mark)]
+    return [part.strip().replace("x\0xx", "x+xx").replace("e\1", "e+") for part in text.split(separator)]
 
 
-def _parse_product(term: str, whole: str) -> k.Kernel:
-    factors = [_parse_leaf(factor, whole) for factor in _split_at(term, "*")]
+def _parse_product(term: str, full_text: str) -> k.Kernel:
+    factors = [_parse_simple_kernel(factor, full_text) for factor in _split_outside_tokens(term, "*")]
     return factors[0] if len(factors) == 1 else k.CompositeKernel(tuple(factors), product=True)
 
 
-def _parse_leaf(text: str, whole: str) -> k.Kernel:
+def _parse_simple_kernel(text: str, full_text: str) -> k.Kernel:
     name, _, rest = text.partition(":")
     name = name.strip().lower()
     try:
@@ -76,7 +76,9 @@ def _parse_leaf(text: str, whole: str) -> k.Kernel:
         return FACTORIES[name](*numbers)
     except (KeyError, TypeError, ValueError) as error:
         detail = str(error) if isinstance(error, ValueError) else ""
-        raise BadUsage(f"--kernel '{whole}': '{text}' is not a kernel{': ' + detail if detail else ''}", hint=f"kernels: {NAMES}") from None
+        raise BadUsage(
+            f"--kernel '{full_text}': '{text}' is not a kernel{': ' + detail if detail else ''}", hint=f"kernels: {NAMES}"
+        ) from None
 
 
 def _parse_finite(text: str) -> float:
@@ -86,46 +88,46 @@ def _parse_finite(text: str) -> float:
     return number
 
 
-def _positive_or_none(number: float | None) -> float | None:
+def _require_positive_or_none(number: float | None) -> float | None:
     if number is not None and number <= 0:
         raise ValueError("a length scale is above 0")
     return number
 
 
-def _parse_whole(number: float, allowed: range, name: str) -> int:
+def _require_integer(number: float, allowed: range, name: str) -> int:
     if number not in allowed:
         raise ValueError(f"{name} is one of {allowed.start} … {allowed.stop - 1}")
     return int(number)
 
 
 FACTORIES: dict[str, Callable[..., k.Kernel]] = {
-    "gaussian": lambda scale=None: k.GaussianKernel(_positive_or_none(scale)),
-    "laplace": lambda scale=None: k.LaplaceKernel(_positive_or_none(scale)),
-    "matern12": lambda scale=None: k.MaternKernel(1, _positive_or_none(scale)),
-    "matern32": lambda scale=None: k.MaternKernel(3, _positive_or_none(scale)),
-    "matern52": lambda scale=None: k.MaternKernel(5, _positive_or_none(scale)),
-    "inverse-multiquadric": lambda scale=None: k.InverseMultiquadricKernel(_positive_or_none(scale)),
+    "gaussian": lambda scale=None: k.GaussianKernel(_require_positive_or_none(scale)),
+    "laplace": lambda scale=None: k.LaplaceKernel(_require_positive_or_none(scale)),
+    "matern12": lambda scale=None: k.MaternKernel(1, _require_positive_or_none(scale)),
+    "matern32": lambda scale=None: k.MaternKernel(3, _require_positive_or_none(scale)),
+    "matern52": lambda scale=None: k.MaternKernel(5, _require_positive_or_none(scale)),
+    "inverse-multiquadric": lambda scale=None: k.InverseMultiquadricKernel(_require_positive_or_none(scale)),
     "rational-quadratic": lambda scale=None, alpha=1.0: k.RationalQuadraticKernel(
-        _positive_or_none(scale), _positive_or_none(alpha) or 1.0
+        _require_positive_or_none(scale), _require_positive_or_none(alpha) or 1.0
     ),
     "energy": lambda: k.EnergyKernel(),
     "linear": lambda: k.PolynomialKernel(),
-    "polynomial": lambda degree, offset=1.0: k.PolynomialKernel(_parse_whole(degree, range(1, 33), "the degree"), offset),
-    "hamming": lambda scale=None: k.HammingKernel(_positive_or_none(scale)),
-    "bernoulli": lambda order=1: k.BernoulliKernel(_parse_whole(order, range(1, 4), "ν")),
+    "polynomial": lambda degree, offset=1.0: k.PolynomialKernel(_require_integer(degree, range(1, 33), "the degree"), offset),
+    "hamming": lambda scale=None: k.HammingKernel(_require_positive_or_none(scale)),
+    "bernoulli": lambda order=1: k.BernoulliKernel(_require_integer(order, range(1, 4), "ν")),
 }
 
 
-def inexact_part(kernel: k.Kernel) -> k.Kernel | None:
+def machine_dependent_part(kernel: k.Kernel) -> k.Kernel | None:
     """Return the kernel, or the part of a sum or product, whose values may differ between machines; None if there is none.
 
     `numerics.exact_arithmetic` does not cover kernels with powers that are not integers, which come from the C library, or with matrix
     factorisations, which come from LAPACK.
     """
     if isinstance(kernel, k.CompositeKernel):
-        return next((found for part in kernel.parts if (found := inexact_part(part)) is not None), None)
+        return next((found for part in kernel.parts if (found := machine_dependent_part(part)) is not None), None)
     if isinstance(kernel, joint_kernels.JointKernel):
-        return inexact_part(kernel.rows) or inexact_part(kernel.label)
+        return machine_dependent_part(kernel.rows) or machine_dependent_part(kernel.label)
     powers = isinstance(kernel, k.RationalQuadraticKernel) and kernel.alpha != 1
     return kernel if powers or isinstance(kernel, SteinKernel) else None
 
@@ -144,7 +146,7 @@ def choose_length_scales(kernel: k.Kernel, X: Array, rule: float | Literal["medi
             choose_length_scales(kernel.rows, X[:, :-1], rule, seed), choose_length_scales(kernel.label, X[:, -1:], "median", seed)
         )
     if isinstance(kernel, SteinKernel) and kernel.smpcov:
-        return stein_kernels.set_covariance(kernel, X)
+        return stein_kernels.with_covariance_metric(kernel, X)
     if isinstance(kernel, k.EnergyKernel):
         return k.EnergyKernel(tuple(float(value) for value in X.mean(axis=0)))
     if not hasattr(kernel, "bandwidth") or kernel.bandwidth is not None:

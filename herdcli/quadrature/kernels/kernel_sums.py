@@ -65,14 +65,14 @@ class TilePlan(Protocol):
         """Compute sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
 
 
-def embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> EmbeddingProblem:
+def make_embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> EmbeddingProblem:
     """Make the embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
     plan: TilePlan
     folded = kernel.folded(points.shape[1]) if isinstance(kernel, JointKernel) else None
     if folded is not None:
         same = points is rows
         points = points * folded[1]
-        return embedding_problem(folded[0], points, points if same else rows * folded[1], weights, precision=precision)
+        return make_embedding_problem(folded[0], points, points if same else rows * folded[1], weights, precision=precision)
     if isinstance(kernel, GaussianKernel):
         plan = GaussianTiles(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
     elif radial_profile(kernel, points.shape[1]) is not None:
@@ -160,7 +160,7 @@ class RadialTiles:
         if points is not rows:
             self.left = RadialPoints(kernel, points)
             self.left.centre = self.right.centre
-            self.left.columns = self.left.packed(points)
+            self.left.columns = self.left.pack_columns(points)
         self.weights = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
@@ -208,7 +208,9 @@ class GaussianTiles:
         near = TileColumns(self.left.columns[:, rows], self.weights[rows] if both else None, self.right.columns[:, wide], weights)
         far = self.far[0][rows], self.far[1][wide]
         factors = self.factors[0][rows], self.factors[1][wide]
-        down, across = near.products(*factors) if not far[0].any() and not far[1].any() else _combine_tile_parts(near, *far, *factors)
+        down, across = (
+            near.sums_by_products(*factors) if not far[0].any() and not far[1].any() else _combine_tile_parts(near, *far, *factors)
+        )
         return down, across[: columns.stop - columns.start] if both else None
 
 
@@ -221,19 +223,19 @@ def _half_squares(columns: Array) -> Array:
 
 
 def _combine_tile_parts(
-    whole: TileColumns, far_rows: Array, far_columns: Array, row_factors: Array, column_factors: Array
+    tile: TileColumns, far_rows: Array, far_columns: Array, row_factors: Array, column_factors: Array
 ) -> tuple[Array, Array]:
     """Combine both sums of a tile with far rows or columns from its parts."""
-    down, across = np.zeros(whole.a.shape[1]), np.zeros(whole.b.shape[1])
+    down, across = np.zeros(tile.a.shape[1]), np.zeros(tile.b.shape[1])
     for i in (np.flatnonzero(~far_rows), np.flatnonzero(far_rows)):
         for j in (np.flatnonzero(~far_columns), np.flatnonzero(far_columns)):
             if not len(i) or not len(j):
                 continue
-            part = whole.part(i, j)
+            part = tile.part(i, j)
             near = not far_rows[i[0]] and not far_columns[j[0]]
             padded = np.ones(part.b.shape[1])
             padded[: len(j)] = column_factors[j]
-            some = part.products(row_factors[i], padded) if near else part.differences()
+            some = part.sums_by_products(row_factors[i], padded) if near else part.sums_by_differences()
             down[i] += some[0]
             across[j] += some[1][: len(j)]
     return down, across
@@ -255,7 +257,7 @@ class TileColumns:
         b[:, : len(j)], wb[: len(j)] = self.b[:, j], self.wb[j]
         return TileColumns(np.ascontiguousarray(self.a[:, i]), None if self.wa is None else np.ascontiguousarray(self.wa[i]), b, wb)
 
-    def products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
+    def sums_by_products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
         """Compute sums (na,) and (nb,) by products, given the outer factors (na,), (nb,).
 
         It uses 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2).
@@ -264,7 +266,7 @@ class TileColumns:
         down, across = self._sums(wa, self.wb * column_factors, differences=False)
         return down * row_factors, across * column_factors
 
-    def differences(self) -> tuple[Array, Array]:
+    def sums_by_differences(self) -> tuple[Array, Array]:
         """Compute sums (na,) and (nb,), with exponents from the differences themselves."""
         return self._sums(self.wa, self.wb, differences=True)
 
@@ -273,13 +275,13 @@ class TileColumns:
         wb = weights.astype(self.b.dtype)
         down, across = np.empty(self.a.shape[1]), np.zeros(self.b.shape[1], dtype=self.b.dtype)
         if len(self.a) >= BLAS_FROM and not differences:
-            _blas_tile(self.a, wa, self.b, wb, down, across)
+            _add_blas_tile(self.a, wa, self.b, wb, down, across)
         else:
             fast.gaussian_tile(self.a, wa, self.b, wb, differences, down, None if self.wa is None else across)
         return down, across
 
 
-def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:
+def _add_blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:
     """Compute a tile in pieces whose products are made by BLAS."""
     for left in range(0, b.shape[1], 1024):
         part = slice(left, left + 1024)

@@ -26,7 +26,7 @@ from herdcli.quadrature.kernels.kernel_functions import (
     MaternKernel,
     PolynomialKernel,
     RationalQuadraticKernel,
-    require_length,
+    require_length_scale,
 )
 from herdcli.quadrature.kernels.stein_kernels import SteinKernel, SteinPoints
 from herdcli.records import dataclass
@@ -45,11 +45,11 @@ class PointEvaluator(Protocol):
     def values(self, row: Array) -> Array:
         """Compute k(row, x_i) (n,) float64 for one row (d,); the caller may overwrite the result."""
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,)."""
 
 
-def make_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
+def make_point_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
     """Return the fastest evaluator of a kernel on points (n, d) float64."""
     if isinstance(kernel, FeatureKernel):
         return FeaturePoints(kernel, points)
@@ -79,7 +79,7 @@ class GenericPoints:
         """Compute k(row, x_i) (n,) for a row (d,)."""
         return np.ascontiguousarray(self.kernel.matrix(self.points, row[None])[:, 0])
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,), in blocks of the points."""
         out = np.empty(len(self.points))
         block = max(1, GENERIC_BLOCK // max(1, len(rows)))
@@ -91,9 +91,9 @@ class GenericPoints:
 class FeaturePoints(GenericPoints):
     """The evaluator of explicit features: weighted atoms enter by their moments, for any number of them."""
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) from Σ w x (d,) and Σ w xx' (d, d)."""
-        return moment_embedding(
+        return embedding_from_moments(
             self.kernel, self.points, exact_arithmetic.product(weights, rows), exact_arithmetic.product((rows * weights[:, None]).T, rows)
         )[0]
 
@@ -103,12 +103,12 @@ class GaussianPoints:
 
     def __init__(self, kernel: GaussianKernel, points: Array, *, centre: Array | None = None, dtype: type = np.float64) -> None:
         self.count = len(points)
-        self.scale = math.sqrt(LOG2_E) / require_length(kernel.bandwidth)
+        self.scale = math.sqrt(LOG2_E) / require_length_scale(kernel.bandwidth)
         self.centre = points.mean(axis=0) if centre is None else centre
         self.dtype = dtype
-        self.columns = self.packed(points)
+        self.columns = self.pack_columns(points)
 
-    def packed(self, rows: Array) -> Array:
+    def pack_columns(self, rows: Array) -> Array:
         """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
         for some in _row_blocks(rows):
@@ -121,9 +121,9 @@ class GaussianPoints:
         fast.gaussian_values((row - self.centre) * self.scale, self.columns, out)
         return out[: self.count]
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,): one tile, with exponents from differences."""
-        atoms = self.packed(rows)
+        atoms = self.pack_columns(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights
         out = np.empty(self.columns.shape[1])
@@ -136,7 +136,7 @@ class JointPoints:
 
     def __init__(self, kernel: JointKernel, points: Array) -> None:
         self.kernel, self.points = kernel, points
-        self.rows = make_evaluator(kernel.rows, np.ascontiguousarray(points[:, :-1]))
+        self.rows = make_point_evaluator(kernel.rows, np.ascontiguousarray(points[:, :-1]))
         self.label = GenericPoints(kernel.label, np.ascontiguousarray(points[:, -1:]))
 
     def values(self, row: Array) -> Array:
@@ -145,18 +145,20 @@ class JointPoints:
         found *= self.label.values(row[-1:])
         return found
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,).
 
         With few labels the atoms of each label are combined, and multiplied by their k_y.
         """
         labels, place = np.unique(rows[:, -1], return_inverse=True)
         if len(labels) > MOST_LABELS:
-            return GenericPoints(self.kernel, self.points).combine(rows, weights)
+            return GenericPoints(self.kernel, self.points).weighted_kernel_sums(rows, weights)
         found = np.zeros(len(self.points))
         for c, label in enumerate(labels):
             own = place == c
-            found += self.label.values(np.array([label])) * self.rows.combine(np.ascontiguousarray(rows[own, :-1]), weights[own])
+            found += self.label.values(np.array([label])) * self.rows.weighted_kernel_sums(
+                np.ascontiguousarray(rows[own, :-1]), weights[own]
+            )
         return found
 
 
@@ -178,13 +180,13 @@ def radial_profile(kernel: Kernel, dimension: int) -> RadialProfile | None:
     """
     binary = LOG2_E
     if isinstance(kernel, LaplaceKernel):
-        return RadialProfile(KINDS.index("laplace"), binary / require_length(kernel.bandwidth))
+        return RadialProfile(KINDS.index("laplace"), binary / require_length_scale(kernel.bandwidth))
     if isinstance(kernel, MaternKernel):
         return RadialProfile(KINDS.index(f"matern{kernel.twice}2"), binary * kernel.rate())
     if isinstance(kernel, InverseMultiquadricKernel):
-        return RadialProfile(KINDS.index("inverse-multiquadric"), 1.0 / require_length(kernel.bandwidth))
+        return RadialProfile(KINDS.index("inverse-multiquadric"), 1.0 / require_length_scale(kernel.bandwidth))
     if isinstance(kernel, RationalQuadraticKernel) and kernel.alpha == 1:
-        return RadialProfile(KINDS.index("rational-quadratic"), math.sqrt(0.5) / require_length(kernel.bandwidth))
+        return RadialProfile(KINDS.index("rational-quadratic"), math.sqrt(0.5) / require_length_scale(kernel.bandwidth))
     if isinstance(kernel, EnergyKernel):
         return RadialProfile(KINDS.index("distance"), factor=-0.5, norms=1.0)
     if isinstance(kernel, HammingKernel) and kernel.scale is None:
@@ -202,10 +204,10 @@ class RadialPoints:
         self.kernel, self.profile, self.count = kernel, found, len(points)
         self.shifted = found.kind not in (KINDS.index("unequal"), *(i for i, name in enumerate(KINDS) if "bernoulli" in name))
         self.centre = points.mean(axis=0) if self.shifted and len(points) else np.zeros(points.shape[1])
-        self.columns = self.packed(points)
-        self.norms = self.norms_of(points)
+        self.columns = self.pack_columns(points)
+        self.norms = self.half_norms(points)
 
-    def packed(self, rows: Array) -> Array:
+    def pack_columns(self, rows: Array) -> Array:
         """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES))
         periodic = isinstance(self.kernel, BernoulliKernel)  # {x}, but 1 stays 1
@@ -216,24 +218,24 @@ class RadialPoints:
             np.multiply(moved.T, self.profile.scale, out=columns[:, some])
         return columns
 
-    def norms_of(self, rows: Array) -> Array:
+    def half_norms(self, rows: Array) -> Array:
         """Compute ½|x| (n,) if the kernel contains it, else 0."""
         return 0.5 * self.kernel.norms(rows) if isinstance(self.kernel, EnergyKernel) else np.zeros(len(rows))
 
     def values(self, row: Array) -> Array:
         """Compute k(row, x_i) (n,) for a row (d,): factor·u + offset + both half norms."""
         out = np.empty(self.columns.shape[1])
-        fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.packed(row[None])[:, 0]), self.columns, out)
-        return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.norms_of(row[None])[0]) + self.norms)
+        fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.pack_columns(row[None])[:, 0]), self.columns, out)
+        return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.half_norms(row[None])[0]) + self.norms)
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,): one tile, then `completed`."""
-        atoms = self.packed(rows)
+        atoms = self.pack_columns(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights
         out = np.empty(self.columns.shape[1])
         fast.kernel_tile(self.profile.kind, self.columns, np.ones(len(out)), atoms, padded, out, None)
-        return self.completed(out[: self.count], self.norms, weights, self.norms_of(rows))
+        return self.completed(out[: self.count], self.norms, weights, self.half_norms(rows))
 
     def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
         """Compute Σ_j w_j k(x_i, y_j) (n,) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
@@ -249,30 +251,30 @@ def depends_on_moments(kernel: Kernel) -> bool:
     return isinstance(kernel, (FeatureKernel, ConstantKernel)) or (isinstance(kernel, PolynomialKernel) and kernel.degree <= 2)
 
 
-def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array | None) -> tuple[Array, float]:
+def embedding_from_moments(kernel: Kernel, points: Array, mean: Array, second_moments: Array | None) -> tuple[Array, float]:
     """Compute μ(points) (n,) and ‖μ‖² of a distribution with mean (d,) and second moments E xx' (d, d).
 
     The kernel must satisfy `depends_on_moments`.
     """
     if isinstance(kernel, CompositeKernel):
-        parts = [moment_embedding(part, points, mean, second) for part in kernel.parts]
+        parts = [embedding_from_moments(part, points, mean, second_moments) for part in kernel.parts]
         return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)
     if isinstance(kernel, ConstantKernel):
         return np.full(len(points), kernel.value), kernel.value
     linear, square = exact_arithmetic.product(points, mean), float(exact_arithmetic.product(mean, mean))
     if isinstance(kernel, FeatureKernel):
-        if not kernel.pairs or second is None:
+        if not kernel.pairs or second_moments is None:
             return linear, square
         # Φ = (x_i; x_i x_j for i < j), so ⟨Φ(x), E Φ⟩ = x·m + Σ_{i<j} x_i x_j S_ij: half of the quadratic form without its diagonal.
-        pairs = second - np.diag(np.diag(second))
+        pairs = second_moments - np.diag(np.diag(second_moments))
         return linear + 0.5 * np.einsum("ni,ni->n", exact_arithmetic.product(points, pairs), points), square + 0.5 * float(
             np.square(pairs).sum()
         )
     if not isinstance(kernel, PolynomialKernel):
         raise TypeError(kernel.text())
     c = kernel.offset
-    if kernel.degree == 1 or second is None:
+    if kernel.degree == 1 or second_moments is None:
         return linear + c, square + c
     # E (x·Y + c)² = x'Sx + 2c x·m + c², and again under x: E (X·Y)² = tr S².
-    quadratic = np.einsum("ni,ni->n", exact_arithmetic.product(points, second), points)
-    return quadratic + 2 * c * linear + c * c, float(np.square(second).sum()) + 2 * c * square + c * c
+    quadratic = np.einsum("ni,ni->n", exact_arithmetic.product(points, second_moments), points)
+    return quadratic + 2 * c * linear + c * c, float(np.square(second_moments).sum()) + 2 * c * square + c * c

@@ -23,7 +23,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature.kernels.kernel_functions import Kernel, require_length, shortest_number, squared_distances
+from herdcli.quadrature.kernels.kernel_functions import Kernel, format_shortest_number, require_length_scale, squared_distances
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -49,7 +49,7 @@ class SteinKernel:
     def root(self, dimension: int) -> Array:
         """Return R (d, d), lower triangular."""
         if not self.smpcov:
-            return np.eye(dimension) / require_length(self.bandwidth)
+            return np.eye(dimension) / require_length_scale(self.bandwidth)
         if self.metric is None:
             raise ValueError("the kernel's metric is not chosen yet")
         return np.linalg.cholesky(np.array(self.metric))
@@ -61,9 +61,9 @@ class SteinKernel:
         u, t, s, r = (X[:, :d] - centre) @ R, (Y[:, :d] - centre) @ R, X[:, d:], Y[:, d:]
         v, w = u @ R.T, t @ R.T  # Λx and Λy
         cross = (s * v).sum(axis=1)[:, None] + (r * w).sum(axis=1) - s @ w.T - v @ r.T
-        return self._values(squared_distances(u, t), squared_distances(v, w), cross, s @ r.T, float(np.square(R).sum()))
+        return self._stein_values(squared_distances(u, t), squared_distances(v, w), cross, s @ r.T, float(np.square(R).sum()))
 
-    def _values(self, q: Array, v: Array, c: Array, product: Array, trace: float) -> Array:
+    def _stein_values(self, q: Array, v: Array, c: Array, product: Array, trace: float) -> Array:
         """Compute k_p from the quantities above, each of the same shape."""
         if self.base == "gaussian":
             return np.asarray(np.exp(-0.5 * q) * (trace - v + c + product))
@@ -84,7 +84,7 @@ class SteinKernel:
 
     def text(self) -> str:
         """Return the text of the kernel, with the chosen length."""
-        metric = "smpcov" if self.smpcov else None if self.bandwidth is None else shortest_number(self.bandwidth)
+        metric = "smpcov" if self.smpcov else None if self.bandwidth is None else format_shortest_number(self.bandwidth)
         return f"stein:{self.base}" + (f",{metric}" if metric else "")
 
 
@@ -106,7 +106,7 @@ def parse_stein(text: str) -> SteinKernel:
     return replace(kernel, bandwidth=scale)
 
 
-def set_covariance(kernel: SteinKernel, X: Array) -> SteinKernel:
+def with_covariance_metric(kernel: SteinKernel, X: Array) -> SteinKernel:
     """Return the kernel with the metric of points X (n, d).  Raises DataError if their covariance is singular."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(X, rowvar=False)))
     if values[0] <= SINGULAR * values[-1]:
@@ -130,7 +130,7 @@ class ScoreTarget:
         """Raise BadUsage: it has no inverse CDF at u (n, 2d)."""
         raise _no_sampling_error()
 
-    def box(self) -> tuple[Array, Array]:
+    def bounding_box(self) -> tuple[Array, Array]:
         """Raise BadUsage: it has no corners (2d,)."""
         raise _no_sampling_error()
 
@@ -143,7 +143,7 @@ def _no_sampling_error() -> BadUsage:
     return BadUsage("cannot sample from this target: only its score function is known", hint="use --rule greedy or herding")
 
 
-def points_without_scores(kernel: Kernel, rows: Array) -> Array:
+def drop_scores(kernel: Kernel, rows: Array) -> Array:
     """Return the points of a kernel's rows: for Stein kernels without their scores."""
     return rows[:, : rows.shape[1] // 2] if isinstance(kernel, SteinKernel) else rows
 
@@ -179,7 +179,7 @@ class SteinPoints:
         fast.stein_values(self.kernel.base == "gaussian", metric, np.array([u, R.T @ s, s, v, R.T @ v]), own, self.columns, out)
         return out[: self.count]
 
-    def combine(self, rows: Array, weights: Array) -> Array:
+    def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k_p(row_u, x_i) (n,)."""
         found = np.zeros(self.count)
         for row, weight in zip(rows, weights, strict=True):

@@ -9,6 +9,6 @@ def __getattr__(name: str) -> Any:
     """Return the state class of the sequential rules under the path in pickles of earlier versions."""
     if name != "State":
         raise AttributeError(f"herdcli.quadrature.rules has no {name!r}")
-    from herdcli.quadrature.rules.sequential_rules import State
+    from herdcli.quadrature.rules.sequential_rules import SequenceState
 
-    return State
+    return SequenceState

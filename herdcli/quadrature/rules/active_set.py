@@ -17,15 +17,15 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 PER_ATOM = 50  # iterations allowed per requested atom
 
 
 @dataclass
-class State:
+class ActiveSetState:
     """The atoms in use and their weights.  `active_set_step` counts iterations; `size` atoms are in use."""
 
     step: int
@@ -41,7 +41,7 @@ class State:
         """Raise DataError unless the atoms in use are candidates."""
         if not 1 <= self.size <= len(self.index):
             raise DataError(f"has {self.size} atoms in use, but space for {len(self.index)}")
-        require_index("/index", self.index[: self.size], len(self.running), "a candidate")
+        require_valid_indices("/index", self.index[: self.size], len(self.running), "a candidate")
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class ActiveSetProblem:
     count: int
 
 
-def initial_state(problem: ActiveSetProblem) -> State:
+def initial_state(problem: ActiveSetProblem) -> ActiveSetState:
     """Return the state with one atom: the candidate nearest to μ."""
     space, count = problem.space, problem.count
-    first = space.lowest_best(space.single_point_scores)
-    state = State(
+    first = space.first_best_index(space.single_point_scores)
+    state = ActiveSetState(
         step=0,
         size=1,
         ended="",
@@ -72,7 +72,7 @@ def initial_state(problem: ActiveSetProblem) -> State:
     return state
 
 
-def extend_state(problem: ActiveSetProblem, state: State) -> State:
+def extend_state(problem: ActiveSetProblem, state: ActiveSetState) -> ActiveSetState:
     """Return the same state with memory for the problem's number of atoms."""
     room = max(0, problem.count - len(state.index))
     state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
@@ -88,7 +88,7 @@ def total_steps(problem: ActiveSetProblem) -> int:
     return PER_ATOM * problem.count
 
 
-def active_set_step(problem: ActiveSetProblem, state: State) -> State:
+def active_set_step(problem: ActiveSetProblem, state: ActiveSetState) -> ActiveSetState:
     """Run one iteration.
 
     `ended` becomes count (enough atoms are in use), gap or rounding (nothing descends), or cap (too many iterations).
@@ -98,10 +98,10 @@ def active_set_step(problem: ActiveSetProblem, state: State) -> State:
     index, weight = state.index[:n], state.weight[:n]
     local = slope[index]
     level = float(exact_arithmetic.product(local, weight))
-    w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
+    w, a, s = space.first_best_index(-slope), int(np.argmax(local)), int(np.argmin(local))
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
-        return _finish(state, "gap")
+        return _end_run(state, "gap")
     if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
         moved = _pairwise_step(problem, state, a, int(index[s]))
     elif problem.rule == "pairwise":
@@ -113,18 +113,18 @@ def active_set_step(problem: ActiveSetProblem, state: State) -> State:
     state.step += 1
     _record_trace(problem, state)
     if not moved:
-        return _finish(state, "rounding")
+        return _end_run(state, "rounding")
     if state.size == problem.count:
-        return _finish(state, "count")
-    return _finish(state, "cap") if state.step >= total_steps(problem) else state
+        return _end_run(state, "count")
+    return _end_run(state, "cap") if state.step >= total_steps(problem) else state
 
 
-def _finish(state: State, why: str) -> State:
-    state.ended = why
+def _end_run(state: ActiveSetState, reason: str) -> ActiveSetState:
+    state.ended = reason
     return state
 
 
-def _inner_products(problem: ActiveSetProblem, state: State) -> tuple[float, float]:
+def _inner_products(problem: ActiveSetProblem, state: ActiveSetState) -> tuple[float, float]:
     """Compute ⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
     index, weight = state.index[: state.size], state.weight[: state.size]
     return float(exact_arithmetic.product(weight, state.running[index])), float(
@@ -132,20 +132,20 @@ def _inner_products(problem: ActiveSetProblem, state: State) -> tuple[float, flo
     )
 
 
-def _record_trace(problem: ActiveSetProblem, state: State) -> None:
+def _record_trace(problem: ActiveSetProblem, state: ActiveSetState) -> None:
     quadratic, linear = _inner_products(problem, state)
     slope = state.running - problem.space.embedding
     state.mmd[state.size - 1] = problem.space.distance(quadratic, linear)
     state.gap[state.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
 
 
-def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
+def _forward_step(problem: ActiveSetProblem, state: ActiveSetState, w: int) -> bool:
     """Apply g ← (1−ρ) g + ρ Φ(w)."""
     space = problem.space
     quadratic, linear = _inner_products(problem, state)
     cross, own = float(state.running[w]), float(space.diagonal[w])
     # Descent of ½‖g − μ‖² along Φ(w) − g: slope ⟨g − μ, g − Φ(w)⟩, curvature ‖g − Φ(w)‖² (Lacoste-Julien & Jaggi 2015, alg. 1).
-    rate = _clip_step(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
+    rate = _clipped_line_search(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
     state.weight[: state.size] *= 1 - rate
     state.running *= 1 - rate
     state.running += rate * space.points.values(space.candidates[w])
@@ -154,7 +154,7 @@ def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
     return rate > 0
 
 
-def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
+def _away_step(problem: ActiveSetProblem, state: ActiveSetState, a: int) -> bool:
     """Apply g ← (1+ρ) g − ρ Φ(a), where a is a position among the atoms."""
     space, index = problem.space, int(state.index[a])
     quadratic, linear = _inner_products(problem, state)
@@ -162,7 +162,7 @@ def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
     # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step within the hull
     # (Lacoste-Julien & Jaggi 2015, alg. 1).
     largest = held / (1 - held)
-    rate = _clip_step((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
+    rate = _clipped_line_search((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
     state.weight[: state.size] *= 1 + rate
     state.weight[a] = 0.0 if rate == largest else state.weight[a] - rate
     state.running *= 1 + rate
@@ -171,7 +171,7 @@ def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
     return rate > 0
 
 
-def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> bool:
+def _pairwise_step(problem: ActiveSetProblem, state: ActiveSetState, a: int, to: int) -> bool:
     """Move weight from atom number a to candidate `to`."""
     space, start = problem.space, int(state.index[a])
     values = space.points.values(space.candidates[to])
@@ -181,7 +181,7 @@ def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> 
     # is at most the weight that a has (Lacoste-Julien & Jaggi 2015, alg. 2).
     curvature = float(space.diagonal[to]) + float(space.diagonal[start]) - 2 * float(values[start])
     held = float(state.weight[a])
-    rate = _clip_step(float(slope[start] - slope[to]), curvature, held)
+    rate = _clipped_line_search(float(slope[start] - slope[to]), curvature, held)
     state.weight[a] = 0.0 if rate == held else held - rate
     _add_weight(state, to, rate)
     down *= rate
@@ -190,11 +190,11 @@ def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> 
     return rate > 0
 
 
-def _clip_step(slope: float, curvature: float, largest: float) -> float:
+def _clipped_line_search(slope: float, curvature: float, largest: float) -> float:
     return min(largest, max(0.0, slope / curvature)) if curvature > 0 else 0.0
 
 
-def _add_weight(state: State, candidate: int, amount: float) -> None:
+def _add_weight(state: ActiveSetState, candidate: int, amount: float) -> None:
     """Add weight to a candidate, which becomes the last atom if it is not in use."""
     held = np.flatnonzero(state.index[: state.size] == candidate)
     if len(held):
@@ -206,7 +206,7 @@ def _add_weight(state: State, candidate: int, amount: float) -> None:
         state.size = max(state.size, place + 1)
 
 
-def _drop_zero_weights(state: State) -> None:
+def _drop_zero_weights(state: ActiveSetState) -> None:
     """Remove atoms without weight."""
     kept = np.flatnonzero(state.weight[: state.size] > 0)
     n = len(kept)
@@ -224,23 +224,23 @@ class ActiveSetRule(Rule):
         """Return the largest number of iterations."""
         return PER_ATOM * count
 
-    def problem(self, choice: Choice) -> ActiveSetProblem:
+    def problem(self, choice: SelectionTask) -> ActiveSetProblem:
         """Return the space and the number of atoms."""
         return ActiveSetProblem(choice.space, self.name, choice.count)
 
-    def begin(self, problem: ActiveSetProblem, saved: State | None) -> State:
+    def begin(self, problem: ActiveSetProblem, saved: ActiveSetState | None) -> ActiveSetState:
         """Return the state with one atom, or that of an earlier run."""
         return initial_state(problem) if saved is None else extend_state(problem, saved)
 
-    def step(self, problem: ActiveSetProblem, state: State) -> State:
+    def step(self, problem: ActiveSetProblem, state: ActiveSetState) -> ActiveSetState:
         """Run one iteration."""
         return active_set_step(problem, state)
 
-    def latest_mmd(self, state: State) -> float:
+    def latest_mmd(self, state: ActiveSetState) -> float:
         """Return the MMD of the atoms in use."""
         return float(state.mmd[state.size - 1])
 
-    def chosen(self, state: State) -> Chosen:
+    def chosen(self, state: ActiveSetState) -> SelectedAtoms:
         """Return the atoms in use."""
         n = state.size
-        return Chosen(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])
+        return SelectedAtoms(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])

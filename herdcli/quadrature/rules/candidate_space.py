@@ -43,7 +43,7 @@ class CandidateSpace:
         """The largest k(x, x), or 1 if all are 0."""
         return float(np.abs(self.diagonal).max(initial=0.0)) or 1.0
 
-    def lowest_best(self, score: Array, size: float = 1.0) -> int:
+    def first_best_index(self, score: Array, size: float = 1.0) -> int:
         """Return the lowest index at which score (N,) is largest up to rounding; `size` multiplies the scale of the scores."""
         return int(np.argmax(score >= score.max() - TIE * self.scale * size))
 
@@ -52,7 +52,7 @@ class CandidateSpace:
         return math.sqrt(max(0.0, quadratic - 2.0 * linear + self.norm))
 
 
-def prefix_distances(space: CandidateSpace, atoms: Array, embedding: Array, weights: Array | None = None) -> Array:
+def prefix_mmds(space: CandidateSpace, atoms: Array, embedding: Array, weights: Array | None = None) -> Array:
     """Compute the MMD (m,) of the first t atoms (m, d), t = 1 … m, with equal weights or with the first t weights scaled to sum 1."""
     w = np.ones(len(atoms)) if weights is None else weights
     found = np.empty(len(atoms))
@@ -64,5 +64,5 @@ def prefix_distances(space: CandidateSpace, atoms: Array, embedding: Array, weig
         quadratic += w[t] * (2.0 * float(exact_arithmetic.product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]
-        found[t] = space.distance(quadratic / exact_arithmetic.power(total, 2), linear / total) if total else math.nan
+        found[t] = space.distance(quadratic / exact_arithmetic.integer_power(total, 2), linear / total) if total else math.nan
     return found

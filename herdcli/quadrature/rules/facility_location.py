@@ -12,9 +12,9 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.kernels.kernel_blocks import KernelColumns
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 BLOCK = 1 << 17  # kernel values of rows whose gains are computed together
 TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row is chosen
@@ -35,7 +35,7 @@ class FacilityState:
         """Raise DataError unless atoms are rows."""
         if not 0 <= self.step <= len(self.index):
             raise DataError(f"has {self.step} atoms, but space for {len(self.index)}")
-        require_index("/index", self.index[: self.step], len(self.best), "a row")
+        require_valid_indices("/index", self.index[: self.step], len(self.best), "a row")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class FacilityLocationRule(Rule):
         """Return the size of blocks of kernel values, and of the arrays for each row."""
         return super().working_bytes(n, d, count) + 8 * (3 * BLOCK + 4 * n)
 
-    def problem(self, choice: Choice) -> FacilityProblem:
+    def problem(self, choice: SelectionTask) -> FacilityProblem:
         """Return the kernel values of the rows and their weights."""
         space = choice.space
         return FacilityProblem(KernelColumns(space.kernel, space.candidates, space.points), choice.weights, choice.count)
@@ -120,7 +120,7 @@ class FacilityLocationRule(Rule):
         """Return the rows so far."""
         return state.index
 
-    def chosen(self, state: FacilityState) -> Chosen:
+    def chosen(self, state: FacilityState) -> SelectedAtoms:
         """Return the rows so far with equal weights."""
         m = len(state.index)
-        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))
+        return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -37,13 +37,13 @@ def exchange_probability(alpha: float, a: float) -> float:
     return min(1.0, max(0.0, 0.5 * (1.0 - alpha / a)))
 
 
-def grow_variance(square: float, variance: float, a: float) -> float:
+def update_variance(square: float, variance: float, a: float) -> float:
     """Compute σ² after a pair of b² and threshold a > 0."""
     # σ² + b² (1 + (b² − 2a) σ²/a²)₊: if a = bσL this is (σ − b/L)² + b² as long as that increases, if a = b² it is b².
     return variance + square * max(0.0, 1.0 + (square - 2.0 * a) * variance / a**2)
 
 
-def pair_signs(gram: Array, difference: Array, uniforms: Array, variance: float, level: float) -> tuple[Array, float]:
+def choose_pair_signs(gram: Array, difference: Array, uniforms: Array, variance: float, level: float) -> tuple[Array, float]:
     """Choose the signs (2p,) of p pairs in sequence, and compute σ² after them.
 
     gram (2p, 2p) k between the rows; difference (2p,) f at them before; uniforms (p,): a pair is exchanged if its number is below the
@@ -59,7 +59,7 @@ def pair_signs(gram: Array, difference: Array, uniforms: Array, variance: float,
             a = exchange_threshold(square, variance, level)
             if uniforms[p] < exchange_probability(float(slope[p]), a):
                 found[p] = 1.0
-            variance = grow_variance(square, variance, a)
+            variance = update_variance(square, variance, a)
         # f increases by Φ(x') − Φ(x), or decreases by it if the pair is exchanged; so α of later pairs increases by found·pairs.
         slope += found[p] * pairs[p]
     return np.stack([found, -found], axis=1).ravel(), variance
@@ -70,7 +70,7 @@ class KernelHalving:
 
     def __init__(self, kernel: Kernel, X: Array) -> None:
         self.kernel, self.X = kernel, X
-        self.plan = kernel_sums.embedding_problem(kernel, X, X, np.zeros(len(X))).plan if len(X) > BLOCK else None
+        self.plan = kernel_sums.make_embedding_problem(kernel, X, X, np.zeros(len(X))).plan if len(X) > BLOCK else None
 
     def difference(self, place: int, stop: int, earlier: Array, map: kernel_sums.Map) -> Array:
         """Compute f (stop − place,) at the rows from `place` on, given the signs (place,) of the rows before."""
@@ -91,6 +91,6 @@ class KernelHalving:
         return kernel_matrix(self.kernel, self.X[place:stop], self.X[place:stop])
 
 
-def failure_level(failure: float) -> float:
+def squared_failure_level(failure: float) -> float:
     """Compute L² = 2 log(2/δ') from a pair's failure probability δ'."""
     return 2.0 * float(exact_arithmetic.log(2.0 / failure))

@@ -25,10 +25,10 @@ from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
 from herdcli.quadrature.rules import kernel_halving
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 FAILURE = 0.5
 OVERSAMPLING = 4  # 𝔤, least number of halvings that compress++ leaves to thinning
@@ -49,7 +49,7 @@ class ThinningRound:
     level: float
 
 
-def thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound], int]:
+def plan_thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound], int]:
     """Return the rounds that lead to coresets of `count` rows, and the number of the n rows that are drawn for them."""
     halvings = max(0, round(math.log2(n / count)))
     total = count << halvings
@@ -72,7 +72,7 @@ def thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound],
     lengths = [4 * leaf << i for i in range(joins)]
     failures = [FAILURE * (1 - share) * (length / (2 * compressed)) ** 2 / joins for length in lengths]
     tree = [
-        ThinningRound(length, True, kernel_halving.failure_level(failure / length))
+        ThinningRound(length, True, kernel_halving.squared_failure_level(failure / length))
         for length, failure in zip(lengths, failures, strict=True)
     ]
     return tree + _halving_rounds(compressed, kept, FAILURE * share), total
@@ -83,18 +83,21 @@ def _halving_rounds(total: int, halvings: int, failure: float) -> list[ThinningR
 
     Pairs of round j fail with probability 2^j δ/(n g), g rounds (Dwivedi & Mackey 2024, theorem 1).
     """
-    return [ThinningRound(total >> j, False, kernel_halving.failure_level(failure * 2.0**j / (total * halvings))) for j in range(halvings)]
+    return [
+        ThinningRound(total >> j, False, kernel_halving.squared_failure_level(failure * 2.0**j / (total * halvings)))
+        for j in range(halvings)
+    ]
 
 
 def total_steps(rule: str, n: int, count: int) -> int:
     """Return the number of steps: blocks of pairs of all rounds, and the final choice."""
-    rounds, total = thinning_rounds(rule, n, count)
+    rounds, total = plan_thinning_rounds(rule, n, count)
     return sum(_round_steps(one, size) for one, size in zip(rounds, _round_sizes(rounds, total), strict=True)) + 1
 
 
-def kernel_value_count(rule: str, n: int, count: int) -> int:
+def estimate_kernel_evaluations(rule: str, n: int, count: int) -> int:
     """Estimate the number of kernel values of all steps."""
-    rounds, total = thinning_rounds(rule, n, count)
+    rounds, total = plan_thinning_rounds(rule, n, count)
     return sum(size * one.length // 2 for one, size in zip(rounds, _round_sizes(rounds, total), strict=True)) + total * count
 
 
@@ -107,15 +110,19 @@ def _round_sizes(rounds: list[ThinningRound], total: int) -> list[int]:
     return found
 
 
-def _batch_rows(one: ThinningRound) -> int:
+def _rows_per_step(thinning_round: ThinningRound) -> int:
     """Return the number of rows of a step: whole nodes, or blocks of one node."""
-    if one.length <= ROWS_PER_STEP:
-        return one.length * (ROWS_PER_STEP // one.length)
-    return kernel_halving.BLOCK * max(1, VALUES_PER_STEP // (one.length * kernel_halving.BLOCK))
+    if thinning_round.length <= ROWS_PER_STEP:
+        return thinning_round.length * (ROWS_PER_STEP // thinning_round.length)
+    return kernel_halving.BLOCK * max(1, VALUES_PER_STEP // (thinning_round.length * kernel_halving.BLOCK))
 
 
-def _round_steps(one: ThinningRound, size: int) -> int:
-    nodes, batch = (1, _batch_rows(one)) if one.length <= ROWS_PER_STEP else (size // one.length, _batch_rows(one))
+def _round_steps(thinning_round: ThinningRound, size: int) -> int:
+    nodes, batch = (
+        (1, _rows_per_step(thinning_round))
+        if thinning_round.length <= ROWS_PER_STEP
+        else (size // thinning_round.length, _rows_per_step(thinning_round))
+    )
     return nodes * -(-size // (nodes * batch))
 
 
@@ -136,7 +143,7 @@ class ThinningState:
         """Raise DataError unless the rows exist."""
         if not 0 <= self.place <= len(self.order) or self.round < 0:
             raise DataError(f"is at row {self.place} of {len(self.order)}")
-        require_index("/order", self.order, 1 << 62, "a candidate")
+        require_valid_indices("/order", self.order, 1 << 62, "a candidate")
 
 
 @dataclass(frozen=True)
@@ -155,14 +162,14 @@ class ThinningProblem:
     @cached_property
     def rounds(self) -> list[ThinningRound]:
         """The rounds in their order."""
-        return thinning_rounds(self.rule, len(self.weights), self.count)[0]
+        return plan_thinning_rounds(self.rule, len(self.weights), self.count)[0]
 
-    def uniforms(self, number: int, count: int) -> Array:
+    def draw_round_uniforms(self, number: int, count: int) -> Array:
         """Return uniform numbers (count,) of round `number`."""
         return generator(self.seed, Stream.THINNING, unit=self.unit, step=number + 1).random(count)
 
 
-def systematic_sample(weights: Array, count: int, random: np.random.Generator) -> Array:
+def draw_systematic_sample(weights: Array, count: int, random: np.random.Generator) -> Array:
     """Sample rows (count,) in a random order, row i ⌊count w_i⌋ or ⌈count w_i⌉ times: systematic sampling (Madow 1949)."""
     order = random.permutation(len(weights))
     edges = np.cumsum(weights[order])
@@ -172,11 +179,11 @@ def systematic_sample(weights: Array, count: int, random: np.random.Generator) -
 
 def initial_state(problem: ThinningProblem) -> ThinningState:
     """Return the state with the sampled rows in their order."""
-    total = thinning_rounds(problem.rule, len(problem.weights), problem.count)[1]
+    total = plan_thinning_rounds(problem.rule, len(problem.weights), problem.count)[1]
     if total == len(problem.weights) and np.ptp(problem.weights) == 0:
         order = generator(problem.seed, Stream.THINNING, unit=problem.unit).permutation(total)
     else:
-        order = systematic_sample(problem.weights, total, generator(problem.seed, Stream.THINNING, unit=problem.unit))
+        order = draw_systematic_sample(problem.weights, total, generator(problem.seed, Stream.THINNING, unit=problem.unit))
     return ThinningState(0, 0, 0, 0.0, "", order, np.zeros(total), np.zeros(0, dtype=np.int64))
 
 
@@ -184,35 +191,37 @@ def thinning_step(problem: ThinningProblem, state: ThinningState) -> ThinningSta
     """Halve pairs of one round, or choose the coreset at the end."""
     state.step += 1
     if state.round == len(problem.rounds):
-        state.index, state.ended = _best_coreset(problem, state.order), "count"
+        state.index, state.ended = _find_best_coreset(problem, state.order), "count"
         return state
     one = problem.rounds[state.round]
     node = state.place - state.place % one.length
-    stop = min(state.place + _batch_rows(one), len(state.order) if one.length <= ROWS_PER_STEP else node + one.length)
+    stop = min(state.place + _rows_per_step(one), len(state.order) if one.length <= ROWS_PER_STEP else node + one.length)
     while state.place < stop:
         _halve_pairs(problem, state, one, stop)
     if state.place == len(state.order):
-        _next_round(problem, state, one)
+        _start_next_round(problem, state, one)
     return state
 
 
-def _halve_pairs(problem: ThinningProblem, state: ThinningState, one: ThinningRound, stop: int) -> None:
+def _halve_pairs(problem: ThinningProblem, state: ThinningState, thinning_round: ThinningRound, stop: int) -> None:
     """Halve the pairs of one node up to `stop`."""
-    node = state.place - state.place % one.length
-    problem_node = _node_halving(problem, state, node, one.length)
-    uniforms = problem.uniforms(state.round, len(state.order) // 2)
-    while state.place < min(stop, node + one.length):
-        end = min(state.place + kernel_halving.BLOCK, node + one.length, stop)
+    node = state.place - state.place % thinning_round.length
+    problem_node = _cached_node_halving(problem, state, node, thinning_round.length)
+    uniforms = problem.draw_round_uniforms(state.round, len(state.order) // 2)
+    while state.place < min(stop, node + thinning_round.length):
+        end = min(state.place + kernel_halving.BLOCK, node + thinning_round.length, stop)
         if state.place == node:
             state.variance = 0.0
         f = problem_node.difference(state.place - node, end - node, state.signs[node : state.place], problem.map)
         gram = problem_node.block(state.place - node, end - node)
         pairs = uniforms[state.place // 2 : end // 2]
-        state.signs[state.place : end], state.variance = kernel_halving.pair_signs(gram, f, pairs, state.variance, one.level)
+        state.signs[state.place : end], state.variance = kernel_halving.choose_pair_signs(
+            gram, f, pairs, state.variance, thinning_round.level
+        )
         state.place = end
 
 
-def _node_halving(problem: ThinningProblem, state: ThinningState, start: int, length: int) -> kernel_halving.KernelHalving:
+def _cached_node_halving(problem: ThinningProblem, state: ThinningState, start: int, length: int) -> kernel_halving.KernelHalving:
     """Return the kernel sums of a node, cached while it is halved."""
     key = state.round, start
     if key not in problem._node:
@@ -222,27 +231,27 @@ def _node_halving(problem: ThinningProblem, state: ThinningState, start: int, le
     return problem._node[key]
 
 
-def _next_round(problem: ThinningProblem, state: ThinningState, one: ThinningRound) -> None:
+def _start_next_round(problem: ThinningProblem, state: ThinningState, thinning_round: ThinningRound) -> None:
     """Set up the next round's rows: the first half of each node and then the second, or one of them at random."""
-    nodes, signs = state.order.reshape(-1, one.length), state.signs.reshape(-1, one.length)
+    nodes, signs = state.order.reshape(-1, thinning_round.length), state.signs.reshape(-1, thinning_round.length)
     # Every pair has one row of each sign, so each half of every node has length/2 rows; a stable sort keeps their order.
     sorted_nodes = np.take_along_axis(nodes, np.argsort(signs, axis=1, kind="stable"), axis=1)
-    if one.single:
+    if thinning_round.single:
         random = generator(problem.seed, Stream.THINNING, unit=problem.unit, step=state.round + 1 + len(problem.rounds))
-        halves = sorted_nodes.reshape(len(nodes), 2, one.length // 2)
+        halves = sorted_nodes.reshape(len(nodes), 2, thinning_round.length // 2)
         sorted_nodes = halves[np.arange(len(nodes)), random.integers(2, size=len(nodes))]
     state.order = np.ascontiguousarray(sorted_nodes.ravel())
     state.signs = np.zeros(len(state.order))
     state.round, state.place, state.variance = state.round + 1, 0, 0.0
 
 
-def _best_coreset(problem: ThinningProblem, order: Array) -> Array:
+def _find_best_coreset(problem: ThinningProblem, order: Array) -> Array:
     """Return the coreset (m,) nearest to μ: one of the last round, or the standard thinning of the rows."""
     start = initial_state(problem).order
     sets = np.concatenate([order.reshape(-1, problem.count), start[:: len(start) // problem.count][: problem.count][None]])
     # MMD² m² is Σ_uv k − 2 m Σ_u μ + const.
     linear = problem.space.embedding[sets].sum(axis=1)
-    own = np.concatenate([_coreset_norms(problem, sets[part]) for part in _coreset_slices(len(sets), problem.count)])
+    own = np.concatenate([_coreset_squared_norms(problem, sets[part]) for part in _coreset_slices(len(sets), problem.count)])
     return np.asarray(sets[int(np.argmin(own - 2.0 * problem.count * linear))])
 
 
@@ -252,13 +261,13 @@ def _coreset_slices(count: int, size: int) -> list[slice]:
     return [slice(i, i + together) for i in range(0, count, together)]
 
 
-def _coreset_norms(problem: ThinningProblem, sets: Array) -> Array:
+def _coreset_squared_norms(problem: ThinningProblem, sets: Array) -> Array:
     """Compute Σ_uv k (s,) over each of s coresets (s, m)."""
     kernel, (s, m) = problem.space.kernel, sets.shape
     rows = problem.space.candidates[sets.ravel()]
     if s == 1:
         ones = np.ones(m)
-        made = kernel_sums.embedding_problem(kernel, rows, rows, ones)
+        made = kernel_sums.make_embedding_problem(kernel, rows, rows, ones)
         state = kernel_sums.initial_state(made)
         while state.step < kernel_sums.total_steps(made):
             state = kernel_sums.embedding_step(made, state, map=problem.map)
@@ -278,11 +287,11 @@ class ThinningRule(Rule):
 
     def values(self, n: int, count: int) -> int:
         """Return the number of kernel values of all pairs of the rounds."""
-        return kernel_value_count(self.name, n, count)
+        return estimate_kernel_evaluations(self.name, n, count)
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
         """Return the size of the packed rows of a node, and of the tiles and blocks of a halving."""
-        total = thinning_rounds(self.name, n, count)[1]
+        total = plan_thinning_rounds(self.name, n, count)[1]
         tiles = 2 * kernel_sums.ROWS * min(total, kernel_sums.COLUMNS) + 4 * kernel_sums.ROWS**2 + CHOICE * 8
         return super().working_bytes(n, d, count) + 8 * total * (2 * d + 8) + 8 * int(tiles)
 
@@ -290,7 +299,7 @@ class ThinningRule(Rule):
         """Return the number of swap passes, at least the one of the algorithm itself."""
         return max(refine, 1)
 
-    def problem(self, choice: Choice) -> ThinningProblem:
+    def problem(self, choice: SelectionTask) -> ThinningProblem:
         """Return the space and the weights of the rows."""
         return ThinningProblem(choice.space, choice.weights, self.name, choice.count, choice.seed, choice.unit, choice.map)
 
@@ -306,7 +315,7 @@ class ThinningRule(Rule):
         """Return the coreset after it is chosen."""
         return state.index
 
-    def chosen(self, state: ThinningState) -> Chosen:
+    def chosen(self, state: ThinningState) -> SelectedAtoms:
         """Return the chosen rows with equal weights."""
         m = len(state.index)
-        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))
+        return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

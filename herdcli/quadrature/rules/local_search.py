@@ -24,27 +24,29 @@ class SearchBox:
     spacing: Array
 
 
-def polish_point(polish: SearchBox, space: CandidateSpace, atoms: Array, weights: Array, pull: float, start: Array) -> Array | None:
+def polish_atom(
+    search_box: SearchBox, space: CandidateSpace, atoms: Array, weights: Array, embedding_factor: float, start: Array
+) -> Array | None:
     """Return the best point near `start` (d,) for f(x) = Σ_u w_u k(x_u, x) − pull·μ(x), None if no point is better than it."""
 
     def objective(points: Array) -> Array:
-        found = -pull * space.mean(points)
+        found = -embedding_factor * space.mean(points)
         return found + exact_arithmetic.product(space.kernel.matrix(points, atoms), weights) if len(atoms) else found
 
     point, value = start.astype(float), float(objective(start[None])[0])
     first = value
     for _ in range(SWEEPS if len(start) > 1 else 1):
         for j in range(len(start)):
-            point, value = _search_column(polish, objective, point, value, j)
+            point, value = _search_column(search_box, objective, point, value, j)
     return point if value < first - ROUNDING * space.scale else None
 
 
-def _search_column(polish: SearchBox, objective: object, point: Array, value: float, j: int) -> tuple[Array, float]:
+def _search_column(search_box: SearchBox, objective: object, point: Array, value: float, j: int) -> tuple[Array, float]:
     """Find the best point along column j by shrinking a bracket around the best of evenly spaced probes."""
-    reach = float(polish.spacing[j])
+    reach = float(search_box.spacing[j])
     for _ in range(ROUNDS):
         probes = np.repeat(point[None], PROBES, axis=0)
-        probes[:, j] = np.clip(np.linspace(point[j] - reach, point[j] + reach, PROBES), polish.low[j], polish.high[j])
+        probes[:, j] = np.clip(np.linspace(point[j] - reach, point[j] + reach, PROBES), search_box.low[j], search_box.high[j])
         values = objective(probes)  # type: ignore[operator]
         best = int(np.argmin(values))
         if values[best] < value:

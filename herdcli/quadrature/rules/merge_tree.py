@@ -79,7 +79,7 @@ class TreeLayout:
     atoms: int
 
     @property
-    def fan(self) -> int:
+    def children_per_node(self) -> int:
         """The number of children F of a node."""
         return max(2, UNION // self.atoms)
 
@@ -87,13 +87,13 @@ class TreeLayout:
         """Return the number of nodes of a level; those of level 0 are the blocks."""
         found = -(-self.rows // self.block)
         for _ in range(level):
-            found = -(-found // self.fan)
+            found = -(-found // self.children_per_node)
         return found
 
     @property
     def top(self) -> int:
         """The level whose nodes' atoms form the last union."""
-        return next(level for level in range(64) if self.nodes(level) <= self.fan)
+        return next(level for level in range(64) if self.nodes(level) <= self.children_per_node)
 
     @property
     def level(self) -> int:
@@ -109,16 +109,20 @@ class TreeLayout:
         """Return the number of a node among all nodes, which determines its random numbers; blocks and the last union come first."""
         return node if level == 0 else 1 + node + sum(self.nodes(below) for below in range(level))
 
-    def tasks(self, level: int, node: int, leaves: int = 0) -> Iterator[TreeTask]:
+    def tasks(self, level: int, node: int, leaves: int = 0) -> Iterator[NodeTask]:
         """Yield the tasks that make a node from the nodes of level `leaves`: children before parents, left before right."""
-        children = range(node * self.fan, min((node + 1) * self.fan, self.nodes(level - 1))) if level > leaves else range(0)
+        children = (
+            range(node * self.children_per_node, min((node + 1) * self.children_per_node, self.nodes(level - 1)))
+            if level > leaves
+            else range(0)
+        )
         for child in children:
             yield from self.tasks(level - 1, child, leaves)
-        yield TreeTask(level, node, len(children))
+        yield NodeTask(level, node, len(children))
 
 
 @dataclass(frozen=True)
-class TreeTask:
+class NodeTask:
     """The making of a leaf, or of a node from the last `children` nodes."""
 
     level: int
@@ -129,7 +133,7 @@ class TreeTask:
 class LeafSource(Protocol):
     """A source of the nodes of the lowest level."""
 
-    def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
+    def read_leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
         """Return the node, or its rows (n, d) in scaled columns, their weights (n,), not all 0, and the number of the first row."""
 
 
@@ -150,7 +154,7 @@ class TreeState:
 
 
 @dataclass
-class _DerivedData:
+class _CachedData:
     task: int = -1
     mass: float = 0.0
     error: float = 0.0
@@ -167,10 +171,10 @@ class TreeHerding:
     settings: selection_problem.SelectionSettings
     layout: TreeLayout
     leaves: LeafSource
-    tasks: Sequence[TreeTask]
+    tasks: Sequence[NodeTask]
     columns: int
     map: Map = map
-    _made: _DerivedData = field(default_factory=_DerivedData, init=False, repr=False, compare=False)
+    _made: _CachedData = field(default_factory=_CachedData, init=False, repr=False, compare=False)
     state = TreeState  # the type of its states
 
     def init(self) -> TreeState:
@@ -182,14 +186,14 @@ class TreeHerding:
         state.step += 1
         known = self._enter(state)
         if known is not None:
-            return self._pushed(state, known)
+            return self._push_node(state, known)
         chosen = self._made.chosen
         if chosen is None:
             raise ValueError("no choice was begun")
         state.inner = chosen.step(state.inner or chosen.init())
-        return self._pushed(state, self._node(state.inner)) if chosen.done(state.inner) else state
+        return self._push_node(state, self._node(state.inner)) if chosen.done(state.inner) else state
 
-    def _pushed(self, state: TreeState, node: TreeNode) -> TreeState:
+    def _push_node(self, state: TreeState, node: TreeNode) -> TreeState:
         children = self.tasks[state.task].children
         state.stack = [*state.stack[: len(state.stack) - children], node]
         state.inner, state.task, self._made.task = None, state.task + 1, -1
@@ -207,7 +211,7 @@ class TreeHerding:
             made.mass, made.error, made.index, made.embedding = union.mass, union.error, union.index, union.embedding
             group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, self.layout.atoms)
         else:
-            found = self.leaves.leaf(task.node)
+            found = self.leaves.read_leaf(task.node)
             if isinstance(found, TreeNode):
                 return found
             X, weights, first = found
@@ -230,7 +234,7 @@ class TreeHerding:
         approximate = self.settings.embedding.text() if self.settings.embedding is not None and result.added is not None else None
         return TreeNode(
             made.mass,
-            made.error + selection_problem.final_mmd(result),
+            made.error + selection_problem.final_mmd_bound(result),
             np.ascontiguousarray(result.atoms),
             index,
             result.weight,
@@ -244,7 +248,7 @@ class TreeHerding:
 
     def memory(self) -> int:
         """The memory of a selection among a block's rows, or among the largest union, in bytes."""
-        rows = max(min(self.layout.block, self.layout.rows), min(UNION, self.layout.fan * self.layout.atoms))
+        rows = max(min(self.layout.block, self.layout.rows), min(UNION, self.layout.children_per_node * self.layout.atoms))
         blank = np.broadcast_to(0.0, (rows, self.columns))
         group = selection_problem.SelectionGroup(RowTarget(blank, np.broadcast_to(1.0, rows)), None, self.layout.atoms)
         kept = len(self.tasks) * self.layout.atoms * 8 * (self.columns + 2)
@@ -282,17 +286,17 @@ def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
 
 
 @dataclass(frozen=True)
-class GivenNodes:
+class PrecomputedNodes:
     """Nodes that were made by other processes."""
 
     nodes: Sequence[TreeNode]
 
-    def leaf(self, node: int) -> TreeNode:
+    def read_leaf(self, node: int) -> TreeNode:
         """Return one of the nodes."""
         return self.nodes[node]
 
 
-def artifact_of_union(value: Any, rows: int, union: TreeNode) -> Any:
+def union_artifact(value: Any, rows: int, union: TreeNode) -> Any:
     """Return the artifact of the last union's atoms as that of all rows, with the bound of the blocks' error."""
     if value.summary is None:
         return value

@@ -11,17 +11,17 @@ from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import simplex
 from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule, distinct
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask, max_distinct_atoms
 from herdcli.quadrature.simplex import Hull
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 PER_ATOM = 10  # major cycles allowed per requested atom
 PATIENCE = 5  # consecutive refused or useless atoms after which the limit of rounding is assumed
 
 
 @dataclass
-class State:
+class MinNormPointState:
     """The hull in use.  `major_cycle` counts major cycles; `ended` is the reason for the end, "" while running."""
 
     step: int
@@ -38,7 +38,7 @@ class State:
         if not 1 <= self.hull.size <= min(len(self.hull.ids), len(self.mmd)):
             raise DataError(f"has {self.hull.size} atoms in use, but space for {min(len(self.hull.ids), len(self.mmd))}")
         for name, places in (("/hull/ids", self.hull.ids[: self.hull.size]), ("/refused", self.refused)):
-            require_index(name, places, len(self.running), "a candidate")
+            require_valid_indices(name, places, len(self.running), "a candidate")
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class MinNormPointProblem:
     count: int
 
 
-def initial_state(problem: MinNormPointProblem) -> State:
+def initial_state(problem: MinNormPointProblem) -> MinNormPointState:
     """Return the state with one atom: the candidate nearest to μ."""
     space = problem.space
-    first = space.lowest_best(space.single_point_scores)
-    hull = simplex.empty_hull(problem.count, space.scale)
-    simplex.enter_point(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
-    state = State(
+    first = space.first_best_index(space.single_point_scores)
+    hull = simplex.allocate_hull(problem.count, space.scale)
+    simplex.add_point(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
+    state = MinNormPointState(
         step=0,
         hull=hull,
         ended="",
@@ -69,10 +69,10 @@ def initial_state(problem: MinNormPointProblem) -> State:
     return state
 
 
-def extend_state(problem: MinNormPointProblem, state: State) -> State:
+def extend_state(problem: MinNormPointProblem, state: MinNormPointState) -> MinNormPointState:
     """Return the same state with memory for the problem's number of atoms."""
     room = max(0, problem.count - len(state.mmd))
-    state.hull = simplex.grow_hull(state.hull, problem.count)
+    state.hull = simplex.enlarge_hull(state.hull, problem.count)
     state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
     if room and state.ended in ("count", "cap"):
         state.ended = ""
@@ -84,53 +84,53 @@ def total_steps(problem: MinNormPointProblem) -> int:
     return PER_ATOM * problem.count + 100
 
 
-def major_cycle(problem: MinNormPointProblem, state: State) -> State:
+def major_cycle(problem: MinNormPointProblem, state: MinNormPointState) -> MinNormPointState:
     """Run one major cycle.
 
     `ended` becomes count (enough atoms are in use), gap or rounding (nothing descends), or cap (too many cycles).
     """
     space, hull = problem.space, state.hull
     if hull.size == problem.count:
-        return _finish(state, "count")
+        return _end_run(state, "count")
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
     level = float(exact_arithmetic.product(slope[index], hull.weight[: hull.size]))
     # The slope is `level` at all atoms in use, as their weights minimise over their hull; without rounding none of them could be the next.
     slope[index] = level
     slope[state.refused] = level
-    best = space.lowest_best(-slope)
+    best = space.first_best_index(-slope)
     if level - slope[best] <= TIE * space.scale or state.stalled >= PATIENCE:
-        return _finish(state, "gap" if state.stalled < PATIENCE else "rounding")
+        return _end_run(state, "gap" if state.stalled < PATIENCE else "rounding")
     before = _hull_objective(hull)
     row = space.kernel.matrix(space.candidates[best : best + 1], space.candidates[index])[0]
-    if simplex.enter_point(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
-        simplex.minimise_over_hull(hull)
+    if simplex.add_point(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
+        simplex.move_to_hull_minimum(hull)
         state.stalled = 0 if _hull_objective(hull) < before else state.stalled + 1
         state.refused = state.refused[:0] if not state.stalled else state.refused
         index = hull.ids[: hull.size]
-        state.running = space.points.combine(space.candidates[index], hull.weight[: hull.size])
+        state.running = space.points.weighted_kernel_sums(space.candidates[index], hull.weight[: hull.size])
         _record_trace(problem, state)
     else:
         state.refused = np.append(state.refused, best)
         state.stalled += 1
     state.step += 1
     if hull.size == problem.count:
-        return _finish(state, "count")
-    return _finish(state, "cap") if state.step >= total_steps(problem) else state
+        return _end_run(state, "count")
+    return _end_run(state, "cap") if state.step >= total_steps(problem) else state
 
 
 def _hull_objective(hull: Hull) -> float:
-    quadratic, linear = simplex.objective_terms(hull)
+    quadratic, linear = simplex.quadratic_and_linear_terms(hull)
     return 0.5 * quadratic - linear
 
 
-def _finish(state: State, why: str) -> State:
-    state.ended = why
+def _end_run(state: MinNormPointState, reason: str) -> MinNormPointState:
+    state.ended = reason
     return state
 
 
-def _record_trace(problem: MinNormPointProblem, state: State) -> None:
-    quadratic, linear = simplex.objective_terms(state.hull)
+def _record_trace(problem: MinNormPointProblem, state: MinNormPointState) -> None:
+    quadratic, linear = simplex.quadratic_and_linear_terms(state.hull)
     state.mmd[state.hull.size - 1] = problem.space.distance(quadratic, linear)
     slope = state.running - problem.space.embedding
     state.gap[state.hull.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
@@ -147,25 +147,25 @@ class MinNormPointRule(Rule):
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
         """Return the size of the Gram matrix of the atoms, its factors and their copies."""
-        return int(32 * distinct(n, count) ** 2)
+        return int(32 * max_distinct_atoms(n, count) ** 2)
 
-    def problem(self, choice: Choice) -> MinNormPointProblem:
+    def problem(self, choice: SelectionTask) -> MinNormPointProblem:
         """Return the space and the number of atoms."""
         return MinNormPointProblem(choice.space, choice.count)
 
-    def begin(self, problem: MinNormPointProblem, saved: State | None) -> State:
+    def begin(self, problem: MinNormPointProblem, saved: MinNormPointState | None) -> MinNormPointState:
         """Return the state with one atom, or that of an earlier run."""
         return initial_state(problem) if saved is None else extend_state(problem, saved)
 
-    def step(self, problem: MinNormPointProblem, state: State) -> State:
+    def step(self, problem: MinNormPointProblem, state: MinNormPointState) -> MinNormPointState:
         """Run one major cycle."""
         return major_cycle(problem, state)
 
-    def latest_mmd(self, state: State) -> float:
+    def latest_mmd(self, state: MinNormPointState) -> float:
         """Return the MMD of the atoms in use."""
         return float(state.mmd[state.hull.size - 1])
 
-    def chosen(self, state: State) -> Chosen:
+    def chosen(self, state: MinNormPointState) -> SelectedAtoms:
         """Return the atoms in use."""
         n = state.hull.size
-        return Chosen(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])
+        return SelectedAtoms(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -20,10 +20,10 @@ from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.symmetric_matrices import solve_lower
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 NOTHING = 1e-13  # relative to k(x, x): a smaller residual is rounding
 
@@ -44,7 +44,7 @@ class CholeskyState:
         """Raise DataError unless atoms are candidates."""
         if not 0 <= self.step <= len(self.index):
             raise DataError(f"has {self.step} atoms, but space for {len(self.index)}")
-        require_index("/index", self.index[: self.step], len(self.residual), "a candidate")
+        require_valid_indices("/index", self.index[: self.step], len(self.residual), "a candidate")
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def initial_state(problem: CholeskyProblem) -> CholeskyState:
     )
 
 
-def sample_pivot(weights: Array, residual: Array, level: float) -> int:
+def sample_pivot(weights: Array, residual: Array, uniform: float) -> int:
     """Return the candidate at a level in [0, 1) of the distribution ∝ weights·residual (N,), −1 if nothing remains."""
     edges = np.cumsum(weights * residual)
     if not edges[-1] > 0:
         return -1
-    found = int(np.searchsorted(edges, level * edges[-1], side="right"))
+    found = int(np.searchsorted(edges, uniform * edges[-1], side="right"))
     return min(found, int(np.flatnonzero(weights * residual)[-1]))
 
 
@@ -108,7 +108,7 @@ def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskySta
     return state
 
 
-def atom_weights(state: CholeskyState) -> Array:
+def best_atom_weights(state: CholeskyState) -> Array:
     """Compute the weights w = L'⁻¹ y (t,) of the atoms so far."""
     t = state.step
     lower = np.ascontiguousarray(state.factor[:t, state.index[:t]].T)
@@ -132,7 +132,7 @@ class CholeskyRule(Rule):
         """Return the number of kernel values: a column of the candidates for each atom."""
         return n * count
 
-    def problem(self, choice: Choice) -> CholeskyProblem:
+    def problem(self, choice: SelectionTask) -> CholeskyProblem:
         """Return the space, and the weights for sampling pivots."""
         return CholeskyProblem(choice.space, choice.weights, choice.count, choice.seed, choice.unit)
 
@@ -148,7 +148,7 @@ class CholeskyRule(Rule):
         """Return the MMD of the best weights of the atoms so far."""
         return float(state.mmd[state.step - 1]) if state.step else None
 
-    def chosen(self, state: CholeskyState) -> Chosen:
+    def chosen(self, state: CholeskyState) -> SelectedAtoms:
         """Return the atoms so far, with the best weights."""
         n = state.step
-        return Chosen(state.ended, state.index[:n].copy(), atom_weights(state), state.mmd[:n].copy(), np.full(n, np.nan))
+        return SelectedAtoms(state.ended, state.index[:n].copy(), best_atom_weights(state), state.mmd[:n].copy(), np.full(n, np.nan))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.parts import resolve
+from herdcli.parts import instantiate_class
 from herdcli.quadrature.atom_weights import MOST_CONDITION
 from herdcli.quadrature.kernels.kernel_sums import Map
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
@@ -21,7 +21,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectionTask:
     """The choice that a rule makes for one group: `count` atoms of a space for a target, and the settings of all rules.
 
     seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as in `sequential_rules.RuleSettings` and
@@ -49,7 +49,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedAtoms:
     """The chosen candidates (m,), their weights (m,), and traces (m,) of MMD and duality gap; ended  the reason for the end."""
 
     ended: str
@@ -86,14 +86,14 @@ class Rule(ABC):
 
         By default it is that of the condition number of the atoms' Gram matrix.
         """
-        return int(16 * min(distinct(n, count), MOST_CONDITION) ** 2)
+        return int(16 * min(max_distinct_atoms(n, count), MOST_CONDITION) ** 2)
 
     def passes(self, refine: int) -> int:
         """Return the number of swap passes that follow if `refine` are requested."""
         return refine
 
     @abstractmethod
-    def problem(self, choice: Choice) -> Any:
+    def problem(self, choice: SelectionTask) -> Any:
         """Return the rule's own problem."""
 
     @abstractmethod
@@ -117,11 +117,11 @@ class Rule(ABC):
         return None
 
     @abstractmethod
-    def chosen(self, state: Any) -> Chosen:
+    def chosen(self, state: Any) -> SelectedAtoms:
         """Return the result, for rules whose state is not a sequence."""
 
 
-def distinct(n: int, count: int) -> int:
+def max_distinct_atoms(n: int, count: int) -> int:
     """Return the largest number of different atoms."""
     return min(count, n) if n else count
 
@@ -131,5 +131,5 @@ def load_rule(name: str) -> Rule:
     """Return the rule of a name.  Raises BadUsage for names that are not in the table."""
     if name not in TABLE:
         raise BadUsage(f"unknown rule '{name}'", hint=f"one of {', '.join(TABLE)}")
-    found: Rule = resolve(TABLE[name].path, Rule, name)
+    found: Rule = instantiate_class(TABLE[name].path, Rule, name)
     return found

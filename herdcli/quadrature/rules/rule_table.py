@@ -6,7 +6,7 @@ from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RuleEntry:
     """One line of the table.
 
     path     the class, a Rule, constructed with its name.
@@ -23,43 +23,43 @@ class Entry:
     repeats: bool = False
 
 
-def _reads(*names: str) -> frozenset[str]:
+def _option_set(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-ANY = _reads("target", "candidates", "extend", "block_rows")
+ANY = _option_set("target", "candidates", "extend", "block_rows")
 SEQUENTIAL = "herdcli.quadrature.rules.sequential_rules.SequentialRule"
 ACTIVE = "herdcli.quadrature.rules.active_set.ActiveSetRule"
 THINNING = "herdcli.quadrature.rules.kernel_thinning.ThinningRule"
-TABLE: dict[str, Entry] = {
-    "herding": Entry(path=SEQUENTIAL, reads=ANY | _reads("init", "unique", "polish", "refine", "scores"), repeats=True),
-    "greedy": Entry(path=SEQUENTIAL, reads=ANY | _reads("unique", "refine", "scores"), repeats=True),
-    "line-search": Entry(path=SEQUENTIAL, reads=ANY | _reads("init", "unique", "polish", "scores"), repeats=True),
-    "open-loop": Entry(path=SEQUENTIAL, reads=ANY | _reads("init", "unique", "polish", "scores"), repeats=True),
-    "step": Entry(path=SEQUENTIAL, reads=ANY | _reads("init", "rates", "unique", "polish", "scores"), repeats=True),
-    "random": Entry(path=SEQUENTIAL, reads=ANY | _reads("refine"), draws=True, repeats=True),
-    "sobol": Entry(path=SEQUENTIAL, reads=ANY | _reads("refine"), draws=True, repeats=True),
-    "away": Entry(path=ACTIVE, reads=ANY | _reads("scores")),
-    "pairwise": Entry(path=ACTIVE, reads=ANY | _reads("scores")),
-    "bpcg": Entry(path=ACTIVE, reads=ANY | _reads("scores")),
-    "min-norm-point": Entry(path="herdcli.quadrature.rules.min_norm_point.MinNormPointRule", reads=ANY | _reads("scores")),
-    "kernel-thinning": Entry(path=THINNING, reads=_reads("refine", "block_rows"), repeats=True),
-    "compress++": Entry(path=THINNING, reads=_reads("refine", "block_rows"), repeats=True),
-    "rpcholesky": Entry(path="herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", reads=_reads("target", "candidates")),
-    "support-points": Entry(
-        path="herdcli.quadrature.rules.support_points.SupportPointsRule", reads=_reads("refine", "unique", "block_rows")
+TABLE: dict[str, RuleEntry] = {
+    "herding": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("init", "unique", "polish", "refine", "scores"), repeats=True),
+    "greedy": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("unique", "refine", "scores"), repeats=True),
+    "line-search": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("init", "unique", "polish", "scores"), repeats=True),
+    "open-loop": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("init", "unique", "polish", "scores"), repeats=True),
+    "step": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("init", "rates", "unique", "polish", "scores"), repeats=True),
+    "random": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("refine"), draws=True, repeats=True),
+    "sobol": RuleEntry(path=SEQUENTIAL, reads=ANY | _option_set("refine"), draws=True, repeats=True),
+    "away": RuleEntry(path=ACTIVE, reads=ANY | _option_set("scores")),
+    "pairwise": RuleEntry(path=ACTIVE, reads=ANY | _option_set("scores")),
+    "bpcg": RuleEntry(path=ACTIVE, reads=ANY | _option_set("scores")),
+    "min-norm-point": RuleEntry(path="herdcli.quadrature.rules.min_norm_point.MinNormPointRule", reads=ANY | _option_set("scores")),
+    "kernel-thinning": RuleEntry(path=THINNING, reads=_option_set("refine", "block_rows"), repeats=True),
+    "compress++": RuleEntry(path=THINNING, reads=_option_set("refine", "block_rows"), repeats=True),
+    "rpcholesky": RuleEntry(path="herdcli.quadrature.rules.pivoted_cholesky.CholeskyRule", reads=_option_set("target", "candidates")),
+    "support-points": RuleEntry(
+        path="herdcli.quadrature.rules.support_points.SupportPointsRule", reads=_option_set("refine", "unique", "block_rows")
     ),
-    "facility-location": Entry(
-        path="herdcli.quadrature.rules.facility_location.FacilityLocationRule", reads=_reads("refine", "unique", "block_rows")
+    "facility-location": RuleEntry(
+        path="herdcli.quadrature.rules.facility_location.FacilityLocationRule", reads=_option_set("refine", "unique", "block_rows")
     ),
 }
 
 
-def reading(option: str) -> list[str]:
+def rules_reading_option(option: str) -> list[str]:
     """Return the rules that read an option."""
     return [name for name, entry in TABLE.items() if option in entry.reads]
 
 
-def listed(names: list[str], last: str) -> str:
+def join_with_word(names: list[str], conjunction: str) -> str:
     """Join names in a sentence: herding, greedy or random."""
-    return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]
+    return f"{', '.join(names[:-1])} {conjunction} {names[-1]}" if len(names) > 1 else names[0]

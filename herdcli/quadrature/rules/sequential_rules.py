@@ -26,16 +26,16 @@ from herdcli.errors import BadUsage, DataError, IncompletePart
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import sobol_sequence
 from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
-from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_distances
-from herdcli.quadrature.rules.local_search import SearchBox, polish_point
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
-from herdcli.quadrature.rules.rule_table import TABLE, reading
+from herdcli.quadrature.rules.candidate_space import CandidateSpace, prefix_mmds
+from herdcli.quadrature.rules.local_search import SearchBox, polish_atom
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
+from herdcli.quadrature.rules.rule_table import TABLE, rules_reading_option
 from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
-EQUAL = tuple(reading("refine"))
+EQUAL = tuple(rules_reading_option("refine"))
 DRAWN = tuple(name for name, entry in TABLE.items() if entry.draws)
 
 
@@ -58,7 +58,7 @@ class RuleSettings:
 
 
 @dataclass
-class State:
+class SequenceState:
     """The atoms so far.  `greedy_step` counts them (t); entries from t on are not chosen yet."""
 
     step: int
@@ -75,7 +75,7 @@ class State:
 
     def validate(self) -> None:
         """Raise DataError unless atoms are candidates, and no more than fit into the arrays."""
-        require_index("/index", self.index, len(self.running), "a candidate", low=-1)
+        require_valid_indices("/index", self.index, len(self.running), "a candidate", low=-1)
         if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
             raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
 
@@ -91,7 +91,7 @@ class SequenceProblem:
     count: int = 0  # for rules that are run by a selection
 
 
-def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
+def initialisation_name(settings: RuleSettings, target: Target) -> str:
     """Return the initialisation that `initial_state` uses: nearest, zero or mean; zero for rules that sample."""
     if settings.rule in DRAWN:
         return "zero"
@@ -100,7 +100,7 @@ def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
     return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (RowTarget, ScoreTarget)) else "zero"
 
 
-def initial_state(problem: SequenceProblem, count: int) -> State:
+def initial_state(problem: SequenceProblem, count: int) -> SequenceState:
     """Return a state for `count` atoms, none chosen.  Raises DataError if there are too few candidates for `unique`."""
     space, settings = problem.space, problem.settings
     total = len(space.candidates)
@@ -110,7 +110,7 @@ def initial_state(problem: SequenceProblem, count: int) -> State:
         raise DataError(
             f"{count} unique atoms were asked for, but there are only {total} candidates", hint="ask for fewer, or allow repeats"
         )
-    state = State(
+    state = SequenceState(
         step=0,
         quadratic=0.0,
         linear=0.0,
@@ -123,11 +123,11 @@ def initial_state(problem: SequenceProblem, count: int) -> State:
         gap=np.full(count, np.nan),
         running=np.zeros(total),
     )
-    _look_ahead(problem, state)
+    _update_next_candidate(problem, state)
     return state
 
 
-def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
+def extend_state(problem: SequenceProblem, state: SequenceState, count: int) -> SequenceState:
     """Return the same state with memory for `count` atoms, from which the run continues."""
     if count < state.step:
         raise BadUsage(f"the samples already have {state.step} atoms, more than the {count} wanted")
@@ -137,7 +137,7 @@ def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
     return replace(empty, step=state.step, quadratic=state.quadratic, linear=state.linear, best=state.best, running=state.running)
 
 
-def greedy_step(problem: SequenceProblem, state: State) -> State:
+def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState:
     """Add one atom."""
     space, settings, t = problem.space, problem.settings, state.step
     index, atom = _choose_atom(problem, state)
@@ -161,27 +161,29 @@ def greedy_step(problem: SequenceProblem, state: State) -> State:
     else:
         # ‖(1−ρ) g + ρ Φ‖² = (1−ρ)² ⟨g, g⟩ + 2ρ(1−ρ) ⟨g, Φ⟩ + ρ² k(x, x), with ⟨g, Φ⟩ = g(x) by the reproducing property;
         # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).
-        rate = _step_size(problem, state, t, cross, own, z)
+        rate = _choose_step_size(problem, state, t, cross, own, z)
         state.rate[t] = rate
         state.quadratic = (
-            exact_arithmetic.power(1 - rate, 2) * state.quadratic + 2 * rate * (1 - rate) * cross + exact_arithmetic.power(rate, 2) * own
+            exact_arithmetic.integer_power(1 - rate, 2) * state.quadratic
+            + 2 * rate * (1 - rate) * cross
+            + exact_arithmetic.integer_power(rate, 2) * own
         )
         state.linear = (1 - rate) * state.linear + rate * z
         state.running *= 1 - rate
         values *= rate
         state.running += values
     state.mmd[t] = space.distance(*inner_products(settings, state))
-    _look_ahead(problem, state)
+    _update_next_candidate(problem, state)
     return state
 
 
-def inner_products(settings: RuleSettings, state: State) -> tuple[float, float]:
+def inner_products(settings: RuleSettings, state: SequenceState) -> tuple[float, float]:
     """Compute ⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far; with equal weights 1/t from the sums in the state."""
     t = state.step if settings.rule in EQUAL else 1
     return state.quadratic / t**2, state.linear / t
 
 
-def sequence_weights(state: State) -> Array:
+def sequence_weights(state: SequenceState) -> Array:
     """Compute the weights w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v) (t,), which sum to 1."""
     # Atom u entered with weight ρ_{u−1}, and every later step multiplied the existing weights by 1 − ρ_v.
     rate = state.rate[: state.step]
@@ -189,7 +191,7 @@ def sequence_weights(state: State) -> Array:
     return np.asarray(rate * kept)
 
 
-def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
+def _choose_atom(problem: SequenceProblem, state: SequenceState) -> tuple[int, Array]:
     """Return the candidate index (−1 for none) and the point of the next atom."""
     space, settings, t = problem.space, problem.settings, state.step
     if settings.rule in DRAWN:
@@ -201,7 +203,7 @@ def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
     equal = settings.rule == "herding"
     w = np.full(t, 1.0 / max(t, 1)) if equal else sequence_weights(state)
     pull = (t + 1.0) / max(t, 1) if equal and settings.init == "mean" else float(t > 0 or settings.init == "mean")
-    better = polish_point(problem.polish, space, state.atoms[:t], w, pull, atom)
+    better = polish_atom(problem.polish, space, state.atoms[:t], w, pull, atom)
     return (index, atom) if better is None else (-1, better)
 
 
@@ -212,7 +214,7 @@ def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
     if settings.rule == "sobol":
         u = sobol_sequence.sobol_points(1, target.dimension, start=t)
         if own_rows and isinstance(target, RowTarget):
-            index = int(target.positions(u)[0])
+            index = int(target.rows_at_levels(u)[0])
             return index, target.X[index]
         return -1, target.quantile(u)[0]
     if settings.rule != "random":
@@ -224,7 +226,7 @@ def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
     return -1, target.sample(random, 1)[0]
 
 
-def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own: float, z: float) -> float:
+def _choose_step_size(problem: SequenceProblem, state: SequenceState, t: int, cross: float, own: float, z: float) -> float:
     """Compute ρ_t of the rules with unequal weights."""
     settings = problem.settings
     if t == 0:
@@ -242,7 +244,7 @@ def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own
     return min(1.0, max(0.0, slope / length)) if length > 0 else 0.0
 
 
-def _look_ahead(problem: SequenceProblem, state: State) -> None:
+def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> None:
     """Compute the next candidate and the duality gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
     space, settings, t = problem.space, problem.settings, state.step
     if not len(space.candidates):
@@ -261,21 +263,21 @@ def _look_ahead(problem: SequenceProblem, state: State) -> None:
         score += space.single_point_scores
     # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is smallest if μ(x) − ½k(x, x) is largest.  With w_0 = μ herding has one μ more than atoms: (t +
     # 1) μ − Σ k.
-    begun = "" if settings.rule == "greedy" else initial_weights_rule(settings, problem.target)
+    begun = "" if settings.rule == "greedy" else initialisation_name(settings, problem.target)
     if begun == "nearest" and t == 0:
         score = space.single_point_scores.copy()
     if begun == "mean" and (settings.rule == "herding" or t == 0):
         score += space.embedding
     if settings.unique:
         score[state.index[:t]] = -np.inf
-    state.best = space.lowest_best(score, t + 1.0 if settings.rule in EQUAL else 1.0)
+    state.best = space.first_best_index(score, t + 1.0 if settings.rule in EQUAL else 1.0)
 
 
-def of_atoms(space: CandidateSpace, index: Array) -> State:
+def state_from_atoms(space: CandidateSpace, index: Array) -> SequenceState:
     """Return the state that a sequential rule would have after choosing candidates (m,) as atoms of equal weight."""
     m, atoms, z = len(index), space.candidates[index], space.embedding[index]
-    running = space.points.combine(atoms, np.ones(m))
-    return State(
+    running = space.points.weighted_kernel_sums(atoms, np.ones(m))
+    return SequenceState(
         step=m,
         quadratic=float(running[index].sum()),
         linear=float(exact_arithmetic.product(z, np.ones(m))),
@@ -284,7 +286,7 @@ def of_atoms(space: CandidateSpace, index: Array) -> State:
         atoms=atoms,
         embedding=z,
         rate=1.0 / np.arange(1, m + 1),
-        mmd=prefix_distances(space, atoms, z),
+        mmd=prefix_mmds(space, atoms, z),
         gap=np.full(m, np.nan),
         running=running,
     )
@@ -299,25 +301,25 @@ class SequentialRule(Rule):
         """Return the number of steps, one per atom."""
         return count
 
-    def problem(self, choice: Choice) -> SequenceProblem:
+    def problem(self, choice: SelectionTask) -> SequenceProblem:
         """Return the problem, including the polishing of atoms that need not be candidates."""
         settings = RuleSettings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
         return SequenceProblem(choice.space, choice.target, settings, choice.polish, choice.count)
 
-    def begin(self, problem: SequenceProblem, saved: State | None) -> State:
+    def begin(self, problem: SequenceProblem, saved: SequenceState | None) -> SequenceState:
         """Return the state without atoms, or that of an earlier run."""
         return extend_state(problem, saved, problem.count) if saved else initial_state(problem, problem.count)
 
-    def step(self, problem: SequenceProblem, state: State) -> State:
+    def step(self, problem: SequenceProblem, state: SequenceState) -> SequenceState:
         """Add one atom, if more are requested."""
         return greedy_step(problem, state) if state.step < problem.count else state
 
-    def ended(self, problem: SequenceProblem, state: State) -> bool:
+    def ended(self, problem: SequenceProblem, state: SequenceState) -> bool:
         """Whether all atoms are chosen."""
         return state.step == problem.count
 
-    def chosen(self, state: State) -> Chosen:
+    def chosen(self, state: SequenceState) -> SelectedAtoms:
         """Return the atoms so far."""
         n = state.step
         weight = np.full(n, 1.0 / n) if self.equal else sequence_weights(state)
-        return Chosen("", state.index[:n], weight, state.mmd[:n], state.gap[:n])
+        return SelectedAtoms("", state.index[:n], weight, state.mmd[:n], state.gap[:n])

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.quadrature.rules.kernel_thinning import systematic_sample
-from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
+from herdcli.quadrature.rules.kernel_thinning import draw_systematic_sample
+from herdcli.quadrature.rules.rule import Rule, SelectedAtoms, SelectionTask
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -56,7 +56,7 @@ class SupportProblem:
 def initial_state(problem: SupportProblem) -> SupportState:
     """Return rows sampled by their weights, moved by a small random distance."""
     random = generator(problem.seed, Stream.SUPPORT, unit=problem.unit)
-    points = problem.rows[systematic_sample(problem.weights, problem.count, random)]
+    points = problem.rows[draw_systematic_sample(problem.weights, problem.count, random)]
     points = points + JITTER * _standard_deviations(problem) * (2.0 * random.random(points.shape) - 1.0)
     return SupportState(0, "", points, np.zeros(0), np.zeros(0, dtype=np.int64))
 
@@ -68,17 +68,17 @@ def _standard_deviations(problem: SupportProblem) -> Array:
 
 def support_step(problem: SupportProblem, state: SupportState) -> SupportState:
     """Move all points once; when they have converged, or after ITERATIONS, find the rows nearest to them."""
-    moved, energy = move_points(problem, state.points)
+    moved, energy = compute_moved_points(problem, state.points)
     spread = float(np.sqrt(np.square(_standard_deviations(problem)).sum())) or 1.0
     still = float(np.sqrt(np.square(moved - state.points).sum(axis=1).mean())) <= STILL * spread
     state.points, state.energy = moved, np.append(state.energy, energy)
     state.step += 1
     if still or state.step == ITERATIONS:
-        state.index, state.ended = assign_nearest(problem, state.points), "count"
+        state.index, state.ended = assign_nearest_rows(problem, state.points), "count"
     return state
 
 
-def move_points(problem: SupportProblem, points: Array) -> tuple[Array, float]:
+def compute_moved_points(problem: SupportProblem, points: Array) -> tuple[Array, float]:
     """Compute the points (m, d) after one iteration, and E of those before it (m, d)."""
     m, rows, w = len(points), problem.rows, problem.weights
     least = TINY * (float(np.abs(rows).max()) or 1.0)
@@ -108,7 +108,7 @@ def euclidean_distances(X: Array, Y: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares))
 
 
-def assign_nearest(problem: SupportProblem, points: Array) -> Array:
+def assign_nearest_rows(problem: SupportProblem, points: Array) -> Array:
     """Assign to each point in turn the nearest row (m,) that no earlier point has taken; the lowest of equally near ones."""
     taken = np.zeros(len(problem.rows), dtype=bool)
     found = np.empty(len(points), dtype=np.int64)
@@ -138,7 +138,7 @@ class SupportPointsRule(Rule):
         """Return the size of blocks of distances, the points and the rows."""
         return super().working_bytes(n, d, count) + 8 * (4 * BLOCK + 4 * count * d + count**2 + 2 * n * d)
 
-    def problem(self, choice: Choice) -> SupportProblem:
+    def problem(self, choice: SelectionTask) -> SupportProblem:
         """Return the rows themselves: the kernel is not used, but distances."""
         return SupportProblem(choice.space.candidates, choice.weights, choice.count, choice.seed, choice.unit)
 
@@ -154,7 +154,7 @@ class SupportPointsRule(Rule):
         """Return the rows nearest to the points, after these have converged."""
         return state.index
 
-    def chosen(self, state: SupportState) -> Chosen:
+    def chosen(self, state: SupportState) -> SelectedAtoms:
         """Return the rows so far with equal weights."""
         m = len(state.index)
-        return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))
+        return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

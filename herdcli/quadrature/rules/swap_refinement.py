@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.quadrature.rules.candidate_space import TIE, CandidateSpace
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_index
+from herdcli.schema import Array, array, require_valid_indices
 
 
 @dataclass
@@ -30,7 +30,7 @@ class SwapState:
 
     def validate(self) -> None:
         """Raise DataError unless atoms are candidates."""
-        require_index("/index", self.index, len(self.running), "a candidate", low=-1)
+        require_valid_indices("/index", self.index, len(self.running), "a candidate", low=-1)
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,24 @@ class SwapProblem:
 def initial_state(problem: SwapProblem, index: Array, atoms: Array, embedding: Array) -> SwapState:
     """Return the state of m atoms: candidate indices (m,) (−1: none), points (m, d), μ at them (m,)."""
     space = problem.space
-    running = space.points.combine(atoms, np.ones(len(atoms)))
+    running = space.points.weighted_kernel_sums(atoms, np.ones(len(atoms)))
     state = SwapState(
-        0, 0, 0, _quadratic_form(space, atoms), float(embedding.sum()), index.copy(), atoms.copy(), embedding.copy(), running, np.zeros(0)
+        0,
+        0,
+        0,
+        _kernel_quadratic_form(space, atoms),
+        float(embedding.sum()),
+        index.copy(),
+        atoms.copy(),
+        embedding.copy(),
+        running,
+        np.zeros(0),
     )
     _record_trace(problem, state)
     return state
 
 
-def _quadratic_form(space: CandidateSpace, atoms: Array) -> float:
+def _kernel_quadratic_form(space: CandidateSpace, atoms: Array) -> float:
     block = max(1, (1 << 20) // len(atoms))
     return float(sum(space.kernel.matrix(atoms[i : i + block], atoms).sum() for i in range(0, len(atoms), block)))
 
@@ -79,7 +88,7 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
     score -= 0.5 * space.diagonal
     if problem.unique:
         score[np.delete(state.index, u)] = -np.inf
-    best = space.lowest_best(score, float(m))
+    best = space.first_best_index(score, float(m))
     present = m * float(state.embedding[u]) - cross - 0.5 * own
     if score[best] > present + TIE * space.scale * m:
         _replace_atom(problem, state, u, best, cross, own)

@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.row_selection import SelectedRows, is_sparse
 from herdcli.numerics.streamed_rows import StreamedRows
-from herdcli.rbm.learning.folds import assign_folds as assign_folds
+from herdcli.rbm.learning.folds import assign_stratified_folds
 from herdcli.records import dataclass
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
@@ -39,13 +39,13 @@ class ClassGroups:
         return self._parts[number]
 
     @property
-    def streamed(self) -> bool:
+    def is_streamed(self) -> bool:
         """Whether the rows are not in memory; there is only one model then."""
         return not isinstance(self.X, np.ndarray) and not is_sparse(self.X)
 
     def training_rows(self) -> list[SelectedRows | StreamedRows]:
         """Return the rows of each model: C class models, then for each fold the C models that leave it out."""
-        if self.streamed:
+        if self.is_streamed:
             return [self.part(TRAIN)]
         training = self.split == TRAIN
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
@@ -59,7 +59,7 @@ class ClassGroups:
 
     def validation_rows(self) -> list[SelectedRows | StreamedRows]:
         """Return the validation rows of each model, in the order of `training_rows`.  Raises DataError for a class without any."""
-        if self.streamed and (self.split == VALID).any():
+        if self.is_streamed and (self.split == VALID).any():
             return [self.part(VALID)]
         chosen = (np.flatnonzero((self.split == VALID) & (self.y == label)) for label in range(len(self.names)))
         own: list[SelectedRows | StreamedRows] = [SelectedRows(self.X, rows) for rows in chosen]
@@ -69,11 +69,11 @@ class ClassGroups:
                 raise DataError(f"{owner} has no validation rows", hint="hold some out: --split .6,.2,.2")
         return own * (self.folds + 1)
 
-    def rows_for_errors(self, most: int) -> SelectedRows | None:
+    def evenly_spaced_validation_rows(self, limit: int) -> SelectedRows | None:
         """Return at most this number of validation rows of all classes, evenly spread; None if there is one class."""
-        if self.streamed or len(self.names) < 2:
+        if self.is_streamed or len(self.names) < 2:
             return None
-        return SelectedRows(self.X, spread_evenly(self.valid, most))
+        return SelectedRows(self.X, select_evenly_spaced(self.valid, limit))
 
     @property
     def valid(self) -> Array:
@@ -81,9 +81,9 @@ class ClassGroups:
         return np.flatnonzero(self.split == VALID)
 
 
-def spread_evenly(places: Array, most: int) -> Array:
-    """Return at most `most` of the indices (n,), evenly spread."""
-    return places[:: max(1, -(-len(places) // most))]
+def select_evenly_spaced(indices: Array, limit: int) -> Array:
+    """Return at most `limit` of the indices (n,), evenly spread."""
+    return indices[:: max(1, -(-len(indices) // limit))]
 
 
 def largest_class_size(y: Array, split: Array) -> int:
@@ -93,7 +93,7 @@ def largest_class_size(y: Array, split: Array) -> int:
     return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
 
 
-def assign_groups(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
+def assign_class_folds(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
     """Assign training rows of X (n, D), of classes y (n,), to folds with all classes evenly spread; fold (n,) is −1 elsewhere.
 
     Raises DataError for a class with too few training rows.
@@ -108,5 +108,5 @@ def assign_groups(X: Any, y: Array, split: Array, names: list[str], *, folds: in
             raise DataError(f"{owner} has {need}", hint="--split sets how many rows of each class train")
     fold = np.full(len(y), -1, dtype=np.int64)
     if folds:
-        fold[training] = assign_folds(y[training], folds, seed)
+        fold[training] = assign_stratified_folds(y[training], folds, seed)
     return ClassGroups(X, y, split, fold, names, folds)

@@ -22,7 +22,7 @@ ITERATIONS = 20
 COMMON = 3.0  # weight of the squared length of the mean row, for counts of words, relative to the number of words
 
 
-def largest_moment(rows: Any) -> float:
+def largest_covariance_eigenvalue(rows: Any) -> float:
     """Compute the largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method.
 
     It uses at most MOST_ROWS of the rows.
@@ -47,13 +47,13 @@ def largest_moment(rows: Any) -> float:
     return found
 
 
-def mean_squared_total(rows: Any) -> float:
+def mean_squared_row_sum(rows: Any) -> float:
     """Compute the mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 if there are no rows."""
     lengths = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
     return float(np.square(lengths).mean()) if lengths.size else 0.0
 
 
-def count_shift(rows: Any) -> float:
+def estimate_hidden_input_shift(rows: Any) -> float:
     """Estimate how far an update at rate 1 shifts the input of a hidden unit, for rows (n, D) of counts, an array or a CSR matrix.
 
     The estimate is the larger of two terms: the root mean square of the rows' own numbers of words, and COMMON |v̄|² of the mean row v̄.
@@ -62,4 +62,4 @@ def count_shift(rows: Any) -> float:
     if not rows.shape[0]:
         return 0.0
     mean = np.asarray(rows.sum(axis=0), dtype=np.float64).ravel() / rows.shape[0]
-    return max(float(np.sqrt(mean_squared_total(rows))), COMMON * float(exact_arithmetic.dot(mean, mean)))
+    return max(float(np.sqrt(mean_squared_row_sum(rows))), COMMON * float(exact_arithmetic.dot(mean, mean)))

@@ -11,19 +11,19 @@ from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
 
-def extend_state(state: LearningState, settings: Settings) -> LearningState:
+def extend_state_traces(state: LearningState, settings: Settings) -> LearningState:
     """Return the state with traces long enough for all epochs of the settings; parameters and everything they depend on are unchanged."""
-    state.trace = _extend_figures(state.trace, settings.epochs, 0.0)
+    state.trace = _pad_first_axis(state.trace, settings.epochs, 0.0)
     best, track = state.best, state.track
     if best is not None:
         looks = {name: part for name in ("figures", "error", "densities") if (part := getattr(best, name)) is not None}
-        state.best = replace(best, **{name: _extend_figures(part, settings.looks, np.nan) for name, part in looks.items()})
+        state.best = replace(best, **{name: _pad_first_axis(part, settings.looks, np.nan) for name, part in looks.items()})
     if track is not None:
-        state.track = replace(track, figures=_extend_figures(track.figures, settings.epochs, np.nan))
+        state.track = replace(track, figures=_pad_first_axis(track.figures, settings.epochs, np.nan))
     return state
 
 
-def _extend_figures(figures: Array, length: int, value: float) -> Array:
+def _pad_first_axis(figures: Array, length: int, value: float) -> Array:
     """Extend figures (E, …) to (length, …), with `value` for the missing entries."""
     found = np.full((max(length, len(figures)), *figures.shape[1:]), value, dtype=figures.dtype)
     found[: len(figures)] = figures

@@ -8,10 +8,10 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.learning.gradients import subtract_outer, uncentre_gradient
+from herdcli.rbm.learning.gradients import subtract_matrix_product, uncentre_gradient
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
-from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, batch_rows, map_items, visible_slices
+from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, visible_slices
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -36,7 +36,7 @@ class SparsityPenalty:
     cost: np.float32
 
 
-def descend(
+def apply_gradient_step(
     problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, statistics: BatchStatistics, map: Map = map
 ) -> list[float]:
     """Move model m along the statistics of the rows in `order`.  Returns the largest absolute values of W, b and c."""
@@ -47,9 +47,9 @@ def descend(
     penalty = _sparsity_penalty(problem, state, m, order)
     c, rates = statistics.c.copy(), StepRates.of(problem, m, step)
     if settings.optimizer == "natural":
-        return _natural_step(problem, state, m, statistics, rates, penalty)
-    work = partial(_slice_step, problem, state, m, statistics, c, penalty, rates, step)
-    ends = map_items(map, work, visible_slices(len(statistics.b), len(order)))
+        return _apply_natural_gradient(problem, state, m, statistics, rates, penalty)
+    work = partial(_step_visible_slice, problem, state, m, statistics, c, penalty, rates, step)
+    ends = map_in_order(map, work, visible_slices(len(statistics.b), len(order)))
     if settings.centering:
         for _, follows in ends:
             statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
@@ -58,38 +58,38 @@ def descend(
     everything = slice(None)
     return [
         float(np.max([largest for largest, _ in ends])),
-        _move_parameters(problem, state, m, "b", everything, statistics.b, (rates.b, 0.0), step),
-        _move_parameters(problem, state, m, "c", everything, statistics.c, (rates.c, 0.0), step),
+        _apply_parameter_gradient(problem, state, m, "b", everything, statistics.b, (rates.b, 0.0), step),
+        _apply_parameter_gradient(problem, state, m, "c", everything, statistics.c, (rates.c, 0.0), step),
     ]
 
 
-def _move_parameters(
+def _apply_parameter_gradient(
     problem: LearningProblem, state: LearningState, m: int, name: str, units: slice, G: Array, rate: tuple[float, float], step: int
 ) -> float:
     """Move some of the parameters `name` along their gradient, with a rate and a decay.  Returns the largest of them."""
     settings = problem.settings
-    x, velocity, square = state.moved(m, name, units)
+    x, velocity, square = state.parameters_with_momentum(m, name, units)
     if square is None:
         return fast.momentum_step(x, velocity, G, rate[0], settings.momentum, rate[1])
     _adam_step(x, velocity, square, G, rate, settings.momentum, step + 1)
     return float(np.abs(x).max(initial=0.0))
 
 
-def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float, float], kept: float, t: int) -> None:
+def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float, float], momentum_decay: float, t: int) -> None:
     """Apply step number t = 1, 2, … of Adam, with decay that does not enter the means.
 
     m ← μ m + (1 − μ) G,  s ← κ s + (1 − κ) G²,  x ← x − ε λ x + ε (m/(1 − μ^t)) / (√(s/(1 − κ^t)) + δ).
     Source: Kingma & Ba (2015), algorithm 1; Loshchilov & Hutter (2019), algorithm 2.
     """
-    mean *= np.float32(kept)
-    mean += np.float32(1.0 - kept) * G
+    mean *= np.float32(momentum_decay)
+    mean += np.float32(1.0 - momentum_decay) * G
     square *= np.float32(KEPT)
     square += np.float32(1.0 - KEPT) * np.square(G)
     # Means that start at 0 have the total weight (1 − μ) Σ_i μ^i = 1 − μ^t: divided by it they are unbiased.
-    root = np.sqrt(square / np.float32(1.0 - float(exact_arithmetic.power(KEPT, t))))
+    root = np.sqrt(square / np.float32(1.0 - float(exact_arithmetic.integer_power(KEPT, t))))
     root += np.float32(TINY)
     x *= np.float32(1.0 - rate[0] * rate[1])
-    x += np.float32(rate[0] / (1.0 - float(exact_arithmetic.power(kept, t)))) * (mean / root)
+    x += np.float32(rate[0] / (1.0 - float(exact_arithmetic.integer_power(momentum_decay, t)))) * (mean / root)
 
 
 def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array, hidden: UnitFamily) -> tuple[Array, Array, Array]:
@@ -111,16 +111,16 @@ def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array,
     return W, b, c
 
 
-def _natural_step(
+def _apply_natural_gradient(
     problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
 ) -> list[float]:
     """Move model m along the gradient of the centred model divided by the diagonal of its Fisher matrix, times the diagonal's mean."""
-    settings, mean = problem.settings, row_mean(problem, state, m)
+    settings, mean = problem.settings, model_row_mean(problem, state, m)
     assert state.hidden_mean is not None
     hidden_mean = state.hidden_mean[m]
     seen = fisher_diagonal(*statistics.second(), mean, hidden_mean, problem.hidden)
     G = statistics.pairs(slice(None))
-    subtract_outer(G, np.column_stack((statistics.b, mean)), np.stack((hidden_mean, statistics.c)))
+    subtract_matrix_product(G, np.column_stack((statistics.b, mean)), np.stack((hidden_mean, statistics.c)))
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows, penalty.excess)
         statistics.c[...] -= penalty.cost * penalty.excess
@@ -141,7 +141,7 @@ def _natural_step(
     ]
 
 
-def row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
+def model_row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
     """Compute the mean (D,) float32 of a model's rows in the values that it learns from."""
     mean = problem.visible_mean(m)
     return mean if state.log_scale is None else mean * exact_arithmetic.exp(-state.log_scale[m])
@@ -160,7 +160,7 @@ class StepRates:
     def of(cls, problem: LearningProblem, m: int, step: int) -> StepRates:
         """Return the rates of an update of model m."""
         settings = problem.settings
-        left = settings.remaining_rate(step / problem.updates(m))
+        left = settings.learning_rate_factor(step / problem.updates(m))
         # Statistics enter as proportions and change weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and
         # λ is multiplied by n_v n_h to keep its effect.  The rates of Teh (2003), sec. 3.5.3, work only in this reading.
         rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
@@ -175,11 +175,13 @@ def _sparsity_penalty(problem: LearningProblem, state: LearningState, m: int, or
         return None
     low, high = problem.hidden.range
     excess = (state.hidden_mean[m] - low) / (high - low) - settings.sparsity_target
-    rows = (problem.rows[m][order] if state.log_scale is None else batch_rows(problem, state, m, order)).mean(axis=0, dtype=np.float32)
+    rows = (problem.rows[m][order] if state.log_scale is None else select_batch_rows(problem, state, m, order)).mean(
+        axis=0, dtype=np.float32
+    )
     return SparsityPenalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
 
 
-def _slice_step(
+def _step_visible_slice(
     problem: LearningProblem,
     state: LearningState,
     m: int,
@@ -196,7 +198,7 @@ def _slice_step(
     """
     settings, G, follows = problem.settings, statistics.pairs(units), np.zeros_like(c)
     if settings.centering and state.hidden_mean is not None:
-        share, mean = rates.share / problem.hidden.scale, row_mean(problem, state, m)[units]
+        share, mean = rates.share / problem.hidden.scale, model_row_mean(problem, state, m)[units]
         follows = uncentre_gradient(G, statistics.b[units], c, mean, state.hidden_mean[m], visible_share=share)
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows[units], penalty.excess)
@@ -204,4 +206,4 @@ def _slice_step(
     if settings.l1_decay:
         G -= np.float32(settings.l1_decay * both) * np.sign(state.W[m, units])
     decay = settings.weight_decay * both
-    return _move_parameters(problem, state, m, "W", units, G, (rates.W, decay), step), follows
+    return _apply_parameter_gradient(problem, state, m, "W", units, G, (rates.W, decay), step), follows

@@ -15,10 +15,10 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.learning import missing_values
-from herdcli.rbm.likelihood.enumeration import ENUMERABLE, enumerate_hidden, is_gaussian, joint_precision, log2_states
-from herdcli.rbm.likelihood.row_likelihood import unit_alternatives
+from herdcli.rbm.likelihood.enumeration import ENUMERABLE, has_gaussian_layers, iterate_hidden_states, joint_precision, log2_state_count
+from herdcli.rbm.likelihood.row_likelihood import enumerate_unit_values
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -28,7 +28,7 @@ OUTER = 1 << 17  # entries of W that fit into the cache
 
 
 @dataclass
-class GradientSums:
+class GradientStatistics:
     """Statistics of the rows minus those of the second phase: pairs W (D, K), visible b (D,), hidden c (K,) float32."""
 
     W: Array
@@ -52,23 +52,23 @@ def model_moments(h: Harmonium) -> ModelMoments:
 
     Raises BadUsage if both layers have more than 2^20 states, DataError if the model has no finite Z.
     """
-    require_proper(h)
-    if is_gaussian(h):
+    require_normalisable(h)
+    if has_gaussian_layers(h):
         D = len(h.b)
-        covariance = symmetric_matrices.inverse_definite(joint_precision(h))
+        covariance = symmetric_matrices.invert_positive_definite(joint_precision(h))
         # −½ v'v − ½ h'h + v'Wh + b·v + c·h is a Gaussian with the precision Λ of `joint_precision`, covariance Λ⁻¹ and mean Λ⁻¹(b, c).
         means = exact_arithmetic.product(covariance, np.concatenate([h.b, h.c]))
         return ModelMoments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
-    if min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) > ENUMERABLE:
+    if min(log2_state_count(h.visible, h.W.shape[0]), log2_state_count(h.hidden, h.W.shape[1])) > ENUMERABLE:
         shape = f"this model is {h.W.shape[0]} × {h.W.shape[1]}"
         raise BadUsage(
             f"the exact gradient enumerates a layer of at most 2^{ENUMERABLE} states; {shape}", hint="--algorithm pcd samples it"
         )
-    if log2_states(h.visible, h.W.shape[0]) < log2_states(h.hidden, h.W.shape[1]):
+    if log2_state_count(h.visible, h.W.shape[0]) < log2_state_count(h.hidden, h.W.shape[1]):
         turned = model_moments(h.transposed())
         return ModelMoments(turned.pairs.T, turned.hidden, turned.visible)
     pairs, visible, hidden, log_sum = np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]), -np.inf
-    for block in enumerate_hidden(h):
+    for block in iterate_hidden_states(h):
         weight, states, means = block.log_weight, block.hidden, h.visible.mean(block.natural)
         before, log_sum = log_sum, float(exact_arithmetic.log_add_exp(log_sum, exact_arithmetic.log_sum_exp(weight)))
         # Σ_h e^{−E} over visible states is the weight of a hidden state.  With running shares of the sum so far, the means of all blocks
@@ -89,37 +89,39 @@ def _data_moments(h: Harmonium, rows: Array) -> tuple[ModelMoments, float]:
     return ModelMoments(exact_arithmetic.product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
 
 
-def _moment_difference(first: ModelMoments, second: ModelMoments, error: float) -> GradientSums:
+def _subtract_model_moments(first: ModelMoments, second: ModelMoments, error: float) -> GradientStatistics:
     # log P(v) = b·v + Σ_k A(c_k + W_k·v) + log h(v) − log Z.  A' is the mean of h_k, and the derivatives of log Z are the model's moments:
     # ∂/∂W = E_data[v E[h|v]'] − E_model[v h'], and likewise for b and c.  With one sweep from the data in place of the model this is
     # contrastive divergence: Teh (2003), eq. 3.4, where the third term of eq. 2.61 is left out.
     W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
-    return _gradient_sums(W, b, c, error, first.hidden)
+    return _make_gradient_statistics(W, b, c, error, first.hidden)
 
 
-def _gradient_sums(W: Array, b: Array, c: Array, error: float, hidden: Array) -> GradientSums:
+def _make_gradient_statistics(W: Array, b: Array, c: Array, error: float, hidden: Array) -> GradientStatistics:
     W, b, c, hidden = (np.ascontiguousarray(part, dtype=np.float32) for part in (W, b, c, hidden))
-    return GradientSums(W, b, c, error, hidden)
+    return GradientStatistics(W, b, c, error, hidden)
 
 
-def exact_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array, known: Array | None = None) -> GradientSums:
+def exact_gradient(
+    sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array, is_known: Array | None = None
+) -> GradientStatistics:
     """Compute the gradient of the mean log-likelihood of rows (n, D), or of their known entries (n, D) if some are missing."""
     h = _as_harmonium(sweeper, visible, hidden)
-    if known is not None and not known.all() and missing_values.can_sum_hidden(h):
-        first = ModelMoments(*missing_values.observed_moments(h, rows.astype(np.float64), known))
-        return _moment_difference(first, model_moments(h), _data_moments(h, rows.astype(np.float64))[1])
+    if is_known is not None and not is_known.all() and missing_values.can_enumerate_hidden(h):
+        first = ModelMoments(*missing_values.observed_moments(h, rows.astype(np.float64), is_known))
+        return _subtract_model_moments(first, model_moments(h), _data_moments(h, rows.astype(np.float64))[1])
     first, error = _data_moments(h, rows.astype(np.float64))
-    return _moment_difference(first, model_moments(h), error)
+    return _subtract_model_moments(first, model_moments(h), error)
 
 
-def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientSums:
+def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientStatistics:
     """Compute the gradient of the mean log pseudo-likelihood of rows (n, D)."""
-    h, v = _as_harmonium(sweeper, visible, hidden), visible.discrete(rows.astype(np.float64))
+    h, v = _as_harmonium(sweeper, visible, hidden), visible.round_to_states(rows.astype(np.float64))
     first, error = _data_moments(h, v)
     n, units = len(v), h.W.shape[0] // visible.group
     assert visible.support is not None
     W, b, hidden_sum = units * first.pairs, np.zeros(len(h.b)), np.zeros((n, len(h.c)))
-    for unit, others in enumerate(unit_alternatives(h, v)):
+    for unit, others in enumerate(enumerate_unit_values(h, v)):
         columns = slice(unit * visible.group, (unit + 1) * visible.group)
         # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): the
         # number of units times the derivative at the rows, minus its mean over rows with one unit replaced.
@@ -133,7 +135,7 @@ def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidde
         b[columns] = (v[:, columns] - exact_arithmetic.product(p.T, visible.support)).mean(axis=0)
     W -= exact_arithmetic.product(v.T, hidden_sum) / n
     c = units * first.hidden - hidden_sum.mean(axis=0)
-    return _gradient_sums(W, b, c, error, first.hidden)
+    return _make_gradient_statistics(W, b, c, error, first.hidden)
 
 
 def _as_harmonium(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily) -> Harmonium:
@@ -141,13 +143,13 @@ def _as_harmonium(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily
     return Harmonium(W, b, c, visible, hidden)
 
 
-EXACT_PHASES: dict[str, Callable[[GibbsSweeper, UnitFamily, UnitFamily, Array], GradientSums]] = {
+EXACT_PHASES: dict[str, Callable[[GibbsSweeper, UnitFamily, UnitFamily, Array], GradientStatistics]] = {
     "exact": exact_gradient,
     "pseudo-likelihood": pseudo_likelihood_gradient,
 }
 
 
-def subtract_outer(W: Array, left: Array, right: Array) -> None:
+def subtract_matrix_product(W: Array, left: Array, right: Array) -> None:
     """Subtract left right (D, K) from W for left (D, r) and right (r, K), in place, in blocks of rows that stay in the cache."""
     step = max(1, OUTER // W.shape[1])
     for start in range(0, len(W), step):
@@ -166,6 +168,6 @@ def uncentre_gradient(W: Array, b: Array, c: Array, visible_mean: Array, hidden_
     """
     # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and
     # cancels). The biases of the usual form are b − Wλ and c − W'μ, and follow a change of W.
-    subtract_outer(W, np.column_stack((b, visible_mean)), np.stack((hidden_mean, c)))
+    subtract_matrix_product(W, np.column_stack((b, visible_mean)), np.stack((hidden_mean, c)))
     b -= np.float32(visible_share) * exact_arithmetic.product(W, hidden_mean)
     return exact_arithmetic.product(visible_mean, W)

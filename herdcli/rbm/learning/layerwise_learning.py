@@ -24,7 +24,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.likelihood.row_likelihood import Map, row_blocks, rows_per_block
-from herdcli.rbm.model import RBM, Harmonium, Trace
+from herdcli.rbm.model import RBM, Harmonium, LearningCurves
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
@@ -65,7 +65,7 @@ class StackingProblem:
     below: tuple[Harmonium, ...] = ()
     _layers: dict[int, parallel_fits.LearningProblem] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def settings_of(self, index: int) -> Settings:
+    def layer_settings(self, index: int) -> Settings:
         """Return the settings of one layer to learn."""
         first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
         return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
@@ -75,29 +75,29 @@ class StackingProblem:
         index = len(finished)
         if index not in self._layers:
             self._layers.clear()
-            settings = self.settings_of(index)
+            settings = self.layer_settings(index)
             models = [*self.below, *(self.harmonium(part, number) for number, part in enumerate(finished))]
-            rows = sample_states_above(models, self.rows, settings.seed)
+            rows = sample_top_hidden_states(models, self.rows, settings.seed)
             start = transposed_initial_weights(models[-1], settings) if models else None
             self._layers[index] = parallel_fits.LearningProblem([rows], settings, start=start)
         return self._layers[index]
 
     def harmonium(self, part: FinishedLayer, index: int) -> Harmonium:
         """Return a finished layer in float64."""
-        settings = self.settings_of(index)
+        settings = self.layer_settings(index)
         W, b, c = (np.asarray(values, dtype=np.float64) for values in (part.W, part.b, part.c))
         return Harmonium(W, b, c, unit_family(settings.visible_units), unit_family(settings.hidden_units))
 
 
-def sample_states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
+def sample_top_hidden_states(models: Sequence[Harmonium], rows: Array, seed: int, first_row: int = 0) -> Array:
     """Sample hidden states (n, K) of the last model given rows (n, D) of the first, in the dtype that learning uses.
 
-    first  number of rows before these, a multiple of the block size.
+    first_row  number of rows before these, a multiple of the block size.
     """
     for depth, h in enumerate(models):
         hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if h.hidden.two_state else np.float32)
         W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), h.hidden.layer()
-        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first // rows_per_block(sum(h.W.shape))):
+        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first_row // rows_per_block(sum(h.W.shape))):
             natural = exact_arithmetic.product(np.asarray(rows[block], dtype=np.float32), W)
             states = np.empty_like(natural)
             units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
@@ -106,9 +106,9 @@ def sample_states_above(models: Sequence[Harmonium], rows: Array, seed: int, fir
     return rows
 
 
-def states_for_layer_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
-    """Return `sample_states_above` of rows (n, D) with counts of rate units as proportions: (n, K)."""
-    states = sample_states_above(models, rows, seed, first)
+def sample_next_layer_rows(models: Sequence[Harmonium], rows: Array, seed: int, first_row: int = 0) -> Array:
+    """Return `sample_top_hidden_states` of rows (n, D) with counts of rate units as proportions: (n, K)."""
+    states = sample_top_hidden_states(models, rows, seed, first_row)
     return states if models[-1].hidden.two_state else states / np.float32(models[-1].hidden.scale)
 
 
@@ -140,7 +140,7 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
     map: Map = map
     state = StackingState  # the type of its states
 
-    def _train_layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.RBMLearning:
+    def _layer_learning(self, finished: Sequence[FinishedLayer]) -> parallel_fits.RBMLearning:
         return parallel_fits.RBMLearning(self.problem.layer(finished), self.map)
 
     @property
@@ -151,35 +151,35 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
 
     def memory(self) -> int:
         """The memory of the first layer's learning in bytes."""
-        return self._train_layer([]).memory()
+        return self._layer_learning([]).memory()
 
-    def like(self) -> StackingState:
+    def state_template(self) -> StackingState:
         """Return the state of the first layer without initial parameters."""
-        return StackingState(0, self._train_layer([]).like())
+        return StackingState(0, self._layer_learning([]).state_template())
 
     def init(self) -> StackingState:
         """Return the initial state of the first layer.  Raises BadUsage if there is no layer to learn."""
         if not self.problem.sizes:
             raise BadUsage("there is no layer to learn")
-        return StackingState(0, self._train_layer([]).init())
+        return StackingState(0, self._layer_learning([]).init())
 
     def step(self, state: StackingState) -> StackingState:
         """Run one minibatch of the current layer; after its last one, start the next layer."""
-        now = self._train_layer(state.finished)
+        now = self._layer_learning(state.finished)
         state.current = now.step(state.current)
         state.step += 1
         if now.done(state.current) and len(state.finished) < len(self.problem.sizes) - 1:
-            state.finished.append(_finish_layer(state.current))
-            state.current = self._train_layer(state.finished).init()
+            state.finished.append(_extract_finished_layer(state.current))
+            state.current = self._layer_learning(state.finished).init()
         return state
 
     def progress(self, state: StackingState) -> RunProgress:
         """Return the progress with the number of the current layer and its reconstruction error."""
         layer = f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}"
-        inside = self._train_layer(state.finished).progress(state.current).figure
-        return RunProgress(state.step, self.steps, f"{layer}, {inside}" if inside else layer, self._share(state.step))
+        inside = self._layer_learning(state.finished).progress(state.current).figure
+        return RunProgress(state.step, self.steps, f"{layer}, {inside}" if inside else layer, self._completed_fraction(state.step))
 
-    def _share(self, step: int) -> float:
+    def _completed_fraction(self, step: int) -> float:
         """Return the share of the total work that is done: the cost of a minibatch is proportional to the layer's number of weights."""
         sizes = [self.problem.rows.shape[1], *self.problem.sizes]
         weights = np.cumsum([0, *(below * above for below, above in pairwise(sizes))])
@@ -187,20 +187,20 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
 
     def result(self, state: StackingState) -> list[RBM]:
         """Return the rbm of every learned layer."""
-        parts = [*state.finished, _finish_layer(state.current)]
+        parts = [*state.finished, _extract_finished_layer(state.current)]
         models = []
         for index, part in enumerate(parts):
-            chosen = asdict(self.problem.settings_of(index))
+            chosen = asdict(self.problem.layer_settings(index))
             del chosen["hidden"]
-            models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=Trace(part.trace[:, None]), **chosen))
+            models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=LearningCurves(part.trace[:, None]), **chosen))
         return models
 
 
-def _finish_layer(state: parallel_fits.LearningState) -> FinishedLayer:
+def _extract_finished_layer(state: parallel_fits.LearningState) -> FinishedLayer:
     return FinishedLayer(state.W[0], state.b[0], state.c[0], state.trace[:, 0])
 
 
-def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
+def top_hidden_means(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
     """Compute the hidden means (n, K) float32 of the last model, each layer's given the means of the layer below.
 
     Rate units enter as proportions.
@@ -219,13 +219,13 @@ def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Ar
 
 def reconstruct_rows(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
     """Reconstruct rows (n, D): means up to the last model's hidden units and down again, (n, D) float64, in unit values."""
-    means = top_features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
+    means = top_hidden_means(models, rows, map).astype(np.float64) * models[-1].hidden.scale
     for h in reversed(models):
         means = h.visible_means(means)
     return means
 
 
-def likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
+def sample_likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
     """Sample the lower bound of log p(v) for rows (n, D): (samples, n) in nats, whose mean over the first axis estimates the bound."""
     total = np.tile(-models[0].free_energy(rows) - log_partition, (samples, 1))
     for draw in range(samples):

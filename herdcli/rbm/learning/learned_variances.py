@@ -34,6 +34,6 @@ def log_deviation_gradient(sweeper: GibbsSweeper, z: Array) -> Array:
     return found
 
 
-def move_log_deviations(log_scale: Array, gradient: Array, rate: float) -> None:
+def update_log_deviations(log_scale: Array, gradient: Array, rate: float) -> None:
     """Move log deviations (D,) along their gradient, in place, by at most FARTHEST."""
     log_scale += np.clip(np.float32(rate) * gradient, -FARTHEST, FARTHEST)

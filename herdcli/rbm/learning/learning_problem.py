@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.row_selection import SelectedRows, column_sums, row_slices
+from herdcli.numerics.row_selection import SelectedRows, column_sums, iterate_row_slices
 from herdcli.numerics.streamed_rows import ShuffledOrder, StreamedRows
 from herdcli.rbm.learning.phases import PhaseScratch
-from herdcli.rbm.model import Kept
+from herdcli.rbm.model import ResumableState
 from herdcli.rbm.settings import RENEWED, REPLICAS, Settings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
@@ -50,7 +50,7 @@ class InitialModels:
     b: Array
     c: Array
     epochs: int = 0
-    state: Kept | None = None
+    state: ResumableState | None = None
     trace: Array | None = None  # (epochs, M)
     tracked: Array | None = None  # (epochs, M, 4) trajectory.FIGURES
 
@@ -59,7 +59,7 @@ class InitialModels:
         chosen, trace = list(units), None if self.trace is None else self.trace[:, list(units)]
         known: dict[str, Any] = {} if self.state is None else vars(self.state)
         own: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in known.items()}
-        state = Kept(**own) if known else None
+        state = ResumableState(**own) if known else None
         tracked = None if self.tracked is None else self.tracked[:, chosen]
         return InitialModels(self.W[chosen], self.b[chosen], self.c[chosen], self.epochs, state, trace, tracked)
 
@@ -118,7 +118,7 @@ class LearningProblem:
             if not len(held):
                 raise DataError("there are no validation rows", where=f"model {index}", hint="hold some out: --split .6,.2,.2")
         if self.known is not None:
-            self.settings.require_torn()
+            self.settings.require_missing_values_support()
         if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the rows have {self.rows[0].shape[1]} columns, the model has {self.begun.W.shape[1]} visible units")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
@@ -166,7 +166,7 @@ class LearningProblem:
     def rates(self, model: int) -> Array:
         """Return these natural parameters of independent columns, (D,) float64."""
         if model not in self._bases:
-            self._bases[model] = self.visible.base_rate(self.rows[model])
+            self._bases[model] = self.visible.base_rate_parameters(self.rows[model])
         return self._bases[model]
 
     def _seen(self, model: int) -> ColumnStatistics:
@@ -174,7 +174,7 @@ class LearningProblem:
         if model not in self._columns:
             rows = self.rows[model]
             first, constant = rows[:1][0], np.ones(rows.shape[1], dtype=bool)
-            for block in row_slices(rows):
+            for block in iterate_row_slices(rows):
                 constant &= (rows[block] == first).all(axis=0)
             mean = column_sums(rows) / len(rows)
             self._columns[model] = ColumnStatistics(mean.astype(np.float32), constant)
@@ -198,7 +198,7 @@ class LearningProblem:
         """Return the number of minibatches in an epoch of one model."""
         return self.settings.batches(len(self.rows[model]))
 
-    def completed_minibatches(self, model: int) -> int:
+    def earlier_run_minibatches(self, model: int) -> int:
         """Return the number of minibatches of a model that an earlier run has completed."""
         return 0 if self.begun is None else self.begun.epochs * self.batches(model)
 
@@ -223,7 +223,11 @@ class LearningProblem:
         held, order = self._orders.get(model, (-1, None))
         if held != epoch or order is None:
             rows, draws = self.rows[model], partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch)
-            order = rows.shuffled(lambda part: draws(part=part)) if isinstance(rows, StreamedRows) else draws().permutation(len(rows))
+            order = (
+                rows.draw_shuffled_order(lambda part: draws(part=part))
+                if isinstance(rows, StreamedRows)
+                else draws().permutation(len(rows))
+            )
             self._orders[model] = (epoch, order)
         return order
 

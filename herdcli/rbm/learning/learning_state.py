@@ -90,7 +90,7 @@ class LearningState:
     lag: LaggedWeights | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
-    def moved(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:
+    def parameters_with_momentum(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:
         """Return some of the parameters W, b or c of model m with its momentum, and its mean squares if any."""
         square = getattr(self, f"{name}_square")
         return getattr(self, name)[m][units], getattr(self, f"{name}_velocity")[m][units], None if square is None else square[m][units]

@@ -18,37 +18,37 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.learning.phases import PhaseBlock, PhaseScratch, data_phase
+from herdcli.rbm.learning.phases import BlockPhases, PhaseScratch, write_data_phase
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
-from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
+from herdcli.rbm.units.words import MultinomialLayer, softmax_weights_in_place
 from herdcli.schema import Array
 
 EXCHANGES = 10  # rounds of exchanges in a sweep, alternately of even and odd pairs
 
 
-def tempered_phases(
+def length_tempered_phases(
     sweeper: GibbsSweeper, rows: Array, chain: Array, sweeps: int, count: int, reconstruct: bool, scratch: PhaseScratch
-) -> PhaseBlock:
+) -> BlockPhases:
     """Compute the phases of rows (n, D) in a minibatch of `count`, and of chains (m, K), hidden states that are updated in place."""
     n, m = len(rows), len(chain)
-    error, sparse = data_phase(sweeper, rows, count, reconstruct, scratch)
-    lengths, kept = ladder_lengths(scratch.v[:n].sum(axis=1).round().astype(np.int64), m)
+    error, sparse = write_data_phase(sweeper, rows, count, reconstruct, scratch)
+    lengths, kept = choose_chain_lengths(scratch.v[:n].sum(axis=1).round().astype(np.int64), m)
     words, counted = MultinomialLayer(lengths), slice(m - kept, m)
     shares = np.full(kept, -n / max(kept, 1) / count, dtype=np.float32)
     for _ in range(sweeps):
         natural = exact_arithmetic.product(chain, sweeper.W.T)
         natural += sweeper.b
-        places = exchange_lengths(softmax_weights(natural), lengths, sweeper.draws)
+        places = draw_exchanged_indices(softmax_weights_in_place(natural), lengths, sweeper.draws)
         shown = words.drawn(natural[places], sweeper.draws)
         inputs = exact_arithmetic.product(shown, sweeper.W)
         sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
     scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products use the whole block, so the unused rows are set to 0
     scratch.v[n : n + kept] = shown[counted]
     np.multiply(inputs[counted], shares[:, None], out=scratch.h[n : n + kept])
-    return PhaseBlock(scratch.v[: n + kept], scratch.h[: n + kept], n, sparse, None, error, persistent=True, shares=shares)
+    return BlockPhases(scratch.v[: n + kept], scratch.h[: n + kept], n, sparse, None, error, persistent=True, shares=shares)
 
 
-def ladder_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
+def choose_chain_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
     """Return ascending lengths (m,) of the chains for rows of given lengths (n,), and how many of them, the last, represent rows.
 
     With more chains than rows, the first chains are shorter than all rows, down to one word, evenly spaced in the logarithm.  With fewer,
@@ -63,12 +63,12 @@ def ladder_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
     return np.concatenate([shorter, own]), n
 
 
-def exchange_lengths(growth: Array, lengths: Array, draws: np.random.Generator) -> Array:
+def draw_exchanged_indices(log_partition_growth: Array, lengths: Array, draws: np.random.Generator) -> Array:
     """Return the indices (m,) of the chains whose states each chain has after exchanges, from G (m,) of the states and lengths (m,)."""
     places = np.arange(len(lengths))
     for turn in range(EXCHANGES):
         low = np.arange(turn % 2, len(lengths) - 1, 2)
-        gain = (lengths[low + 1] - lengths[low]) * (growth[places[low]] - growth[places[low + 1]])
+        gain = (lengths[low + 1] - lengths[low]) * (log_partition_growth[places[low]] - log_partition_growth[places[low + 1]])
         low = low[draws.random(len(low)) < exact_arithmetic.exp(np.minimum(gain, 0.0))]
         places[low], places[low + 1] = places[low + 1], places[low]
     return places

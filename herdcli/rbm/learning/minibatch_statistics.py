@@ -20,14 +20,20 @@ from typing import TypeVar
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
+from herdcli.numerics.block_statistics import BlockStatistics as OfBlocks
 from herdcli.numerics.block_statistics import RemoteSource
-from herdcli.numerics.block_statistics import Statistics as OfBlocks
 from herdcli.rbm import classification_rbm
 from herdcli.rbm.learning import length_tempering, missing_values, parallel_tempering
 from herdcli.rbm.learning.gradients import EXACT_PHASES, exact_gradient
 from herdcli.rbm.learning.learning_problem import BLOCK, SHARED, LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
-from herdcli.rbm.learning.phases import PhaseBlock, PhaseScratch, contrastive_phases, persistent_phases, sparse_scratch
+from herdcli.rbm.learning.phases import (
+    BlockPhases,
+    PhaseScratch,
+    allocate_sparse_indices,
+    contrastive_divergence_phases,
+    persistent_contrastive_phases,
+)
 from herdcli.rbm.likelihood import tap
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
@@ -90,7 +96,7 @@ class BatchStatistics:
     error: float  # summed squared reconstruction error of the rows
     hidden: Array  # (K,) mean of E[h | v] over the rows
     W: Array  # (D, K) memory for the pair statistics
-    blocks: tuple[PhaseBlock, ...] = ()  # blocks whose pairs are still to be computed; none: W has them
+    blocks: tuple[BlockPhases, ...] = ()  # blocks whose pairs are still to be computed; none: W has them
     v: Array | None = None  # (n + m, D), and h (n + m, K), of these blocks together
     h: Array | None = None
     chains: int = 0  # m, the chains of all blocks
@@ -113,7 +119,7 @@ class BatchStatistics:
             return W
         if not all(block.has_sparse_parts for block in self.blocks):
             return exact_arithmetic.product(self.v[:, units].T, self.h, out=W)
-        room = sparse_scratch(max(max(block.rows, len(block.v) - block.rows) for block in self.blocks), len(W))
+        room = allocate_sparse_indices(max(max(block.rows, len(block.v) - block.rows) for block in self.blocks), len(W))
         for number, block in enumerate(self.blocks):
             block.add(W, units, room, first=number == 0)
         return W
@@ -177,7 +183,7 @@ class UpdateContext(OfBlocks):
     betas: Array | None = None
     base: Array | None = None
 
-    def block(self, rows: Array, chain: Array | None, room: PhaseScratch, number: int) -> PhaseBlock:
+    def block(self, rows: Array, chain: Array | None, scratch: PhaseScratch, number: int) -> BlockPhases:
         """Compute the phases of block `number`, of rows (n, D) and chains (m, K), which are updated in place."""
         settings, visible, hidden = self.settings, unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units)
         draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
@@ -185,17 +191,17 @@ class UpdateContext(OfBlocks):
         if visible.multinomial:
             own = replace(own, visible=MultinomialLayer(rows.sum(axis=1).astype(np.int64)))
         if chain is None:
-            return contrastive_phases(own, rows, self.sweeps, self.counts[0], room, settings.mean_field)
+            return contrastive_divergence_phases(own, rows, self.sweeps, self.counts[0], scratch, settings.mean_field)
         if settings.tempers_lengths:
-            return length_tempering.tempered_phases(own, rows, chain, self.sweeps, self.counts[0], self.reconstruct, room)
+            return length_tempering.length_tempered_phases(own, rows, chain, self.sweeps, self.counts[0], self.reconstruct, scratch)
         if self.betas is not None and self.base is not None:
             ladder = parallel_tempering.TemperatureLadder(self.betas, self.base, hidden)
             steps = (self.sweeps, self.step * self.sweeps)
-            return parallel_tempering.tempered_phases(own, ladder, rows, chain, steps, self.counts, self.reconstruct, room)
+            return parallel_tempering.tempered_phases(own, ladder, rows, chain, steps, self.counts, self.reconstruct, scratch)
         driving = own if self.driven is None else replace(own, W=self.driven[0], b=self.driven[1], c=self.driven[2])
-        return persistent_phases(own, driving, rows, chain, self.sweeps, self.counts, self.reconstruct, room)
+        return persistent_contrastive_phases(own, driving, rows, chain, self.sweeps, self.counts, self.reconstruct, scratch)
 
-    def margins(self, block: PhaseBlock) -> tuple[Array, Array, Array]:
+    def bias_statistics(self, block: BlockPhases) -> tuple[Array, Array, Array]:
         """Return a block's contribution to the visible (D,) and hidden (K,) statistics, and the sum (K,) of its rows' hidden means."""
         signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
         signs[: block.rows] = 1.0 / self.counts[0]
@@ -206,21 +212,21 @@ class UpdateContext(OfBlocks):
         above = none if unit_family(self.settings.visible_units).multinomial else block.h.sum(axis=0)
         return exact_arithmetic.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
 
-    def together(self, blocks: tuple[PhaseBlock, ...], scratch: PhaseScratch, stop: int) -> BatchStatistics:
+    def together(self, blocks: tuple[BlockPhases, ...], scratch: PhaseScratch, stop: int) -> BatchStatistics:
         """Make the statistics of a group from its blocks, with pairs to be computed from the first `stop` rows of the scratch arrays."""
         b, c = np.zeros_like(self.b), np.zeros_like(self.c)
         return BatchStatistics(b, c, 0.0, np.zeros_like(c), scratch.pairs, blocks, scratch.v[:stop], scratch.h[:stop], self.counts[1])
 
     def __call__(self, block: RowGroup) -> dict[str, Array]:
-        """Compute a group's results: pairs W (D, K), the `margins` and error of each block, and its updated chains (m, K)."""
+        """Compute a group's results: pairs W (D, K), the `bias_statistics` and error of each block, and its updated chains (m, K)."""
         chain = None if block.chain is None else block.chain.copy()
         parts = split_minibatch(len(block.rows), len(block.rows if chain is None else chain))[0]
         scratch = PhaseScratch.of(parts[-1].once.stop, *self.W.shape)
-        made: list[PhaseBlock] = []
+        made: list[BlockPhases] = []
         for part in parts:
             own = None if chain is None else chain[part.chains]
             made.append(self.block(block.rows[part.rows], own, scratch.part(part.both, part.once), block.number + part.number))
-        b, c, hidden = (np.stack(each) for each in zip(*map(self.margins, made), strict=True))
+        b, c, hidden = (np.stack(each) for each in zip(*map(self.bias_statistics, made), strict=True))
         together = self.together(tuple(made), scratch, parts[-1].both.stop)
         for units in visible_slices(len(self.b), max(self.counts)):
             together.pairs(units)
@@ -237,15 +243,15 @@ def batch_statistics(
     *,
     reconstruct: bool,
     map: Map = map,
-    away: RemoteGroups | None = None,
+    remote_groups: RemoteGroups | None = None,
 ) -> BatchStatistics:
     """Compute the statistics of the rows in `order` (n,) minus those of model m's second phase.
 
     reconstruct  compute the error of persistent algorithms too.
     """
     if problem.settings.joint in ("discriminative", "hybrid"):
-        return _label_statistics(problem, state, m, order, step, reconstruct, map)
-    return _likelihood_statistics(problem, state, m, order, step, reconstruct, map, away)
+        return _discriminative_statistics(problem, state, m, order, step, reconstruct, map)
+    return _likelihood_statistics(problem, state, m, order, step, reconstruct, map, remote_groups)
 
 
 def _likelihood_statistics(
@@ -256,15 +262,15 @@ def _likelihood_statistics(
     step: int,
     reconstruct: bool,
     map: Map,
-    away: RemoteGroups | None = None,
+    remote_groups: RemoteGroups | None = None,
 ) -> BatchStatistics:
     """Compute the statistics of the log-likelihood of rows by the algorithm of the settings."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
-        rows, layers = _select_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
-        own = block_sweeper(problem, state, m, step)
+        rows, layers = _read_filled_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
+        own = make_block_sweeper(problem, state, m, step)
         if state.chain is not None:
-            sums = tap.tap_phases(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
+            sums = tap.tap_learning_gradient(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
         elif settings.algorithm == "exact" and problem.known is not None:
             sums = exact_gradient(own, *layers, rows, problem.known[m][order])
         else:
@@ -272,16 +278,16 @@ def _likelihood_statistics(
         return BatchStatistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
     n = len(order)
     chains = n if state.chain is None else problem.chains
-    phases, groups = _update_context(problem, state, m, step, (n, chains), reconstruct), split_minibatch(n, chains)
-    if away is not None:
-        return _remote_statistics(problem, state, m, order, phases, groups, away)
+    phases, groups = _make_update_context(problem, state, m, step, (n, chains), reconstruct), split_minibatch(n, chains)
+    if remote_groups is not None:
+        return _remote_statistics(problem, state, m, order, phases, groups, remote_groups)
     scratch = problem.scratch()
     b, c, hidden, error = np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m]), 0.0
     W, shown = scratch.pairs, []
     for group in groups:
-        blocks = tuple(map_items(map, partial(_block_phases, problem, state, m, order, phases, scratch), group))
+        blocks = tuple(map_in_order(map, partial(_compute_block_phases, problem, state, m, order, phases, scratch), group))
         for block in blocks:
-            for total, more in zip((b, c, hidden), phases.margins(block), strict=True):
+            for total, more in zip((b, c, hidden), phases.bias_statistics(block), strict=True):
                 total += more
             error += block.error
         _adapt_temperatures(state, m, blocks)
@@ -290,7 +296,7 @@ def _likelihood_statistics(
             return together
         if settings.optimizer == "natural":
             shown.append(together.second())  # copies: the next group's blocks use the same memory
-        map_items(map, together.pairs, visible_slices(len(b), max(n, chains)))
+        map_in_order(map, together.pairs, visible_slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
     return replace(together, W=W, there=True, shown=tuple(shown))
 
@@ -302,13 +308,13 @@ def _remote_statistics(
     order: Array,
     phases: UpdateContext,
     groups: list[list[BatchBlock]],
-    away: RemoteGroups,
+    remote_groups: RemoteGroups,
 ) -> BatchStatistics:
     """Compute the same sums in the same order from groups that other processes compute."""
     sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
-    away.minibatch.groups = [
+    remote_groups.minibatch.groups = [
         RowGroup(
-            _select_rows(problem, state, m, order[rows], phases.step, group[0].number),
+            _read_filled_rows(problem, state, m, order[rows], phases.step, group[0].number),
             None if state.chain is None else state.chain[m, chains],
             group[0].number,
         )
@@ -316,7 +322,7 @@ def _remote_statistics(
     ]
     totals, error, W = (np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m])), 0.0, state.W[m]
     for number, (_, chains) in enumerate(sent):
-        _, found = away.spread.sums(phases, number)[0]
+        _, found = remote_groups.spread.sums(phases, number)[0]
         for total, name in zip(totals, ("b", "c", "hidden"), strict=True):
             for more in found[name]:
                 total += more
@@ -328,45 +334,45 @@ def _remote_statistics(
     return BatchStatistics(*totals[:2], error, totals[2], W)
 
 
-def batch_rows(problem: LearningProblem, state: LearningState, m: int, order: Array) -> Array:
+def select_batch_rows(problem: LearningProblem, state: LearningState, m: int, order: Array) -> Array:
     """Return rows of a model (n, D) float32, divided by the deviations if those are learned."""
     rows: Array = problem.rows[m][order].astype(np.float32)
     return rows if state.log_scale is None else rows * exact_arithmetic.exp(-state.log_scale[m])
 
 
-def _label_statistics(
+def _discriminative_statistics(
     problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, reconstruct: bool, map: Map
 ) -> BatchStatistics:
     """Compute the statistics of log p(y | v), with a share of those of log p(v, y) if learning is hybrid."""
-    settings, own = problem.settings, block_sweeper(problem, state, m, step)
-    found = classification_rbm.discriminative_gradient(own, problem.visible, problem.hidden, batch_rows(problem, state, m, order))
+    settings, own = problem.settings, make_block_sweeper(problem, state, m, step)
+    found = classification_rbm.discriminative_gradient(own, problem.visible, problem.hidden, select_batch_rows(problem, state, m, order))
     if settings.joint == "hybrid":
         other, share = _likelihood_statistics(problem, state, m, order, step, reconstruct, map), np.float32(settings.generative_share)
-        map_items(map, other.pairs, visible_slices(len(found.b), len(order)))
+        map_in_order(map, other.pairs, visible_slices(len(found.b), len(order)))
         for name in ("W", "b", "c"):
             getattr(found, name)[...] += share * getattr(other, name)
     return BatchStatistics(found.b, found.c, found.error, found.hidden, found.W)
 
 
-def _adapt_temperatures(state: LearningState, m: int, blocks: Sequence[PhaseBlock]) -> None:
+def _adapt_temperatures(state: LearningState, m: int, blocks: Sequence[BlockPhases]) -> None:
     """Adapt the temperatures to the refused exchanges of all blocks."""
     seen = [block.rejected for block in blocks if block.rejected is not None]
     if seen and state.betas is not None and state.rejected is not None:
         parallel_tempering.adapt_temperatures(state.betas[m], state.rejected[m], np.mean(seen, axis=0))
 
 
-def map_items(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_in_order(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return the results of `work` for all items in their order; a single item is computed in this thread."""
     return [work(items[0])] if len(items) == 1 else list(map(work, items))
 
 
-def block_sweeper(problem: LearningProblem, state: LearningState, m: int, step: int, number: int = 0) -> GibbsSweeper:
+def make_block_sweeper(problem: LearningProblem, state: LearningState, m: int, step: int, number: int = 0) -> GibbsSweeper:
     """Return the Gibbs sampler of model m in one block of one update."""
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
     return GibbsSweeper(state.W[m], state.b[m], state.c[m], problem.visible.layer(), problem.hidden.layer(), draws)
 
 
-def renew_chains(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> None:
+def restart_some_chains(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> None:
     """Restart one in RENEWED chains of model m, in rotation, at hidden states given rows of the minibatch, order (n,).
 
     Without restarts chains can stay on the wrong side of a barrier that learning has raised.  The share of chains there then differs
@@ -381,18 +387,18 @@ def renew_chains(problem: LearningProblem, state: LearningState, m: int, order: 
     numbers = step * count + np.arange(count)
     fair = numbers % FAIR == FAIR - 1
     own = replace(
-        block_sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step)
+        make_block_sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step)
     )
-    states = own.hidden.fair_states((count, state.chain.shape[2]), own.draws)
+    states = own.hidden.sample_unbiased_states((count, state.chain.shape[2]), own.draws)
     if not fair.all():
-        rows = _select_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
+        rows = _read_filled_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
         given = np.empty((len(rows), states.shape[1]), dtype=np.float32)
         own.hidden.sample(exact_arithmetic.product(rows, own.W), own.c, given, own.draws)
         states[~fair] = given
     state.chain[m, numbers % problem.chains] = states
 
 
-def _update_context(
+def _make_update_context(
     problem: LearningProblem, state: LearningState, m: int, step: int, counts: tuple[int, int], reconstruct: bool
 ) -> UpdateContext:
     """Collect the parameters and settings that the blocks of an update of model m need."""
@@ -408,36 +414,39 @@ def _update_context(
         counts,
         reconstruct,
         state.hidden_mean is not None,
-        _driving_parameters(state, m),
+        _fast_chain_parameters(state, m),
         state.betas[m] if state.betas is not None else None,
         problem.base(m) if state.betas is not None else None,
     )
 
 
-def _driving_parameters(state: LearningState, m: int) -> tuple[Array, Array, Array] | None:
+def _fast_chain_parameters(state: LearningState, m: int) -> tuple[Array, Array, Array] | None:
     """Return the parameters that move the chains, if fast weights are added to them; otherwise None."""
     if state.W_fast is None or state.b_fast is None or state.c_fast is None:
         return None
     return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
 
 
-def _select_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
+def _read_filled_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
     """Return rows as they are stored, divided by the deviations if those are learned, with missing entries sampled given the others."""
     if problem.known is not None:
         draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.unit(m), step=step + 1, part=number)
-        return missing_values.sample_missing(
-            replace(block_sweeper(problem, state, m, step), draws=draws), problem.rows[m][order], problem.known[m][order]
+        return missing_values.sample_missing_entries(
+            replace(make_block_sweeper(problem, state, m, step), draws=draws), problem.rows[m][order], problem.known[m][order]
         )
-    rows: Array = problem.rows[m][order] if state.log_scale is None else batch_rows(problem, state, m, order)
+    rows: Array = problem.rows[m][order] if state.log_scale is None else select_batch_rows(problem, state, m, order)
     return rows
 
 
-def _block_phases(
-    problem: LearningProblem, state: LearningState, m: int, order: Array, phases: UpdateContext, scratch: PhaseScratch, part: BatchBlock
-) -> PhaseBlock:
+def _compute_block_phases(
+    problem: LearningProblem, state: LearningState, m: int, order: Array, phases: UpdateContext, scratch: PhaseScratch, block: BatchBlock
+) -> BlockPhases:
     """Compute the phases of one block whose rows and chains are in this process."""
     R = 1 if state.betas is None else state.betas.shape[1]
-    chain = None if state.chain is None else state.chain[m, part.chains.start * R : part.chains.stop * R]
+    chain = None if state.chain is None else state.chain[m, block.chains.start * R : block.chains.stop * R]
     return phases.block(
-        _select_rows(problem, state, m, order[part.rows], phases.step, part.number), chain, scratch.part(part.both, part.once), part.number
+        _read_filled_rows(problem, state, m, order[block.rows], phases.step, block.number),
+        chain,
+        scratch.part(block.both, block.once),
+        block.number,
     )

@@ -12,17 +12,17 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log2_states
+from herdcli.rbm.likelihood.enumeration import iterate_hidden_states, log2_state_count
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
-from herdcli.rbm.sampling.imputation import STATES, hidden_posterior
+from herdcli.rbm.sampling.imputation import STATES, hidden_state_posterior
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 SWEEPS = 10  # Gibbs sweeps of an update, starting from values sampled from the columns
 
 
-def fill_missing(X: Array, seed: int) -> Array:
+def fill_missing_at_random(X: Array, seed: int) -> Array:
     """Replace each NaN in rows (n, D) by a random known value of its column, so that columns keep their means and deviations.
 
     Raises DataError for a column without any known value.
@@ -38,14 +38,14 @@ def fill_missing(X: Array, seed: int) -> Array:
     return found
 
 
-def sample_missing(sweeper: GibbsSweeper, rows: Array, known: Array) -> Array:
-    """Sample the missing entries of rows (n, D) float32 given those in `known` (n, D), starting from their current values."""
+def sample_missing_entries(sweeper: GibbsSweeper, rows: Array, is_known: Array) -> Array:
+    """Sample the missing entries of rows (n, D) float32 given those in `is_known` (n, D), starting from their current values."""
     v = np.ascontiguousarray(rows, dtype=np.float32)
-    if known.all():
+    if is_known.all():
         return v
     v = v.copy() if v is rows else v
     hidden = np.empty((len(v), len(sweeper.c)), dtype=np.float32)
-    inputs, means, visible, gaps = np.empty_like(hidden), np.empty_like(v), np.empty_like(v), ~known
+    inputs, means, visible, gaps = np.empty_like(hidden), np.empty_like(v), np.empty_like(v), ~is_known
     for _ in range(SWEEPS):
         sweeper.up(v, inputs, hidden)
         sweeper.down(hidden, means, visible)
@@ -53,19 +53,19 @@ def sample_missing(sweeper: GibbsSweeper, rows: Array, known: Array) -> Array:
     return v
 
 
-def can_sum_hidden(h: Harmonium) -> bool:
+def can_enumerate_hidden(h: Harmonium) -> bool:
     """Whether the hidden states are few enough to sum over them for each row."""
-    return log2_states(h.hidden, h.W.shape[1]) <= STATES
+    return log2_state_count(h.hidden, h.W.shape[1]) <= STATES
 
 
-def observed_moments(h: Harmonium, rows: Array, known: Array) -> tuple[Array, Array, Array]:
+def observed_moments(h: Harmonium, rows: Array, is_known: Array) -> tuple[Array, Array, Array]:
     """Compute means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by a sum over all hidden states."""
-    blocks = list(enumerate_hidden(h))
+    blocks = list(iterate_hidden_states(h))
     states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
-    means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base(states)
+    means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base_measure(states)
     pairs, visible, hidden = np.zeros(h.W.shape), np.zeros(len(h.b)), np.zeros(len(h.c))
-    for row, given in zip(rows, known, strict=True):
-        p = hidden_posterior(h, row, given, natural, fixed)
+    for row, given in zip(rows, is_known, strict=True):
+        p = hidden_state_posterior(h, row, given, natural, fixed)
         # Units of a layer are independent given the other: E[v_j h' | v_O] = Σ_h p(h | v_O) E[v_j | h] h', with v_j itself if it is known.
         values = np.where(given, row, means)
         pairs += exact_arithmetic.product((values * p[:, None]).T, states)

@@ -32,7 +32,7 @@ from herdcli.rbm.learning.gradient_step import SQUARES
 from herdcli.rbm.learning.learning_problem import InitialModels, LearningProblem
 from herdcli.rbm.learning.learning_state import BestModels, LearningState, ParameterMeans, TrackingParticles
 from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
-from herdcli.rbm.learning.minibatch_update import FAST, constrain_weights, seen_figures, update_model, validation_criterion
+from herdcli.rbm.learning.minibatch_update import FAST, constrain_weights_in_place, criterion_from_figures, has_criterion, run_minibatch
 from herdcli.rbm.likelihood import likelihood_tracking
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS
 from herdcli.rbm.settings import Settings
@@ -59,17 +59,17 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
     @property
     def steps(self) -> int:
         """The number of steps until the model with the most minibatches is finished."""
-        return max(self.problem.updates(m) - self.problem.completed_minibatches(m) for m in range(len(self.problem.rows)))
+        return max(self.problem.updates(m) - self.problem.earlier_run_minibatches(m) for m in range(len(self.problem.rows)))
 
-    def _active(self, state: LearningState) -> list[int]:
+    def _unfinished_models(self, state: LearningState) -> list[int]:
         """Return the models that are not finished."""
         given = self.problem
-        unfinished = [m for m in range(len(given.rows)) if state.step < given.updates(m) - given.completed_minibatches(m)]
+        unfinished = [m for m in range(len(given.rows)) if state.step < given.updates(m) - given.earlier_run_minibatches(m)]
         return unfinished if state.best is None else [m for m in unfinished if not state.best.stopped[m]]
 
     def done(self, state: LearningState) -> bool:
         """Whether all models are finished."""
-        return not self._active(state)
+        return not self._unfinished_models(state)
 
     def memory(self) -> int:
         """The size in bytes of a LearningState and of the float64 models that are made of it in the end."""
@@ -82,9 +82,9 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         read = sum(rows.memory for rows in problem.rows if isinstance(rows, StreamedRows))
         return read + len(problem.rows) * each
 
-    def like(self) -> LearningState:
+    def state_template(self) -> LearningState:
         """Return a state without initial weights."""
-        return _initial_state(self.problem, drawn=False)
+        return _initial_state(self.problem, randomise=False)
 
     def init(self) -> LearningState:
         """Return the state of every model before its first minibatch."""
@@ -95,27 +95,26 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
 
         Raises Diverged if a parameter is not finite or beyond 1e3.
         """
-        active = self._active(state)
+        active = self._unfinished_models(state)
         if len(active) == 1:
-            update_model(self.problem, state, active[0], self.map, self.away)
+            run_minibatch(self.problem, state, active[0], self.map, self.away)
         else:
-            list(self.map(partial(update_model, self.problem, state), active))
+            list(self.map(partial(run_minibatch, self.problem, state), active))
         state.step += 1
         return state
 
     def progress(self, state: LearningState) -> RunProgress:
         """Return the progress with the reconstruction error of the last complete epoch, the largest of all models."""
         given = self.problem
-        ended = [min((state.step + given.completed_minibatches(m)) // given.batches(m), len(state.trace)) for m in range(len(given.rows))]
+        ended = [min((state.step + given.earlier_run_minibatches(m)) // given.batches(m), len(state.trace)) for m in range(len(given.rows))]
         figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
         if state.best is not None and state.best.epoch.all():
-            figure += (
-                f", valid "
-                f"{validation_criterion(state.best.figures).max(axis=0, where=seen_figures(state.best.figures), initial=-np.inf).min():.4g}"
-            )
-        return RunProgress(state.step, self.steps, figure + self._tracked(state))
+            figures = state.best.figures
+            least = criterion_from_figures(figures).max(axis=0, where=has_criterion(figures), initial=-np.inf).min()
+            figure += f", valid {least:.4g}"
+        return RunProgress(state.step, self.steps, figure + self._describe_tracked_likelihood(state))
 
-    def _tracked(self, state: LearningState) -> str:
+    def _describe_tracked_likelihood(self, state: LearningState) -> str:
         """Describe the last tracked log-likelihoods, for the model whose training rows have the lowest."""
         known = [] if state.track is None else [part[np.isfinite(part[:, 0])] for part in state.track.figures.transpose(1, 0, 2)]
         if not known or not all(map(len, known)):
@@ -136,7 +135,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return state
 
 
-def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningState:
+def _initial_state(problem: LearningProblem, randomise: bool = True) -> LearningState:
     """Return the initial state: W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0.
 
     Persistent chains start at fair states.
@@ -148,16 +147,16 @@ def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningStat
     chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
-    for m in range(M if drawn else 0):
+    for m in range(M if randomise else 0):
         first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
         W[m] = exact_arithmetic.standard_normals(first, (D, K), np.float32) * np.float32(scale)
         b[m] = problem.rates(m)
-        chain[m] = hidden.fair_states(chain[m].shape, first)
+        chain[m] = hidden.sample_unbiased_states(chain[m].shape, first)
         if problem.start is not None:
             W[m], b[m], c[m] = problem.start
         if problem.begun is not None:
             W[m], b[m], c[m] = problem.begun.W[m], problem.begun.b[m], problem.begun.c[m]
-        constrain_weights(problem, m, W[m])
+        constrain_weights_in_place(problem, m, W[m])
     fast_weights = {name: np.zeros_like(part) for name, part in zip(FAST, (W, b, c), strict=True)} if settings.algorithm == "fpcd" else {}
     means = settings.centering or settings.sparsity_target > 0 or settings.optimizer == "natural"
     squares = {name: np.zeros_like(part) for name, part in zip(SQUARES, (W, b, c), strict=True)} if settings.optimizer != "momentum" else {}
@@ -175,26 +174,26 @@ def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningStat
         chain=chain if settings.persistent else None,
         hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
-        best=_empty_best(problem, W, b, c) if settings.every else None,
+        best=_allocate_best_models(problem, W, b, c) if settings.every else None,
         mean=ParameterMeans(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         log_scale=np.zeros_like(b) if settings.learn_variances else None,
-        track=_empty_track(W, b, c, settings.epochs) if settings.track_likelihood else None,
-        lag=sparse_updates.empty_lag(M, D, K) if problem.wide else None,
+        track=_allocate_tracking_particles(W, b, c, settings.epochs) if settings.track_likelihood else None,
+        lag=sparse_updates.allocate_lagged_weights(M, D, K) if problem.wide else None,
         **fast_weights,
         **squares,
         **tempered,
     )
     if problem.begun is not None:
-        state = _continued_state(problem.begun, state)
-    if state.track is not None and drawn:
-        _begin_tracks(problem, state, state.track)
-    if state.lag is not None and drawn:
+        state = _resumed_state(problem.begun, state)
+    if state.track is not None and randomise:
+        _place_tracking_particles(problem, state, state.track)
+    if state.lag is not None and randomise:
         for m in range(M):
-            sparse_updates.settle_weights(problem, state, m, state.lag)
+            sparse_updates.apply_pending_updates(problem, state, m, state.lag)
     return state
 
 
-def _empty_track(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles:
+def _allocate_tracking_particles(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles:
     """Allocate tracking particles, not yet placed."""
     (M, D), shape = b.shape, (len(b), POPULATIONS, likelihood_tracking.ROWS)
     figures = np.full((epochs, M, len(likelihood_tracking.FIGURES)), np.nan)
@@ -210,7 +209,7 @@ def _empty_track(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles
     )
 
 
-def _begin_tracks(problem: LearningProblem, state: LearningState, track: TrackingParticles) -> None:
+def _place_tracking_particles(problem: LearningProblem, state: LearningState, track: TrackingParticles) -> None:
     """Place the particles of every model at the start of learning: the saved ones, or ones carried there from independent columns."""
     kept = None if problem.begun is None else problem.begun.state
     for m in range(len(state.W)):
@@ -219,12 +218,12 @@ def _begin_tracks(problem: LearningProblem, state: LearningState, track: Trackin
             track.log_means[m] = kept.track_log_means[m]
             track.lost[m] = 0.0 if kept.track_lost is None else kept.track_lost[m]
         else:
-            likelihood_tracking.begin_tracking(problem, m, track, likelihood_tracking.PathPoint(state.W[m], state.b[m], state.c[m]))
+            likelihood_tracking.place_particles(problem, m, track, likelihood_tracking.ParameterPoint(state.W[m], state.b[m], state.c[m]))
     if problem.begun is not None and problem.begun.tracked is not None:
         track.figures[: len(problem.begun.tracked)] = problem.begun.tracked
 
 
-def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestModels:
+def _allocate_best_models(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestModels:
     """Allocate the results of evaluations on validation rows."""
     count, looks = len(W), problem.settings.looks
     figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
@@ -236,7 +235,7 @@ def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestM
     return best
 
 
-def _continued_state(initial_models: InitialModels, state: LearningState) -> LearningState:
+def _resumed_state(initial_models: InitialModels, state: LearningState) -> LearningState:
     """Return the first state of a run that continues from another one's last."""
     if initial_models.trace is not None:
         state.trace[: len(initial_models.trace)] = initial_models.trace

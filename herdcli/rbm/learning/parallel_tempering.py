@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.learning.phases import PhaseBlock, PhaseScratch, data_phase
+from herdcli.rbm.learning.phases import BlockPhases, PhaseScratch, write_data_phase
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -98,14 +98,14 @@ def tempered_phases(
     counts: tuple[int, int],
     reconstruct: bool,
     scratch: PhaseScratch,
-) -> PhaseBlock:
+) -> BlockPhases:
     """Compute the phases of rows (n, D) and of chains (C · R, K), hidden states of all replicas that are updated in place.
 
     sweeps  their number, and the number of sweeps before them, which decides the parity.  counts, reconstruct  as in `persistent_phases`.
     """
     n, R = len(rows), len(ladder.betas)
     C = len(chain) // R
-    error, sparse = data_phase(sweeper, rows, counts[0], reconstruct, scratch)
+    error, sparse = write_data_phase(sweeper, rows, counts[0], reconstruct, scratch)
     h, refused = chain.reshape(C, R, -1), np.full((sweeps[0], R - 1), np.nan)
     for sweep in range(sweeps[0]):
         v, x, refused[sweep] = ladder.sweep(sweeper, h, (sweeps[1] + sweep) % 2)
@@ -115,19 +115,19 @@ def tempered_phases(
     sweeper.hidden.means(scratch.h[n : n + C], sweeper.c, scale=-1.0 / counts[1])
     known = ~np.isnan(refused)
     shares = np.where(known.any(axis=0), np.where(known, refused, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
-    return PhaseBlock(scratch.v[: n + C], scratch.h[: n + C], n, sparse, None, error, persistent=True, rejected=shares)
+    return BlockPhases(scratch.v[: n + C], scratch.h[: n + C], n, sparse, None, error, persistent=True, rejected=shares)
 
 
-def adapt_temperatures(betas: Array, rejected: Array, seen: Array) -> None:
+def adapt_temperatures(betas: Array, rejection_rates: Array, latest_rejections: Array) -> None:
     """Update inverse temperatures (R,) and running shares of refused exchanges (R − 1,), in place, by the refusals of one update.
 
-    seen  (R − 1,), NaN where no exchange was tried.
+    latest_rejections  (R − 1,), NaN where no exchange was tried.
     """
-    tried = ~np.isnan(seen)
-    rejected[tried] += SHARE * (seen[tried] - rejected[tried])
+    tried = ~np.isnan(latest_rejections)
+    rejection_rates[tried] += SHARE * (latest_rejections[tried] - rejection_rates[tried])
     # Λ(β), the sum of refusals from 1 down to β, is a property of the model and the base.  If its values at the temperatures are evenly
     # spaced, all pairs have the same rate of refusals, which maximises the rate of round trips (Syed et al. 2022, sec. 5.1).
-    barrier = np.concatenate([[0.0], np.cumsum(rejected + LEAST)])
+    barrier = np.concatenate([[0.0], np.cumsum(rejection_rates + LEAST)])
     even = np.interp(np.linspace(0.0, barrier[-1], len(betas)), barrier, betas)
     betas += MOVED * (even - betas)
     betas[0], betas[-1] = 1.0, 0.0

@@ -40,16 +40,16 @@ class PhaseScratch:
         """Arrays for blocks of up to R rows of a model with D visible and K hidden units."""
         shapes = ((2 * R, D), (2 * R, K), (R, K), (R, D), (R, K), (R, D), (D, K))
         v, h, hidden, visible, natural, difference, pairs = (np.empty(shape, dtype=np.float32) for shape in shapes)
-        return cls(v, h, hidden, visible, natural, difference, pairs, sparse_scratch(R, D))
+        return cls(v, h, hidden, visible, natural, difference, pairs, allocate_sparse_indices(R, D))
 
     def part(self, both: slice, rows: slice) -> PhaseScratch:
         """Return a view of the arrays for some rows: `both` selects from v and h, `rows` from the arrays with one row per data row."""
         once = (self.hidden[rows], self.visible[rows], self.natural[rows], self.difference[rows])
-        return PhaseScratch(self.v[both], self.h[both], *once, self.pairs, sparse_scratch(rows.stop - rows.start, self.v.shape[1]))
+        return PhaseScratch(self.v[both], self.h[both], *once, self.pairs, allocate_sparse_indices(rows.stop - rows.start, self.v.shape[1]))
 
 
 @dataclass(frozen=True)
-class PhaseBlock:
+class BlockPhases:
     """The result of the phases of a block: v (n + m, D) and h (n + m, K) as in PhaseScratch, the n rows of the data first."""
 
     v: Array
@@ -103,7 +103,7 @@ class PhaseBlock:
         fast.add_sparse_product(self.difference[:, units].T, self.h[self.rows :], out, integers)
 
 
-def sparse_scratch(R: int, D: int) -> Array:
+def allocate_sparse_indices(R: int, D: int) -> Array:
     """Allocate memory for the indices of the entries of a sparse matrix (R, D) or of its transpose."""
     return np.empty(max(fast.sparse_scratch(R, D), fast.sparse_scratch(D, R)), dtype=np.int32)
 
@@ -113,7 +113,7 @@ def has_few_nonzeros(matrix: Array) -> bool:
     return bool(np.count_nonzero(matrix.view(np.int32)) <= SPARSE * matrix.size)  # integers are counted faster; no entry is −0
 
 
-def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: PhaseScratch) -> None:
+def multiply_into(left: Array, right: Array, out: Array, sparse: bool, scratch: PhaseScratch) -> None:
     """Write left (a, b) right (b, w) to out (a, w); with `sparse` the cost is proportional to left's non-zero entries."""
     if sparse:
         out.fill(0.0)
@@ -122,9 +122,9 @@ def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Phase
         exact_arithmetic.product(left, right, out=out)
 
 
-def contrastive_phases(
+def contrastive_divergence_phases(
     sweeper: GibbsSweeper, rows: Array, steps: int, count: int, scratch: PhaseScratch, mean_field: str = "none"
-) -> PhaseBlock:
+) -> BlockPhases:
     """Compute the phases of CD-k on rows (n, D), which are part of a minibatch of `count`.
 
     mean_field  "visible": the chain's visible units are replaced by their means, in the statistics and for sampling hidden units
@@ -136,7 +136,7 @@ def contrastive_phases(
     worth = natural.size * v.shape[1] >= WORTH
     data[...] = rows
     data_sparse = worth and has_few_nonzeros(data)
-    multiply(data, sweeper.W, natural, data_sparse, scratch)
+    multiply_into(data, sweeper.W, natural, data_sparse, scratch)
     h[:n] = natural
     if mean_field == "both":
         sweeper.hidden.means(h[:n], sweeper.c)
@@ -150,10 +150,10 @@ def contrastive_phases(
             sweeper.down(states, means, fantasy)
         else:
             sweeper.down(states, fantasy)
-            # `squared_distance` overwrites its input, so the chain keeps its own array.
+            # `squared_distance_in_place` overwrites its input, so the chain keeps its own array.
             means[...] = fantasy
         if sweep == 0:
-            error = squared_distance(means, data)
+            error = squared_distance_in_place(means, data)
         np.subtract(fantasy, data, out=difference)
         sparse = worth and has_few_nonzeros(difference)
         if sparse:
@@ -169,39 +169,39 @@ def contrastive_phases(
         else:
             sweeper.hidden.means(h[n:], sweeper.c, scale=-1.0 / count)
     if not sparse:
-        return PhaseBlock(v, h, n, data_sparse, None, error)
-    return PhaseBlock(v, h, n, data_sparse, difference, error, np.add(h[:n], h[n:], out=natural))
+        return BlockPhases(v, h, n, data_sparse, None, error)
+    return BlockPhases(v, h, n, data_sparse, difference, error, np.add(h[:n], h[n:], out=natural))
 
 
-def persistent_phases(
+def persistent_contrastive_phases(
     sweeper: GibbsSweeper,
-    driving: GibbsSweeper,
+    chain_sweeper: GibbsSweeper,
     rows: Array,
     chain: Array,
     steps: int,
     counts: tuple[int, int],
     reconstruct: bool,
     scratch: PhaseScratch,
-) -> PhaseBlock:
+) -> BlockPhases:
     """Compute the phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are updated in place.
 
-    driving  the sampler that moves the chain: `sweeper`, or the same with fast weights added.
+    chain_sweeper  the sampler that moves the chain: `sweeper`, or the same with fast weights added.
     counts  rows of the minibatch and chains in total; these are parts of them.  reconstruct  compute the error.
     """
     n = len(rows)
     total = n + len(chain)
     v, h = scratch.v[:total], scratch.h[:total]
-    error, sparse = data_phase(sweeper, rows, counts[0], reconstruct, scratch)
+    error, sparse = write_data_phase(sweeper, rows, counts[0], reconstruct, scratch)
     shown, worth, chain_sparse = v[n:], chain.size * v.shape[1] >= WORTH, False
     for _ in range(steps):
-        driving.down(chain, scratch.visible[: len(chain)], shown)
+        chain_sweeper.down(chain, scratch.visible[: len(chain)], shown)
         chain_sparse = worth and has_few_nonzeros(shown)
-        multiply(shown, driving.W, h[n:], chain_sparse, scratch)
-        driving.hidden.sample(h[n:], driving.c, chain, driving.draws, scale=-1.0 / counts[1])
-    return PhaseBlock(v, h, n, sparse, None, error, persistent=True, chain_sparse=chain_sparse)
+        multiply_into(shown, chain_sweeper.W, h[n:], chain_sparse, scratch)
+        chain_sweeper.hidden.sample(h[n:], chain_sweeper.c, chain, chain_sweeper.draws, scale=-1.0 / counts[1])
+    return BlockPhases(v, h, n, sparse, None, error, persistent=True, chain_sparse=chain_sparse)
 
 
-def data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct: bool, scratch: PhaseScratch) -> tuple[float, bool]:
+def write_data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct: bool, scratch: PhaseScratch) -> tuple[float, bool]:
     """Write rows (n, D) of a minibatch of `count` and their hidden means to the start of scratch.v and scratch.h.
 
     Returns their reconstruction error, if requested, and whether the rows are sparse.
@@ -210,17 +210,17 @@ def data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct: bool
     v, h, states = scratch.v[:n], scratch.h[:n], scratch.hidden[:n]
     v[...] = rows
     sparse = h.size * v.shape[1] >= WORTH and has_few_nonzeros(v)
-    multiply(v, sweeper.W, h, sparse, scratch)
+    multiply_into(v, sweeper.W, h, sparse, scratch)
     if not reconstruct:
         sweeper.hidden.means(h, sweeper.c, scale=1.0 / count)
         return 0.0, sparse
     sweeper.hidden.sample(h, sweeper.c, states, sweeper.draws, scale=1.0 / count)
     means = scratch.visible[:n]
     sweeper.down(states, means)
-    return squared_distance(means, v), sparse
+    return squared_distance_in_place(means, v), sparse
 
 
-def squared_distance(means: Array, rows: Array) -> float:
+def squared_distance_in_place(means: Array, rows: Array) -> float:
     """Compute Σ (means − rows)² of two arrays (n, D), a number; overwrites `means`."""
     means -= rows
     return float(exact_arithmetic.dot(means, means))

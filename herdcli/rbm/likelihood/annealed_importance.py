@@ -24,7 +24,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import as_dense, select_rows
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
@@ -73,7 +73,7 @@ class AnnealingState:
 
 
 @dataclass(frozen=True)
-class Annealing(FixedLengthAlgorithm[AnnealingState]):
+class AnnealedImportanceSampling(FixedLengthAlgorithm[AnnealingState]):
     """Annealing as an algorithm; its result is the estimate of each model's log Z.  map: runs over the models."""
 
     problem: AnnealingProblem
@@ -97,7 +97,7 @@ class Annealing(FixedLengthAlgorithm[AnnealingState]):
             raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
         if problem.temperatures < 1:
             raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
-        return _start_from_bases(problem) if problem.known is None else _start_from_rows(problem, problem.known)
+        return _sample_starts_from_bases(problem) if problem.known is None else _start_from_rows(problem, problem.known)
 
     def step(self, state: AnnealingState) -> AnnealingState:
         """Anneal every model by ten temperatures."""
@@ -123,23 +123,25 @@ class Annealing(FixedLengthAlgorithm[AnnealingState]):
         return _log_z_estimates(self.problem, state)
 
 
-def lower_bounds(h: Harmonium, rows: Array, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map) -> Array:
+def likelihood_lower_bounds(
+    h: Harmonium, rows: Array, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
+) -> Array:
     """Compute lower bounds, in expectation, on log p(v) (n,) of rows (n, D) under the annealed chain itself, which ends near the model.
 
     Each row is the start of a reverse annealing run.  Unlike an estimate of log Z this does not err upwards: a mode that the chains miss
     lowers the bound of the rows in it.  Source: Burda, Grosse & Salakhutdinov (2015), sec. 4, RAISE, eq. 9.
     """
-    run = Annealing(AnnealingProblem((h,), (base,), len(rows), temperatures, seed + unit, known=(rows,)), map)
+    run = AnnealedImportanceSampling(AnnealingProblem((h,), (base,), len(rows), temperatures, seed + unit, known=(rows,)), map)
     state = AnnealingState(rows[None].astype(np.float32), np.zeros((1, len(rows))))
     while not run.done(state):
         state = run.step(state)
     # With x_{k−1} sampled from the reversal of the move at β_k, the chain's own density of a path divided by that of the reverse path is
     # f_K(v)/Z_0 · Π f_{k−1}(x_{k−1})/f_k(x_{k−1}).  By Jensen's inequality its mean logarithm is at most log p(v).  f_K(v) is e^{−F(v)}.
-    found: Array = state.log_weights[0] - h.free_energy(rows) - _initial_log_z(h, base)
+    found: Array = state.log_weights[0] - h.free_energy(rows) - _base_log_z(h, base)
     return found
 
 
-def conservative_shift(
+def conservative_likelihood_correction(
     h: Harmonium, rows: Any, log_partition: float, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
 ) -> float:
     """Return the correction, at most 0, that makes a mean log-likelihood of rows (n, D) by an estimate of log Z err downwards.
@@ -147,20 +149,20 @@ def conservative_shift(
     At most BACK_ROWS evenly spread rows are annealed back.  The same rows are compared under both, so the choice of rows matters little.
     The bound is on the chains' own distribution; if the chains miss a mode of the model and the estimate does not, the estimate is lower.
     """
-    some = h.visible.discrete(
+    some = h.visible.round_to_states(
         np.asarray(as_dense(select_rows(rows, slice(None, None, -(-int(rows.shape[0]) // BACK_ROWS)))), dtype=np.float64)
     )
-    own = log_likelihood(h, some, log_partition, map=map)
-    return min(0.0, float((lower_bounds(h, some, base, temperatures, seed, unit, map=map) - own).mean()))
+    own = row_log_likelihood(h, some, log_partition, map=map)
+    return min(0.0, float((likelihood_lower_bounds(h, some, base, temperatures, seed, unit, map=map) - own).mean()))
 
 
-def _initial_log_z(h: Harmonium, base: Array) -> float:
+def _base_log_z(h: Harmonium, base: Array) -> float:
     """Compute log Z at β = 0: Σ A(a) of the visible units plus Σ A(0) of the hidden ones."""
     hidden = h.hidden.summed_log_partition(np.zeros(h.W.shape[1]))
     return float(h.visible.summed_log_partition(np.array(base, dtype=np.float64)) + float(hidden))
 
 
-def _start_from_bases(problem: AnnealingProblem) -> AnnealingState:
+def _sample_starts_from_bases(problem: AnnealingProblem) -> AnnealingState:
     """Sample every chain from its base-rate model."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
@@ -176,11 +178,11 @@ def _start_from_rows(problem: AnnealingProblem, rows: Sequence[Array]) -> Anneal
         draws = generator(problem.seed, Stream.LONG, unit=m)
         W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
         sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
-        hidden = sweeper.hidden.fair_states((problem.chains, len(c)), draws)
+        hidden = sweeper.hidden.sample_unbiased_states((problem.chains, len(c)), draws)
         visible, means = np.empty_like(values[m]), np.empty_like(hidden)
         natural = np.empty_like(visible)
         if len(known):
-            visible[...] = h.visible.discrete(known[np.linspace(0, len(known) - 1, problem.chains).astype(int)])
+            visible[...] = h.visible.round_to_states(known[np.linspace(0, len(known) - 1, problem.chains).astype(int)])
             sweeper.up(visible, means, hidden)
         for _ in range(LONG):
             sweeper.down(hidden, natural, visible)
@@ -201,7 +203,7 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
     # A sweep at β: h given v has the natural parameters β x, v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
         exact_arithmetic.product(v, W, out=x)
-        log_weights += (beta - before) * exact_arithmetic.product(v, h.b - a) + hidden_log_growth(h.hidden, x + h.c, before, beta)
+        log_weights += (beta - before) * exact_arithmetic.product(v, h.b - a) + hidden_log_partition_change(h.hidden, x + h.c, before, beta)
         if beta == 0.0:
             return
         hidden_layer.sample(x, c, hidden, random, beta=beta)
@@ -209,7 +211,7 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 
-def hidden_log_growth(units: UnitFamily, x: Array, before: float, beta: float) -> Array:
+def hidden_log_partition_change(units: UnitFamily, x: Array, before: float, beta: float) -> Array:
     """Compute the growth of the hidden log-partition between two temperatures.
 
     It is Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64.
@@ -248,6 +250,6 @@ def _log_z_estimates(problem: AnnealingProblem, state: AnnealingState) -> list[L
         # Weights average Z_1/Z_0 in the forward direction and Z_0/Z_1 in reverse; `start` is log Z_0 = Σ A(a) of the visible units plus Σ
         # A(0) of the hidden ones.
         log_z = start - top - exact_arithmetic.log(mean) if problem.reverse else start + top + exact_arithmetic.log(mean)
-        effective = float(exact_arithmetic.power(weights.sum(), 2) / np.square(weights).sum())
+        effective = float(exact_arithmetic.integer_power(weights.sum(), 2) / np.square(weights).sum())
         found.append(LogZEstimate(float(log_z), float(error), effective, problem.temperatures))
     return found

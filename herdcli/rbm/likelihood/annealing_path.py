@@ -6,8 +6,8 @@ import numpy as np
 
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood import sequential_monte_carlo
-from herdcli.rbm.likelihood.annealed_importance import hidden_log_growth
-from herdcli.rbm.likelihood.mean_field_modes import BaseMixture, sample_base
+from herdcli.rbm.likelihood.annealed_importance import hidden_log_partition_change
+from herdcli.rbm.likelihood.mean_field_modes import BaseMixture, sample_base_mixture
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -41,7 +41,7 @@ class TemperatureWalk:
         # log f at `beta` minus log f at `before`, for the terms of f in `population_annealing`: mixture, visible biases, hidden
         # log-partitions.
         linear = (beta - before) * own
-        result: Array = linear + hidden_log_growth(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
+        result: Array = linear + hidden_log_partition_change(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
 
     def _of_rows(self) -> tuple[Array, Array]:
@@ -71,11 +71,11 @@ class TemperatureWalk:
         self._seen = None
 
 
-def pilot_temperatures(h: Harmonium, base: BaseMixture, seed: int, unit: int = 0) -> Array:
+def choose_temperatures(h: Harmonium, base: BaseMixture, seed: int, unit: int = 0) -> Array:
     """Choose temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
-    labels, values = sample_base(h, base, sequential_monte_carlo.PILOT_ROWS, draws)
+    labels, values = sample_base_mixture(h, base, sequential_monte_carlo.PILOT_ROWS, draws)
     population = sequential_monte_carlo.ParticlePopulation.begun(
         TemperatureWalk.of(h, base, values, labels), sequential_monte_carlo.PILOT_ROWS
     )
-    return sequential_monte_carlo.pilot_places(population, 1.0, draws, lambda rows, before: rows.furthest_place(before, 1.0))
+    return sequential_monte_carlo.choose_positions(population, 1.0, draws, lambda rows, before: rows.find_next_position(before, 1.0))

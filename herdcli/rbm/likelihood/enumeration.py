@@ -9,11 +9,11 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
-from herdcli.rbm.likelihood.gaussian_enumeration import QuadraticSums
+from herdcli.rbm.likelihood.gaussian_enumeration import GaussianVisibleSums
 from herdcli.rbm.likelihood.row_likelihood import BLOCK, Map
-from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.likelihood.unit_states import decode_state_indices
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -25,64 +25,65 @@ NEAR = 4096  # states of a block whose work arrays stay in the first-level cache
 LARGEST_SUM = 600.0  # largest sum of logarithms whose exponentials are multiplied in float64
 
 
-def log2_states(units: UnitFamily, columns: int) -> float:
+def log2_state_count(units: UnitFamily, columns: int) -> float:
     """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
     return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
 
 
 def is_enumerable(h: Harmonium) -> bool:
-    """Whether log Z can be computed exactly: a layer has few enough states (`layer_to_sum`), or both layers are Gaussian."""
-    return is_gaussian(h) or layer_to_sum(h, log_z_alone=True) is not None
+    """Whether log Z can be computed exactly: a layer has few enough states (`orient_for_enumeration`), or both layers are Gaussian."""
+    return has_gaussian_layers(h) or orient_for_enumeration(h, log_z_alone=True) is not None
 
 
-def enumeration_limit(other: UnitFamily, *, log_z_alone: bool = False) -> int:
-    """Return log2 of the largest number of states for which a layer is enumerated if the layer summed in closed form is `other`."""
-    if log_z_alone and other.standard_normal:
+def max_log2_states(summed_units: UnitFamily, *, log_z_alone: bool = False) -> int:
+    """Return log2 of the largest number of states for which a layer is enumerated if the layer summed in closed form is `summed_units`."""
+    if log_z_alone and summed_units.standard_normal:
         return BY_QUADRATICS
-    return BY_PRODUCTS if other.states is not None else ENUMERABLE
+    return BY_PRODUCTS if summed_units.states is not None else ENUMERABLE
 
 
-def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
+def orient_for_enumeration(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
     """Return the model, transposed if necessary so that its hidden layer is enumerated; None if both layers have too many states.
 
     log_z_alone  whether only log Z is computed from the states.
     """
     sides = [
-        (log2_states(side.hidden, side.W.shape[1]), turned, side)
+        (log2_state_count(side.hidden, side.W.shape[1]), turned, side)
         for turned, side in enumerate((h, h.transposed()))
-        if log2_states(side.hidden, side.W.shape[1]) <= enumeration_limit(side.visible, log_z_alone=log_z_alone)
+        if log2_state_count(side.hidden, side.W.shape[1]) <= max_log2_states(side.visible, log_z_alone=log_z_alone)
     ]
     return min(sides, key=lambda side: side[:2])[2] if sides else None
 
 
-def is_gaussian(h: Harmonium) -> bool:
+def has_gaussian_layers(h: Harmonium) -> bool:
     """Whether both layers are Gaussian, so that the model is one Gaussian."""
     return h.visible.standard_normal and h.hidden.standard_normal
 
 
-def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
+def exact_log_partition(h: Harmonium, *, map: Map = map) -> float:
     """Compute log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
 
-    Raises BadUsage if both layers have more states than `layer_to_sum` allows (25 two-state units, 37 if the other layer is gaussian),
+    Raises BadUsage if both layers have more states than `orient_for_enumeration` allows (25 two-state units, 37 if the other layer is
+    gaussian),
     DataError if the model has no finite Z.
     """
-    require_proper(h)
-    if is_gaussian(h):
+    require_normalisable(h)
+    if has_gaussian_layers(h):
         return _gaussian_log_partition(h)
-    side = layer_to_sum(h, log_z_alone=True)
+    side = orient_for_enumeration(h, log_z_alone=True)
     if side is None:
         raise BadUsage(
             f"exact likelihood enumerates a layer of at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
             if h.visible.two_state and h.hidden.two_state
-            else f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(h.visible, log_z_alone=True)} states; both layers "
+            else f"exact likelihood enumerates a layer of at most 2^{max_log2_states(h.visible, log_z_alone=True)} states; both layers "
             f"have more",
             hint="use annealed importance sampling",
         )
-    fast = QuadraticSums.from_harmonium(side) if side.visible.standard_normal else HiddenSums.of(side)
+    fast = GaussianVisibleSums.from_harmonium(side) if side.visible.standard_normal else HiddenStateSums.of(side)
     if fast is not None:
         sums = map(fast.log_sum, range(fast.blocks))
     else:
-        sums = map(lambda block: float(_log_sum_exp(block.log_weight)), enumerate_hidden(side))
+        sums = map(lambda block: float(_log_sum_exp(block.log_weight)), iterate_hidden_states(side))
     return float(exact_arithmetic.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
 
 
@@ -101,7 +102,7 @@ class HiddenStateBlock:
     def far(self) -> Array:
         """The state of the other units, (K − near columns,)."""
         count = self.h.W.shape[1] // self.h.hidden.group - self.near
-        state: Array = state_rows(self.h.hidden, count, np.array([self.block]))[0]
+        state: Array = decode_state_indices(self.h.hidden, count, np.array([self.block]))[0]
         return state
 
     @property
@@ -122,18 +123,18 @@ class HiddenStateBlock:
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
-        fixed = exact_arithmetic.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base(far)
+        fixed = exact_arithmetic.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base_measure(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
 
 
-def enumerate_hidden(h: Harmonium) -> Iterator[HiddenStateBlock]:
+def iterate_hidden_states(h: Harmonium) -> Iterator[HiddenStateBlock]:
     """Yield all states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
-    blocks, states = hidden_blocks(h)
+    blocks, states = hidden_state_blocks(h)
     return map(states, range(blocks))
 
 
-def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
+def hidden_state_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
     """Return the number of blocks of hidden states, and a function that makes the block of a number."""
     assert h.hidden.support is not None
     base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
@@ -141,28 +142,28 @@ def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]
     while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
         near += 1
     columns = near * h.hidden.group
-    rows = state_rows(h.hidden, near, np.arange(base**near))
+    rows = decode_state_indices(h.hidden, near, np.arange(base**near))
     natural = exact_arithmetic.product(rows, h.W.T[:columns]) + h.b
-    weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
+    weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base_measure(rows)
     return base ** (units - near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
 
 
-def hidden_log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
+def hidden_log_weight_blocks(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
     """Compute log Σ_v e^{−E(v, h)} of all hidden states h, block by block.
 
     Returns the number of units whose states make up a block, the number of blocks, and a function from a block's number to (S,).
 
-    State i of block k is state number k S + i in `state_rows`.
+    State i of block k is state number k S + i in `decode_state_indices`.
     """
-    products = HiddenSums.of(h)
+    products = HiddenStateSums.of(h)
     if products is not None:
         return products.near, products.blocks, products.log_weights
-    blocks, states = hidden_blocks(h)
+    blocks, states = hidden_state_blocks(h)
     return states(0).near, blocks, lambda block: states(block).log_weight
 
 
 @dataclass(frozen=True)
-class HiddenSums:
+class HiddenStateSums:
     """Sums over hidden states of a model with two-state visible units, by products of exponentials.
 
     A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
@@ -181,7 +182,7 @@ class HiddenSums:
     _weight: Array  # (S,) log weights of the near parts, with their linear terms
 
     @classmethod
-    def of(cls, h: Harmonium) -> HiddenSums | None:
+    def of(cls, h: Harmonium) -> HiddenStateSums | None:
         """Make the sums; None if a model's units or the size of its weights require the logarithms one by one."""
         assert h.hidden.support is not None
         if h.visible.states is None:
@@ -192,14 +193,14 @@ class HiddenSums:
         while near < units and base ** (near + 1) <= NEAR:
             near += 1
         columns = near * h.hidden.group
-        rows = state_rows(h.hidden, near, np.arange(base**near))
+        rows = decode_state_indices(h.hidden, near, np.arange(base**near))
         natural = (high - low) * exact_arithmetic.product(h.W[:, :columns], rows.T)
         reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
         weight = (
             exact_arithmetic.product(rows, h.c[:columns])
-            + h.hidden.log_base(rows)
+            + h.hidden.log_base_measure(rows)
             + low * exact_arithmetic.product(rows, h.W[:, :columns].sum(axis=0))
         )
         return cls(h, near, low, high - low, h.visible.scale, exact_arithmetic.exp(natural), natural.max(axis=1), np.asarray(weight))
@@ -212,18 +213,18 @@ class HiddenSums:
 
     def log_sum(self, block: int) -> float:
         """Compute the log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
-        weights, fixed = self._weigh_states(block)
+        weights, fixed = self._compute_log_weights(block)
         return float(_log_sum_exp(weights) + fixed)
 
     def log_weights(self, block: int) -> Array:
         """Compute the log of the sum of e^{−E} over all visible states (S,), for each near part and one far part."""
-        weights, fixed = self._weigh_states(block)
+        weights, fixed = self._compute_log_weights(block)
         return weights + fixed
 
-    def _weigh_states(self, block: int) -> tuple[Array, float]:
+    def _compute_log_weights(self, block: int) -> tuple[Array, float]:
         """Compute log weights (S,), and the constant to add to all of them."""
         h, columns = self.h, self.near * self.h.hidden.group
-        far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
+        far = decode_state_indices(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
         natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
         shift = self.gap * natural
         # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is converted to its logarithm before this bound exceeds
@@ -242,7 +243,7 @@ class HiddenSums:
             np.multiply(product, term, out=product)
         total += exact_arithmetic.log(product)
         total *= self.replicas
-        fixed = exact_arithmetic.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
+        fixed = exact_arithmetic.product(far, h.c[columns:]) + h.hidden.log_base_measure(far) + self.low * natural.sum()
         return self._weight + total, float(fixed)
 
 
@@ -261,5 +262,5 @@ def _gaussian_log_partition(h: Harmonium) -> float:
     """Compute ½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
     # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
     matrix, biases = joint_precision(h), np.concatenate([h.b, h.c])
-    quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_definite(matrix, biases))
+    quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_positive_definite(matrix, biases))
     return float(quadratic - 0.5 * symmetric_matrices.log_determinant(matrix))

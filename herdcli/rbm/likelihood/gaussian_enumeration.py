@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.likelihood.unit_states import decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -25,7 +25,7 @@ SMALL = 1e-200  # relative to the largest possible sum: below it terms may have 
 
 
 @dataclass(frozen=True)
-class QuadraticSums:
+class GaussianVisibleSums:
     """The sums of a model, in blocks of far parts.
 
     first, second  (n, ·) and (m, ·), the states of the near parts.  cross  (n, m) the terms of q with both near parts, at most 0 in any row
@@ -42,7 +42,7 @@ class QuadraticSums:
     G: Array  # (K, K)
 
     @classmethod
-    def from_harmonium(cls, h: Harmonium) -> QuadraticSums:
+    def from_harmonium(cls, h: Harmonium) -> GaussianVisibleSums:
         """Make the sums for a model with gaussian visible units, and hidden units with finitely many states."""
         assert h.hidden.support is not None
         base, group = len(h.hidden.support), h.hidden.group
@@ -51,14 +51,14 @@ class QuadraticSums:
         while one < units // 2 and base ** (one + 1) <= NEAR:
             one += 1
         two = min(one, units - one)
-        first, second = (state_rows(h.hidden, count, np.arange(base**count)) for count in (one, two))
+        first, second = (decode_state_indices(h.hidden, count, np.arange(base**count)) for count in (one, two))
         G, field = exact_arithmetic.product(h.W.T, h.W), h.c + exact_arithmetic.product(h.W.T, h.b)
         a, b = first.shape[1], first.shape[1] + second.shape[1]
         cross = np.asarray(exact_arithmetic.product(exact_arithmetic.product(first, G[:a, a:b]), second.T))
         own = [np.zeros(len(first)), np.zeros(len(second))]
         for side, (rows, place) in enumerate(((first, slice(0, a)), (second, slice(a, b)))):
             quadratic = 0.5 * (exact_arithmetic.product(rows, G[place, place]) * rows).sum(axis=1)
-            own[side] = np.asarray(exact_arithmetic.product(rows, field[place]) + quadratic + h.hidden.log_base(rows))
+            own[side] = np.asarray(exact_arithmetic.product(rows, field[place]) + quadratic + h.hidden.log_base_measure(rows))
         for side in (0, 1):  # the largest entries of rows and columns are moved from M to the near parts' own terms
             largest = cross.max(axis=1 - side)
             cross = cross - (largest[:, None] if side == 0 else largest)
@@ -85,11 +85,11 @@ class QuadraticSums:
         """Compute the log of the sum of e^{−E} over all visible states and the near parts, for the far parts of a block."""
         h, near, cut = self.h, self.near, self.first.shape[1]
         numbers = np.arange(block * TOGETHER, min((block + 1) * TOGETHER, self.parts))
-        far = state_rows(h.hidden, (h.W.shape[1] - near) // h.hidden.group, numbers)
+        far = decode_state_indices(h.hidden, (h.W.shape[1] - near) // h.hidden.group, numbers)
         fixed = exact_arithmetic.product(far, self.field[near:]) + 0.5 * (exact_arithmetic.product(far, self.G[near:, near:]) * far).sum(
             axis=1
         )
-        fixed = fixed + h.hidden.log_base(far) + 0.5 * exact_arithmetic.product(h.b, h.b)
+        fixed = fixed + h.hidden.log_base_measure(far) + 0.5 * exact_arithmetic.product(h.b, h.b)
         fields = exact_arithmetic.product(far, self.G[near:, :near])
         left = exact_arithmetic.product(fields[:, :cut], self.first.T) + self.own[0]
         right = exact_arithmetic.product(fields[:, cut:], self.second.T) + self.own[1]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import row_slices
+from herdcli.numerics.row_selection import iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -29,16 +29,16 @@ def row_moments(rows: Any) -> tuple[Array, Array] | None:
     if D > MOST_COLUMNS or n < 2:
         return None
     mean, total = np.zeros(D), np.zeros((D, D))
-    for part in row_slices(rows):
+    for part in iterate_row_slices(rows):
         mean += rows[part].astype(np.float64).sum(axis=0)
     mean /= n
-    for part in row_slices(rows):
+    for part in iterate_row_slices(rows):
         Z = rows[part].astype(np.float64) - mean
         total += exact_arithmetic.product(np.ascontiguousarray(Z.T), Z)
     return mean, total / n
 
 
-def join_moments(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
+def stack_model_moments(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
     """Join the moments (rows, mean, covariance) of all models; None if one of them has none."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):

@@ -19,15 +19,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress, Watch, run_algorithm
+from herdcli.algorithm import FixedLengthAlgorithm, ProgressCallback, RunProgress, run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood import sequential_monte_carlo, word_counts
-from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, is_settled, is_sound, single_run_estimate, widened_estimate
+from herdcli.rbm.likelihood.log_z_estimates import (
+    LogZEstimate,
+    has_converged,
+    is_last_run_reliable,
+    single_run_estimate,
+    widen_if_unreliable,
+)
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
+from herdcli.rbm.units.words import MultinomialLayer, softmax_weights_in_place
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -88,7 +94,7 @@ class LengthWalk:
     def _look(self) -> None:
         exact_arithmetic.product(self.hidden, self.W.T, out=self.shares)
         self.shares += self.b
-        self.growth = softmax_weights(self.shares)
+        self.growth = softmax_weights_in_place(self.shares)
 
     def select(self, places: Array) -> None:
         """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
@@ -170,7 +176,7 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
 
     def step(self, state: LengthState) -> LengthState:
         """Anneal every population by ten places."""
-        list(self.map(partial(_carry_population, self.problem, state), range(POPULATIONS)))
+        list(self.map(partial(_anneal_population, self.problem, state), range(POPULATIONS)))
         state.step += 1
         return state
 
@@ -186,14 +192,14 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
         log_z = top + exact_arithmetic.log(shares.mean(axis=0))
         weight = self.problem.counts / self.problem.counts.sum()
         # By the delta method the error of the mean of log Z over rows is the mean of each population's relative deviations.
-        error = sequential_monte_carlo.relative_error(exact_arithmetic.product(shares / shares.mean(axis=0), weight))
+        error = sequential_monte_carlo.log_mean_standard_error(exact_arithmetic.product(shares / shares.mean(axis=0), weight))
         count = exact_arithmetic.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
         return LengthEstimates(
             log_z, LogZEstimate(float(exact_arithmetic.product(log_z, weight)), error, float(count), len(self.problem.places) - 1)
         )
 
 
-def _carry_population(problem: LengthProblem, state: LengthState, p: int) -> None:
+def _anneal_population(problem: LengthProblem, state: LengthState, p: int) -> None:
     """Anneal one population by ten places, with its estimates for the lengths between them."""
     first, lengths = state.step * PLACES_PER_STEP, problem.lengths
     draws, walk = problem.draws(p, state.step + 1), LengthWalk.of(problem.h, state.hidden[p])
@@ -204,19 +210,19 @@ def _carry_population(problem: LengthProblem, state: LengthState, p: int) -> Non
             total = exact_arithmetic.log_sum_exp(reached)
             state.log_z[p, i] = rows.log_mean + total - exact_arithmetic.log(len(reached))
             state.squares[p, i] = np.square(np.bincount(rows.ancestors, exact_arithmetic.exp(reached - total))).sum()
-        rows.carry(before, after, draws)
+        rows.reweight_and_sweep(before, after, draws)
 
 
-def pilot_lengths(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
+def choose_annealing_lengths(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
     """Choose lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
     hidden = np.empty((sequential_monte_carlo.PILOT_ROWS, len(h.c)), dtype=np.float32)
     h.hidden.layer().sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
 
     def step(rows: ParticlePopulation, before: float) -> float:
-        return rows.furthest_place(before, min(longest, before + max(1.0, before / STRIDE)))
+        return rows.find_next_position(before, min(longest, before + max(1.0, before / STRIDE)))
 
-    return sequential_monte_carlo.pilot_places(
+    return sequential_monte_carlo.choose_positions(
         ParticlePopulation.begun(LengthWalk.of(h, hidden), sequential_monte_carlo.PILOT_ROWS), longest, draws, step
     )
 
@@ -227,48 +233,48 @@ def log_partitions_by_length(
     counts: Array,
     *,
     chains: int,
-    most: int,
+    max_sweeps: int,
     seed: int,
     unit: int = 0,
     map: Map = map,
-    progress: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LengthEstimates:
     """Compute log Z_N of sorted lengths N (L,) with `counts` (L,) rows each.
 
     If the hidden states are few enough it is the sum over all of them; otherwise it is annealed.
     """
-    if word_counts.can_enumerate(h):
-        return LengthEstimates(word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0))
-    return annealed_partitions(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
+    if word_counts.can_enumerate_hidden(h):
+        return LengthEstimates(word_counts.exact_log_partitions(h, lengths), LogZEstimate(0.0, 0.0))
+    return anneal_log_partitions(h, lengths, counts, chains=chains, max_sweeps=max_sweeps, seed=seed, unit=unit, map=map, progress=progress)
 
 
-def annealed_partitions(
+def anneal_log_partitions(
     h: Harmonium,
     lengths: Array,
     counts: Array,
     *,
     chains: int,
-    most: int,
+    max_sweeps: int,
     seed: int,
     unit: int = 0,
-    once: bool = False,
+    single_run: bool = False,
     map: Map = map,
-    progress: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LengthEstimates:
     """Estimate log Z_N of sorted lengths N (L,) with `counts` (L,) rows each, by annealing.
 
-    Runs end once two agree, or if the next would take more sweeps than `most`.  once  one run only.
+    Runs end once two agree, or if the next would take more sweeps than `max_sweeps`.  single_run  one run only.
     """
-    first, found = pilot_lengths(h, int(lengths[-1]), seed, unit), list[LengthEstimates]()
+    first, found = choose_annealing_lengths(h, int(lengths[-1]), seed, unit), list[LengthEstimates]()
     for level in range(LEVELS):
-        places = sequential_monte_carlo.refine_places(first, level)
-        if found and len(places) - 1 > most:
+        places = sequential_monte_carlo.refine_positions(first, level)
+        if found and len(places) - 1 > max_sweeps:
             break
         problem = LengthProblem(h, lengths, counts, places, chains, seed, unit, level)
         found.append(run_algorithm(LengthAnnealing(problem, map), watch=progress))
-        if once:
+        if single_run:
             return LengthEstimates(found[0].log_z, single_run_estimate(found[0].mean))
-        if level and is_settled([run.mean for run in found]):
+        if level and has_converged([run.mean for run in found]):
             break
     runs = [run.mean for run in found]
-    return LengthEstimates(found[-1].log_z, widened_estimate(runs[-1], runs[-2:-1], len(runs) > 1 and is_sound(runs)))
+    return LengthEstimates(found[-1].log_z, widen_if_unreliable(runs[-1], runs[-2:-1], len(runs) > 1 and is_last_run_reliable(runs)))

@@ -25,9 +25,9 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import TrackingParticles
-from herdcli.rbm.learning.minibatch_statistics import map_items
+from herdcli.rbm.learning.minibatch_statistics import map_in_order
 from herdcli.rbm.likelihood.row_likelihood import Map
-from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, pool_estimates, resample_if_needed
+from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, pool_log_estimates, resample_if_needed
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -46,7 +46,7 @@ HALF = 0.7  # largest minus logarithm of the share of effective rows in a reliab
 SHORTEST, TINY = 1e-9, 1e-2  # remaining path that counts as nothing; least share of LOST that a step is assumed to lose
 
 
-class PathPoint(NamedTuple):
+class ParameterPoint(NamedTuple):
     """A point in parameter space, in float32: W (D, K), b (D,), c (K,)."""
 
     W: Array
@@ -54,7 +54,7 @@ class PathPoint(NamedTuple):
     c: Array
 
 
-def is_due(problem: LearningProblem, m: int, step: int) -> bool:
+def is_tracking_due(problem: LearningProblem, m: int, step: int) -> bool:
     """Whether rows are carried on after update number `step` of model m.
 
     This is the case after POINTS epochs, evenly spread and including the last, and after epochs with an evaluation on validation rows.
@@ -65,39 +65,41 @@ def is_due(problem: LearningProblem, m: int, step: int) -> bool:
     return epoch == settings.epochs or epoch % -(-settings.epochs // POINTS) == 0 or bool(settings.every and epoch % settings.every == 0)
 
 
-def begin_tracking(problem: LearningProblem, m: int, track: TrackingParticles, point: PathPoint) -> None:
+def place_particles(problem: LearningProblem, m: int, track: TrackingParticles, initial_point: ParameterPoint) -> None:
     """Sample rows of model m from independent columns, the base rates of its rows, and carry them to the start of learning."""
     visible, hidden = problem.visible, problem.hidden
     natural = problem.base(m).astype(np.float64)
-    base = PathPoint(np.zeros_like(point.W), natural.astype(np.float32), point.c)
+    base = ParameterPoint(np.zeros_like(initial_point.W), natural.astype(np.float32), initial_point.c)
     draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m))
     rows = track.values[m].reshape(-1, len(natural))
     visible.layer().sample(np.zeros_like(rows), base.b, rows, draws)
     start = float(visible.summed_log_partition(base.b.astype(np.float64))) + float(hidden.summed_log_partition(base.c.astype(np.float64)))
     track.log_weights[m], track.log_means[m] = 0.0, start
     track.W[m], track.b[m], track.c[m] = base
-    carry_particles(problem, m, track, point, -1)
+    move_particles_to(problem, m, track, initial_point, -1)
 
 
-def carry_particles(problem: LearningProblem, m: int, track: TrackingParticles, point: PathPoint, step: int, map: Map = map) -> None:
-    """Carry the rows of model m to the parameters `point`, after update number `step` = 0, 1, …; −1: before the first."""
-    start = PathPoint(track.W[m], track.b[m], track.c[m])
+def move_particles_to(
+    problem: LearningProblem, m: int, track: TrackingParticles, target: ParameterPoint, step: int, map: Map = map
+) -> None:
+    """Carry the rows of model m to the parameters `target`, after update number `step` = 0, 1, …; −1: before the first."""
+    start = ParameterPoint(track.W[m], track.b[m], track.c[m])
     parts = PARTS if start.W.size >= LARGE else 1
-    most = allowed_steps(problem, m) if start.W.size >= LARGE and step >= 0 else MOST_STEPS
+    most = tracking_step_budget(problem, m) if start.W.size >= LARGE and step >= 0 else MOST_STEPS
     n = POPULATIONS // parts
 
     def part(number: int) -> float:
         draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m), step=step + 2, part=number)
         own = slice(number * n, (number + 1) * n)
         populations = TrackedPopulations(track.values[m, own], track.log_weights[m, own], track.log_means[m, own])
-        return _walk_segment(PathSegment(problem.visible, problem.hidden, start, point), populations, draws, most)
+        return _walk_segment(ParameterSegment(problem.visible, problem.hidden, start, target), populations, draws, most)
 
-    track.lost[m] += max(map_items(map, part, range(parts)))
-    for own, new in zip(start, point, strict=True):
+    track.lost[m] += max(map_in_order(map, part, range(parts)))
+    for own, new in zip(start, target, strict=True):
         own[...] = new
 
 
-def allowed_steps(problem: LearningProblem, m: int) -> int:
+def tracking_step_budget(problem: LearningProblem, m: int) -> int:
     """Return the number of steps to the next point that take about as long as the learning in between."""
     settings, epochs = problem.settings, -(-problem.settings.epochs // POINTS)
     updates = problem.batches(m) * min(epochs, settings.every or epochs)
@@ -126,19 +128,19 @@ class HiddenInputs(NamedTuple):
         return found
 
 
-class PathSegment(NamedTuple):
+class ParameterSegment(NamedTuple):
     """The line from one point to another, for a model of two families."""
 
     visible: UnitFamily
     hidden: UnitFamily
-    start: PathPoint
-    end: PathPoint
+    start: ParameterPoint
+    end: ParameterPoint
 
-    def at(self, share: float) -> PathPoint:
+    def at(self, share: float) -> ParameterPoint:
         """Return the point after this share of the segment."""
         if share == 1.0:
             return self.end
-        return PathPoint(*(a + np.float32(share) * (b - a) for a, b in zip(self.start, self.end, strict=True)))
+        return ParameterPoint(*(a + np.float32(share) * (b - a) for a, b in zip(self.start, self.end, strict=True)))
 
     def inputs(self, v: Array) -> HiddenInputs:
         """Compute the hidden inputs of rows v (n, D) at the start of the segment, and their change until its end."""
@@ -158,29 +160,29 @@ class PathSegment(NamedTuple):
         return found
 
 
-def _walk_segment(segment: PathSegment, rows: TrackedPopulations, draws: np.random.Generator, most: int) -> float:
-    """Carry rows along the segment, in at most `most` steps that keep the conditional effective sample size if possible.
+def _walk_segment(segment: ParameterSegment, rows: TrackedPopulations, draws: np.random.Generator, max_steps: int) -> float:
+    """Carry rows along the segment, in at most `max_steps` steps that keep the conditional effective sample size if possible.
 
     Returns the largest loss of a step beyond HALF: with too few steps, so few rows count that their estimate of Z is chance.
     """
     v, at, size, worst = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0, 0.0
-    for step in range(most):
-        least, given = (1.0 - at) / (most - step), segment.inputs(v)
-        length, growth, size, lost = _step_length(segment.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
+    for step in range(max_steps):
+        least, given = (1.0 - at) / (max_steps - step), segment.inputs(v)
+        length, growth, size, lost = _choose_step_length(segment.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
         worst = max(worst, lost - HALF)
         at = at + length if at + length < 1.0 - SHORTEST else 1.0
         rows.log_weights[...] += growth.reshape(rows.log_weights.shape)
         inputs = given.at(at).reshape(*rows.log_weights.shape, -1)
         for population in range(len(rows.values)):
-            _resample(rows, inputs, population, draws)
+            _resample_populations(rows, inputs, population, draws)
         _gibbs_sweep(segment, v, inputs.reshape(len(v), -1), segment.at(at), draws)
         if at == 1.0:
             break
     return worst
 
 
-def _step_length(
-    rise: Callable[[float], Array], log_weights: Array, at: float, size: float, least: float
+def _choose_step_length(
+    rise: Callable[[float], Array], log_weights: Array, position: float, size: float, min_step: float
 ) -> tuple[float, Array, float, float]:
     """Choose a step that keeps the conditional effective sample size, unless it is already the least step.
 
@@ -189,8 +191,8 @@ def _step_length(
     """
     share = exact_arithmetic.exp(log_weights - exact_arithmetic.log_sum_exp(log_weights))
     while True:
-        length = 1.0 - at if at + size >= 1.0 - SHORTEST else size
-        growth = rise(at + length)
+        length = 1.0 - position if position + size >= 1.0 - SHORTEST else size
+        growth = rise(position + length)
         # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 if all g are equal: it is the effect of this step alone on the weights.  Minus its logarithm is
         # close to the variance of log g, which grows with the square of the length.
         gain = exact_arithmetic.exp(growth - growth.max())
@@ -199,19 +201,19 @@ def _step_length(
             - 2.0 * exact_arithmetic.log(exact_arithmetic.product(share, gain))
         )
         best = length * math.sqrt(LOST / max(lost, TINY * LOST))
-        if lost <= LOST or length <= least:
-            return length, growth, min(max(best, least), 1.0), lost
-        size = max(0.9 * best, least)
+        if lost <= LOST or length <= min_step:
+            return length, growth, min(max(best, min_step), 1.0), lost
+        size = max(0.9 * best, min_step)
 
 
-def _resample(rows: TrackedPopulations, inputs: Array, population: int, draws: np.random.Generator) -> None:
+def _resample_populations(rows: TrackedPopulations, inputs: Array, population: int, draws: np.random.Generator) -> None:
     """Resample a population and its hidden inputs (P, n, K) in proportion to the weights, if fewer than half of the rows count."""
     places = resample_if_needed(rows.log_weights[population], rows.log_means[population, ...], draws)
     if places is not None:
         rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
 
 
-def _gibbs_sweep(segment: PathSegment, v: Array, inputs: Array, point: PathPoint, draws: np.random.Generator) -> None:
+def _gibbs_sweep(segment: ParameterSegment, v: Array, inputs: Array, point: ParameterPoint, draws: np.random.Generator) -> None:
     """Sample hidden units given their inputs (n, K), which are overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
     segment.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
@@ -224,7 +226,7 @@ def tracked_log_partition(track: TrackingParticles, m: int) -> tuple[float, floa
     logs = (
         track.log_means[m] + exact_arithmetic.log_sum_exp(track.log_weights[m], axis=1) - exact_arithmetic.log(track.log_weights.shape[2])
     )
-    found, error = pool_estimates(logs)
+    found, error = pool_log_estimates(logs)
     # Sums of many small steps are nearly normal, and Z of a population is nearly log-normal: log E[Z] = μ + σ²/2.  Its error, from that of
     # the mean and the variance of P normal numbers, is √(σ²/P + σ⁴/2(P − 1)).  If one population outweighs all others, the mean of the Z
     # gives no sign of its error, but this does.

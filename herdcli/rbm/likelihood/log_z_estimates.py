@@ -30,13 +30,13 @@ class LogZEstimate:
     reliable: bool = True
 
 
-def runs_agree(one: LogZEstimate, other: LogZEstimate) -> bool:
+def runs_agree(first: LogZEstimate, second: LogZEstimate) -> bool:
     """Return whether two runs differ by at most their 95 % intervals and AGREED."""
-    allowed = AGREED + STUDENT * float(exact_arithmetic.hypot(one.standard_error, other.standard_error))
-    return abs(one.log_partition - other.log_partition) <= allowed
+    allowed = AGREED + STUDENT * float(exact_arithmetic.hypot(first.standard_error, second.standard_error))
+    return abs(first.log_partition - second.log_partition) <= allowed
 
 
-def is_sound(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
+def is_last_run_reliable(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
     """Return whether the last run is reliable.
 
     It is if enough of its chains are effective, it agrees with the run before, and log Z is not below a known bound.
@@ -46,22 +46,22 @@ def is_sound(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
     return has_enough_chains(last) and above and all(runs_agree(*pair) for pair in pairwise(runs[-2:]))
 
 
-def is_settled(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
+def has_converged(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
     """Return whether no longer run is needed."""
-    return is_sound(runs, bound) and runs[-1].standard_error <= NARROW
+    return is_last_run_reliable(runs, bound) and runs[-1].standard_error <= NARROW
 
 
-def has_enough_chains(one: LogZEstimate) -> bool:
+def has_enough_chains(run: LogZEstimate) -> bool:
     """Return whether enough chains are effective."""
-    return (one.effective or 0.0) >= LEAST_EFFECTIVE
+    return (run.effective or 0.0) >= LEAST_EFFECTIVE
 
 
-def single_run_estimate(one: LogZEstimate) -> LogZEstimate:
+def single_run_estimate(run: LogZEstimate) -> LogZEstimate:
     """Return the estimate of a single run, which is reliable if enough chains are effective."""
-    return replace(one, reliable=has_enough_chains(one))
+    return replace(run, reliable=has_enough_chains(run))
 
 
-def widened_estimate(last: LogZEstimate, others: Sequence[LogZEstimate], reliable: bool) -> LogZEstimate:
+def widen_if_unreliable(last: LogZEstimate, others: Sequence[LogZEstimate], reliable: bool) -> LogZEstimate:
     """Return the last estimate; if it is not reliable, its interval is widened to include the other estimates."""
     # An interval of STUDENT times this error reaches as far as the others.
     drift = 0.0 if reliable else max((abs(last.log_partition - other.log_partition) for other in others), default=0.0) / STUDENT

@@ -53,7 +53,7 @@ class BaseMixture:
         shares[0] = OWN_SHARE if others else 1.0
         return cls(biases, exact_arithmetic.log(shares), np.asarray(h.visible.log_partition(biases).sum(axis=-1)), bound)
 
-    def with_shares_of(self, v: Array, log_weights: Array) -> BaseMixture:
+    def with_updated_shares(self, v: Array, log_weights: Array) -> BaseMixture:
         """Return the same components with the shares of weighted rows (n, D) in them; FLOOR of the total is spread evenly.
 
         A component's share of the initial distribution is then close to its region's share of the model, and weights are nearly equal.
@@ -73,15 +73,15 @@ class BaseMixture:
         return terms
 
 
-def mode_mixture(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0) -> BaseMixture:
-    """Make the mixture of the base rates `own` (D,) and the mean-field solutions from random hidden states and rows (n, D).
+def make_mode_mixture(h: Harmonium, base_rates: Array, rows: Array, seed: int, unit: int = 0) -> BaseMixture:
+    """Make the mixture of the base rates `base_rates` (D,) and the mean-field solutions from random hidden states and rows (n, D).
 
     Models whose layers are not both bounded use their base rates alone.
     """
     if h.visible.range is None or h.hidden.range is None:
-        return BaseMixture.of(h, own[None])
-    means = np.concatenate([_random_means(h, seed, unit), h.hidden_means(rows)])
-    bounds, means = mean_field_solutions(h, means)
+        return BaseMixture.of(h, base_rates[None])
+    means = np.concatenate([_random_hidden_means(h, seed, unit), h.hidden_means(rows)])
+    bounds, means = solve_mean_field(h, means)
     order = np.argsort(-bounds, kind="stable")
     order = order[bounds[order] > bounds[order[0]] - DEPTH]
     low, high = h.hidden.range
@@ -90,10 +90,10 @@ def mode_mixture(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
     biases = np.clip(h.b + exact_arithmetic.product(means[chosen], h.W.T), -reach, reach)
-    return BaseMixture.of(h, np.concatenate([own[None], biases]), float(bounds[order[0]]))
+    return BaseMixture.of(h, np.concatenate([base_rates[None], biases]), float(bounds[order[0]]))
 
 
-def _random_means(h: Harmonium, seed: int, unit: int) -> Array:
+def _random_hidden_means(h: Harmonium, seed: int, unit: int) -> Array:
     """Return random hidden states, and hidden means of random visible states, of several densities: (n, K).
 
     Modes that training never visited are found from visible states that resemble no row.
@@ -109,7 +109,7 @@ def _random_means(h: Harmonium, seed: int, unit: int) -> Array:
     return np.concatenate([states(h.hidden, len(h.c)), h.hidden_means(states(h.visible, len(h.b)))])
 
 
-def mean_field_solutions(h: Harmonium, means: Array) -> tuple[Array, Array]:
+def solve_mean_field(h: Harmonium, means: Array) -> tuple[Array, Array]:
     """Compute mean-field solutions from hidden means (n, K): their variational bounds (n,) in nats, and their hidden means."""
     for _ in range(SWEEPS):
         before = means
@@ -128,7 +128,7 @@ def mean_field_solutions(h: Harmonium, means: Array) -> tuple[Array, Array]:
     return np.asarray(bound), means
 
 
-def sample_base(h: Harmonium, base: BaseMixture, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
+def sample_base_mixture(h: Harmonium, base: BaseMixture, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Sample labels (n,) and rows (n, D) float32 of the mixture, with labels in fixed proportions."""
     shares = np.cumsum(exact_arithmetic.exp(base.log_shares))
     labels = np.searchsorted(shares / shares[-1], (np.arange(count) + generator.random()) / count)

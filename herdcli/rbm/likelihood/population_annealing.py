@@ -25,9 +25,9 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood.annealing_path import TemperatureWalk
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.mean_field_modes import BaseMixture, sample_base
+from herdcli.rbm.likelihood.mean_field_modes import BaseMixture, sample_base_mixture
 from herdcli.rbm.likelihood.row_likelihood import Map
-from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation, pool_estimates
+from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation, pool_log_estimates
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -114,7 +114,7 @@ class PopulationAnnealing(FixedLengthAlgorithm[PopulationState]):
 
     def result(self, state: PopulationState) -> PopulationEstimates:
         """Return the estimates, and the bases for a longer run."""
-        return PopulationEstimates(_log_z_estimates(self.problem, state), _update_shares(self.problem, state))
+        return PopulationEstimates(_log_z_estimates(self.problem, state), _bases_with_updated_shares(self.problem, state))
 
 
 def _initial_state(problem: PopulationProblem) -> PopulationState:
@@ -129,8 +129,8 @@ def _initial_state(problem: PopulationProblem) -> PopulationState:
         ancestors=np.tile(np.arange(n), (M, POPULATIONS, 1)),
     )
     for m, p in _population_indices(problem):
-        draws = _generator(problem, m, p, 0)
-        state.labels[m, p], state.values[m, p] = sample_base(problem.models[m], problem.bases[m], n, draws)
+        draws = _population_generator(problem, m, p, 0)
+        state.labels[m, p], state.values[m, p] = sample_base_mixture(problem.models[m], problem.bases[m], n, draws)
     return state
 
 
@@ -138,7 +138,7 @@ def _population_indices(problem: PopulationProblem) -> Iterator[tuple[int, int]]
     return ((m, p) for m in range(len(problem.models)) for p in range(POPULATIONS))
 
 
-def _generator(problem: PopulationProblem, m: int, p: int, step: int) -> np.random.Generator:
+def _population_generator(problem: PopulationProblem, m: int, p: int, step: int) -> np.random.Generator:
     unit = (m * POPULATIONS + p) * 64 + problem.level  # fewer than 64 runs, each twice as long as the last
     return generator(problem.seed, Stream.POPULATIONS, unit=unit, step=step)
 
@@ -146,19 +146,19 @@ def _generator(problem: PopulationProblem, m: int, p: int, step: int) -> np.rand
 def _anneal_population(problem: PopulationProblem, state: PopulationState, m: int, p: int) -> None:
     first = state.step * TEMPERATURES_PER_STEP
     betas = problem.betas[m][first : first + TEMPERATURES_PER_STEP + 1]
-    draws = _generator(problem, m, p, state.step + 1)
+    draws = _population_generator(problem, m, p, state.step + 1)
     walk = TemperatureWalk.of(problem.models[m], problem.bases[m], state.values[m, p], state.labels[m, p])
     rows = ParticlePopulation(walk, state.log_weights[m, p], state.log_means[m, p, ...], state.ancestors[m, p])
     for before, beta in pairwise(betas.tolist()):
-        rows.carry(before, beta, draws)
+        rows.reweight_and_sweep(before, beta, draws)
 
 
-def _update_shares(problem: PopulationProblem, state: PopulationState) -> tuple[BaseMixture, ...]:
+def _bases_with_updated_shares(problem: PopulationProblem, state: PopulationState) -> tuple[BaseMixture, ...]:
     """Return the bases with the shares that a finished run found."""
     found = []
     for m, base in enumerate(problem.bases):
         log_weights = (state.log_weights[m] + state.log_means[m][:, None]).ravel()
-        found.append(base.with_shares_of(state.values[m].reshape(len(log_weights), -1).astype(np.float64), log_weights))
+        found.append(base.with_updated_shares(state.values[m].reshape(len(log_weights), -1).astype(np.float64), log_weights))
     return tuple(found)
 
 
@@ -171,7 +171,7 @@ def _log_z_estimates(problem: PopulationProblem, state: PopulationState) -> list
     for m, h in enumerate(problem.models):
         start = float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
         each = state.log_means[m] + exact_arithmetic.log_sum_exp(state.log_weights[m], axis=1) - exact_arithmetic.log(problem.rows)
-        log_z, error = pool_estimates(each)
+        log_z, error = pool_log_estimates(each)
         shares = exact_arithmetic.exp(each - each.max())
         families = np.array(
             [
@@ -180,6 +180,6 @@ def _log_z_estimates(problem: PopulationProblem, state: PopulationState) -> list
             ]
         )
         families *= (shares / families.sum(axis=1))[:, None]
-        count = float(exact_arithmetic.power(families.sum(), 2) / np.square(families).sum())
+        count = float(exact_arithmetic.integer_power(families.sum(), 2) / np.square(families).sum())
         found.append(LogZEstimate(start + log_z, error, count, len(problem.betas[m]) - 1))
     return found

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch, run_algorithm
+from herdcli.algorithm import ProgressCallback, run_algorithm
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.likelihood import annealed_importance, annealing_path, mean_field_modes, population_annealing
-from herdcli.rbm.likelihood.annealed_importance import Annealing
-from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, is_settled, is_sound, runs_agree, widened_estimate
+from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
+from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, has_converged, is_last_run_reliable, runs_agree, widen_if_unreliable
 from herdcli.rbm.likelihood.row_likelihood import Map
-from herdcli.rbm.likelihood.sequential_monte_carlo import refine_places
+from herdcli.rbm.likelihood.sequential_monte_carlo import refine_positions
 from herdcli.rbm.model import Harmonium
 from herdcli.schema import Array
 
@@ -24,31 +24,37 @@ AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000
 
 def repeated_annealing(
     models: Sequence[Harmonium],
-    own: Sequence[Array],
+    base_rates: Sequence[Array],
     rows: Sequence[Array],
     chains: int,
-    most: int,
+    max_temperatures: int,
     seed: int,
     map: Map,
-    progress: Watch | None,
+    progress: ProgressCallback | None,
 ) -> list[LogZEstimate]:
     """Estimate log Z by populations from mixtures that cover the modes, each run with twice the temperatures of the last.
 
     Runs end once each model's last two agree with each other and with chains that are annealed back from the data, or when a run would
-    have more than `most` temperatures.  All forward runs agree even on a mode that all of them miss; rows of the data may reveal it.
+    have more than `max_temperatures` temperatures.  All forward runs agree even on a mode that all of them miss; rows of the data may
+    reveal it.
     """
     places = range(len(models))
-    bases = tuple(map(lambda m: mean_field_modes.mode_mixture(models[m], own[m], _sample_starts(models[m], rows[m]), seed, m), places))
-    pilots = list(map(lambda m: annealing_path.pilot_temperatures(models[m], bases[m], seed, m), places))
+    bases = tuple(
+        map(
+            lambda m: mean_field_modes.make_mode_mixture(models[m], base_rates[m], _select_starting_rows(models[m], rows[m]), seed, m),
+            places,
+        )
+    )
+    pilots = list(map(lambda m: annealing_path.choose_temperatures(models[m], bases[m], seed, m), places))
     runs: list[list[LogZEstimate]] = []
     while True:
-        betas = tuple(refine_places(pilot, len(runs)) for pilot in pilots)
-        over = max(len(part) - 1 for part in betas) > most
-        if len(runs) >= FIRST_LEVELS and (over or all(is_settled([run[m] for run in runs], bases[m].bound) for m in places)):
-            temperatures = min(most, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
-            seen = _estimates_from_data(models, own, rows, chains, temperatures, seed, map, progress)
+        betas = tuple(refine_positions(pilot, len(runs)) for pilot in pilots)
+        over = max(len(part) - 1 for part in betas) > max_temperatures
+        if len(runs) >= FIRST_LEVELS and (over or all(has_converged([run[m] for run in runs], bases[m].bound) for m in places)):
+            temperatures = min(max_temperatures, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
+            seen = _estimates_from_data(models, base_rates, rows, chains, temperatures, seed, map, progress)
             if over or not any(_misses_mass(runs[-1][m], seen[m]) for m in places):
-                return [_final_estimate(bases[m], [run[m] for run in runs], seen[m]) for m in places]
+                return [_combine_runs(bases[m], [run[m] for run in runs], seen[m]) for m in places]
         problem = population_annealing.PopulationProblem(tuple(models), bases, betas, chains, seed, len(runs))
         found = run_algorithm(population_annealing.PopulationAnnealing(problem, map), watch=progress)
         runs.append(found.estimates)
@@ -57,22 +63,22 @@ def repeated_annealing(
 
 def _estimates_from_data(
     models: Sequence[Harmonium],
-    own: Sequence[Array],
+    base_rates: Sequence[Array],
     rows: Sequence[Array],
     chains: int,
     temperatures: int,
     seed: int,
     map: Map,
-    progress: Watch | None,
+    progress: ProgressCallback | None,
 ) -> list[LogZEstimate | None]:
     """Estimate log Z of each model by chains that start at its rows, walk at the model itself, and are annealed back; None without rows."""
     known = [m for m, part in enumerate(rows) if part.shape[0]]
     found: list[LogZEstimate | None] = [None] * len(models)
     if known:
-        starts = tuple(annealing_starts(rows[m], chains) for m in known)
-        given = tuple(models[m] for m in known), tuple(own[m] for m in known)
+        starts = tuple(select_reverse_starts(rows[m], chains) for m in known)
+        given = tuple(models[m] for m in known), tuple(base_rates[m] for m in known)
         problem = annealed_importance.AnnealingProblem(*given, chains, temperatures, seed, known=starts)
-        for m, estimate in zip(known, run_algorithm(Annealing(problem, map), watch=progress), strict=True):
+        for m, estimate in zip(known, run_algorithm(AnnealedImportanceSampling(problem, map), watch=progress), strict=True):
             found[m] = estimate
     return found
 
@@ -86,22 +92,22 @@ def _misses_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
     return estimate is not None and estimate.log_partition > run.log_partition and not runs_agree(run, estimate)
 
 
-def _sample_starts(h: Harmonium, rows: Any) -> Array:
+def _select_starting_rows(h: Harmonium, rows: Any) -> Array:
     """Return at most KNOWN_ROWS evenly spread rows, in values that units can take."""
     if not rows.shape[0]:
         return np.empty((0, h.W.shape[0]))
-    return h.visible.discrete(np.asarray(as_dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
+    return h.visible.round_to_states(np.asarray(as_dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
 
 
-def _final_estimate(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], estimate: LogZEstimate | None = None) -> LogZEstimate:
+def _combine_runs(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], estimate: LogZEstimate | None = None) -> LogZEstimate:
     """Return the last run's estimate; if runs disagree, or the data give a larger log Z, its interval includes the others."""
     last, others = runs[-1], [runs[-2]]
     missed = _misses_mass(last, estimate)
     if estimate is not None and missed:
         others.append(estimate)
-    return widened_estimate(last, others, is_sound(runs, base.bound) and not missed)
+    return widen_if_unreliable(last, others, is_last_run_reliable(runs, base.bound) and not missed)
 
 
-def annealing_starts(rows: Any, count: int) -> Array:
+def select_reverse_starts(rows: Any, count: int) -> Array:
     """Return `count` evenly spread rows of (n, D) as an array, where annealing back starts; an empty array if there are none."""
     return as_dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)

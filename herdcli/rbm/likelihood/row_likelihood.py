@@ -46,7 +46,7 @@ def _map_row_blocks(function: Callable[[Array], Array], v: Any, width: int, map:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map) -> Array:
+def row_log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map) -> Array:
     """Compute log p(v) = −F(v) − log Z of rows v (n, D) in unit values, dense or CSR; (n,) float64, nats."""
     if is_sparse(v):
         parts = map(lambda rows: -h.free_energy(v[rows]) - log_partition, row_blocks(v.shape[0], h.W.shape[1]))
@@ -56,12 +56,12 @@ def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map
         result: Array = (
             exact_arithmetic.product(rows, h.b) + h.hidden.summed_log_partition(exact_arithmetic.product(rows, h.W) + h.c) - log_partition
         )
-        return result if h.visible.two_state else result + h.visible.log_base(rows)
+        return result if h.visible.two_state else result + h.visible.log_base_measure(rows)
 
     return _map_row_blocks(block, v, sum(h.W.shape), map)
 
 
-def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
+def log_pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     """Compute Σ_j log p(v_j | all other units of v) over all units j; rows v (n, D), returns (n,) float64, nats.
 
     The value is exact and takes S·n·D·K operations for units of S values.  Raises BadUsage for units of infinitely many values.
@@ -70,11 +70,11 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     if h.visible.support is None:
         raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {h.visible.name}")
     return _map_row_blocks(
-        partial(_pseudo_likelihood_block if h.visible.two_state else _pseudo_likelihood_block_multistate, h), v, sum(h.W.shape), map
+        partial(_log_pseudo_likelihood_block if h.visible.two_state else _multistate_log_pseudo_likelihood, h), v, sum(h.W.shape), map
     )
 
 
-def _pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
+def _log_pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
     """Compute the pseudo-likelihood of a block by p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
     assert h.visible.states is not None
     x = exact_arithmetic.product(v, h.W) + h.c
@@ -91,12 +91,12 @@ def _pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
     return total
 
 
-def _pseudo_likelihood_block_multistate(h: Harmonium, v: Array) -> Array:
+def _multistate_log_pseudo_likelihood(h: Harmonium, v: Array) -> Array:
     """Compute the pseudo-likelihood of a block by log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
     total = np.zeros(len(v))
-    for unit, others in enumerate(unit_alternatives(h, v)):
+    for unit, others in enumerate(enumerate_unit_values(h, v)):
         columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
-        here = exact_arithmetic.product(v[:, columns], h.b[columns]) + h.visible.log_base(v[:, columns])
+        here = exact_arithmetic.product(v[:, columns], h.b[columns]) + h.visible.log_base_measure(v[:, columns])
         here = here + h.hidden.summed_log_partition(exact_arithmetic.product(v, h.W) + h.c)
         total += here - exact_arithmetic.log_sum_exp(others.log_weight, axis=0)
     return total
@@ -110,13 +110,13 @@ class UnitAlternatives:
     inputs: Array
 
 
-def unit_alternatives(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
+def enumerate_unit_values(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
     """Yield for each visible unit the rows v (n, D) with that unit at each of its values and all others unchanged."""
     assert h.visible.support is not None
     x, support = exact_arithmetic.product(v, h.W) + h.c, h.visible.support
     for first in range(0, h.W.shape[0], h.visible.group):
         columns = slice(first, first + h.visible.group)
-        fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base(support)
+        fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base_measure(support)
         # The hidden inputs without unit j, plus each of its values.
         inputs = (x - exact_arithmetic.product(v[:, columns], h.W[columns])) + exact_arithmetic.product(support, h.W[columns])[:, None]
         yield UnitAlternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)

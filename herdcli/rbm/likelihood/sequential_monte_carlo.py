@@ -60,7 +60,7 @@ class ParticlePopulation:
         """Make a population of `rows` rows of equal weight."""
         return cls(walk, np.zeros(rows), np.zeros(()), np.arange(rows))
 
-    def carry(self, before: float, after: float, draws: np.random.Generator) -> None:
+    def reweight_and_sweep(self, before: float, after: float, draws: np.random.Generator) -> None:
         """Weight the rows by a step, resample them if fewer than half are effective, and apply a sweep."""
         self.log_weights += self.walk.gains(before, after)
         places = resample_if_needed(self.log_weights, self.log_mean, draws)
@@ -69,8 +69,9 @@ class ParticlePopulation:
             self.ancestors[...] = self.ancestors[places]
         self.walk.sweep(after, draws)
 
-    def furthest_place(self, before: float, most: float) -> float:
-        """Find by bisection the largest position up to `most` to which a step from `before` keeps the conditional effective sample size."""
+    def find_next_position(self, before: float, limit: float) -> float:
+        """Find by bisection the largest position up to `limit` to which a step from `before` keeps the conditional effective sample
+        size."""
 
         def kept(after: float) -> bool:
             # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 if all g are equal: it is the effect of this step alone on the weights.
@@ -78,42 +79,42 @@ class ParticlePopulation:
             share = exact_arithmetic.exp(self.log_weights - exact_arithmetic.log_sum_exp(self.log_weights))
             growth = exact_arithmetic.exp(growth - growth.max())
             return bool(
-                exact_arithmetic.power(exact_arithmetic.product(share, growth), 2)
+                exact_arithmetic.integer_power(exact_arithmetic.product(share, growth), 2)
                 >= CONDITIONAL * exact_arithmetic.product(share, np.square(growth))
             )
 
-        if kept(most):
-            return most
-        low, high = before, most
+        if kept(limit):
+            return limit
+        low, high = before, limit
         for _ in range(12):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if kept(middle) else (low, middle)
         return low if low > before else high
 
 
-def pilot_places(
+def choose_positions(
     population: ParticlePopulation, last: float, draws: np.random.Generator, step: Callable[[ParticlePopulation, float], float]
 ) -> Array:
     """Choose positions (T + 1,) from 0 to the last; each is the result of `step` for the population and the position before."""
     places = [0.0]
     while places[-1] < last and len(places) <= PILOT_MOST:
         after = step(population, places[-1])
-        population.carry(places[-1], after, draws)
+        population.reweight_and_sweep(places[-1], after, draws)
         places.append(after)
     return np.array([*places[:-1], last])
 
 
-def refine_places(places: Array, level: int) -> Array:
+def refine_positions(positions: Array, level: int) -> Array:
     """Return positions with 2^level times as many steps as (t,) (at least FEWEST · 2^level), spaced like the pilot's."""
-    count = max(len(places) - 1, FEWEST) << level
-    finer: Array = np.interp(np.linspace(0.0, len(places) - 1.0, count + 1), np.arange(len(places)), places)
+    count = max(len(positions) - 1, FEWEST) << level
+    finer: Array = np.interp(np.linspace(0.0, len(positions) - 1.0, count + 1), np.arange(len(positions)), positions)
     return finer
 
 
 def effective_sample_size(log_weights: Array) -> float:
     """Compute (Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
     weights = exact_arithmetic.exp(log_weights - log_weights.max())
-    return float(exact_arithmetic.power(weights.sum(), 2) / np.square(weights).sum())
+    return float(exact_arithmetic.integer_power(weights.sum(), 2) / np.square(weights).sum())
 
 
 def resample_if_needed(log_weights: Array, log_mean: Array, draws: np.random.Generator) -> Array | None:
@@ -123,13 +124,13 @@ def resample_if_needed(log_weights: Array, log_mean: Array, draws: np.random.Gen
     """
     if effective_sample_size(log_weights) >= 0.5 * len(log_weights):
         return None
-    places = systematic_resample(log_weights, draws)
+    places = draw_systematic_indices(log_weights, draws)
     log_mean += exact_arithmetic.log_sum_exp(log_weights) - exact_arithmetic.log(len(log_weights))
     log_weights.fill(0.0)
     return places
 
 
-def systematic_resample(log_weights: Array, draws: np.random.Generator) -> Array:
+def draw_systematic_indices(log_weights: Array, draws: np.random.Generator) -> Array:
     """Sample indices (n,) in proportion to the weights, by systematic resampling."""
     share = np.cumsum(exact_arithmetic.exp(log_weights - log_weights.max()))
     # The points are 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
@@ -138,13 +139,13 @@ def systematic_resample(log_weights: Array, draws: np.random.Generator) -> Array
     return places
 
 
-def pool_estimates(each: Array) -> tuple[float, float]:
+def pool_log_estimates(log_estimates: Array) -> tuple[float, float]:
     """Return the log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
-    top = each.max()
-    shares = exact_arithmetic.exp(each - top)
-    return float(top + exact_arithmetic.log(shares.mean())), relative_error(shares)
+    top = log_estimates.max()
+    shares = exact_arithmetic.exp(log_estimates - top)
+    return float(top + exact_arithmetic.log(shares.mean())), log_mean_standard_error(shares)
 
 
-def relative_error(estimates: Array) -> float:
+def log_mean_standard_error(estimates: Array) -> float:
     """Compute the standard error of the log of the mean of the populations' independent estimates (P,), by the delta method."""
     return WIDER * float(estimates.std(ddof=1) / estimates.mean() / np.sqrt(len(estimates)))

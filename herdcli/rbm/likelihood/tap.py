@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.learning.gradients import GradientSums
+from herdcli.rbm.learning.gradients import GradientStatistics
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
@@ -26,7 +26,7 @@ CONVERGED, MOST = 1e-12, 5000  # change of a mean below which a fixed point has 
 
 
 @dataclass(frozen=True)
-class LayerMeans:
+class LayerCumulants:
     """The means m (n, u) of one layer, with variances and third cumulants, and the derivatives of these along m."""
 
     m: Array
@@ -36,7 +36,7 @@ class LayerMeans:
     third_slope: Array
 
     @classmethod
-    def of(cls, units: UnitFamily, m: Array) -> LayerMeans:
+    def of(cls, units: UnitFamily, m: Array) -> LayerCumulants:
         """Compute the functions of means m for a family of one-column units."""
         alpha, beta, gamma = (m.dtype.type(part) for part in units.variance_function)
         two = m.dtype.type(2)
@@ -64,61 +64,67 @@ class WeightPowers:
         return WeightPowers(self.one.T, self.two.T, self.three.T)
 
 
-def natural_parameters(bias: Array, powers: WeightPowers, own: LayerMeans | None, other: LayerMeans) -> Array:
+def layer_natural_parameters(bias: Array, powers: WeightPowers, own_layer: LayerCumulants | None, other_layer: LayerCumulants) -> Array:
     """Compute the natural parameters (n, u) of a layer given the other layer's means (n, w).
 
-    own  the layer's own means; None: without their reaction term.
+    own_layer  the layer's own means; None: without their reaction term.
     """
-    found = exact_arithmetic.product(other.m, powers.one.T) + bias
-    if own is None:
+    found = exact_arithmetic.product(other_layer.m, powers.one.T) + bias
+    if own_layer is None:
         return found
-    half, sixth = own.m.dtype.type(0.5), own.m.dtype.type(1 / 6)
+    half, sixth = own_layer.m.dtype.type(0.5), own_layer.m.dtype.type(1 / 6)
     # At the fixed point ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
-    found += half * own.variance_slope * exact_arithmetic.product(other.variance, powers.two.T)
-    found += sixth * own.third_slope * exact_arithmetic.product(other.third, powers.three.T)
+    found += half * own_layer.variance_slope * exact_arithmetic.product(other_layer.variance, powers.two.T)
+    found += sixth * own_layer.third_slope * exact_arithmetic.product(other_layer.third, powers.three.T)
     return found
 
 
 @dataclass
-class FixedPoint:
+class TAPFixedPoints:
     """The two layers' means during the iterations, n solutions in parallel, and the largest change of the last iteration."""
 
-    visible: LayerMeans
-    hidden: LayerMeans
+    visible: LayerCumulants
+    hidden: LayerCumulants
     change: float = float("inf")
 
 
-def damped_iteration(
-    b: Array, c: Array, powers: WeightPowers, layers: tuple[UnitFamily, UnitFamily], at: FixedPoint | None, hidden: Array
-) -> FixedPoint:
-    """Run one damped iteration from `at`, or from hidden means (n, K) if `at` is None."""
+def iterate_once_damped(
+    b: Array, c: Array, powers: WeightPowers, layers: tuple[UnitFamily, UnitFamily], previous: TAPFixedPoints | None, hidden: Array
+) -> TAPFixedPoints:
+    """Run one damped iteration from `previous`, or from hidden means (n, K) if `previous` is None."""
     kind = hidden.dtype
-    if at is None:
-        start = LayerMeans.of(layers[1], hidden)
-        at = FixedPoint(LayerMeans.of(layers[0], layers[0].mean(natural_parameters(b, powers, None, start)).astype(kind)), start)
+    if previous is None:
+        start = LayerCumulants.of(layers[1], hidden)
+        previous = TAPFixedPoints(
+            LayerCumulants.of(layers[0], layers[0].mean(layer_natural_parameters(b, powers, None, start)).astype(kind)), start
+        )
     keep, new = kind.type(DAMPING), kind.type(1 - DAMPING)
-    v = keep * at.visible.m + new * layers[0].mean(natural_parameters(b, powers, at.visible, at.hidden)).astype(kind)
-    visible = LayerMeans.of(layers[0], v)
-    h = keep * at.hidden.m + new * layers[1].mean(natural_parameters(c, powers.transposed(), at.hidden, visible)).astype(kind)
-    change = max(float(np.abs(v - at.visible.m).max()), float(np.abs(h - at.hidden.m).max()))
-    return FixedPoint(visible, LayerMeans.of(layers[1], h), change)
+    v = keep * previous.visible.m + new * layers[0].mean(layer_natural_parameters(b, powers, previous.visible, previous.hidden)).astype(
+        kind
+    )
+    visible = LayerCumulants.of(layers[0], v)
+    h = keep * previous.hidden.m + new * layers[1].mean(layer_natural_parameters(c, powers.transposed(), previous.hidden, visible)).astype(
+        kind
+    )
+    change = max(float(np.abs(v - previous.visible.m).max()), float(np.abs(h - previous.hidden.m).max()))
+    return TAPFixedPoints(visible, LayerCumulants.of(layers[1], h), change)
 
 
-def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> FixedPoint:
+def find_fixed_point(h: Harmonium, hidden: Array, max_iterations: int = MOST) -> TAPFixedPoints:
     """Iterate from hidden means (n, K) to a fixed point and return its means."""
     powers, layers = WeightPowers.of(h.W), (h.visible, h.hidden)
-    at = damped_iteration(h.b, h.c, powers, layers, None, hidden)
-    for _ in range(most):
+    at = iterate_once_damped(h.b, h.c, powers, layers, None, hidden)
+    for _ in range(max_iterations):
         if at.change < CONVERGED:
             break
-        at = damped_iteration(h.b, h.c, powers, layers, at, hidden)
+        at = iterate_once_damped(h.b, h.c, powers, layers, at, hidden)
     return at
 
 
-def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
+def tap_log_partition(h: Harmonium, solutions: TAPFixedPoints) -> Array:
     """Compute log Z (n,) in nats by the expansion at n fixed points."""
-    powers, v, k = WeightPowers.of(h.W), at.visible, at.hidden
-    inputs = natural_parameters(h.b, powers, v, k), natural_parameters(h.c, powers.transposed(), k, v)
+    powers, v, k = WeightPowers.of(h.W), solutions.visible, solutions.hidden
+    inputs = layer_natural_parameters(h.b, powers, v, k), layer_natural_parameters(h.c, powers.transposed(), k, v)
     entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
     pairs = [
         (exact_arithmetic.product(left, W) * right).sum(axis=1)
@@ -135,9 +141,9 @@ def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
     return found
 
 
-def tap_gradient(W: Array, at: FixedPoint) -> Array:
+def tap_log_z_gradient(W: Array, solutions: TAPFixedPoints) -> Array:
     """Compute ∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
-    v, k = at.visible, at.hidden
+    v, k = solutions.visible, solutions.hidden
     found: Array = exact_arithmetic.product(v.m.T, k.m)
     found += W * exact_arithmetic.product(v.variance.T, k.variance)
     found += W.dtype.type(0.5) * np.square(W) * exact_arithmetic.product(v.third.T, k.third)
@@ -145,19 +151,21 @@ def tap_gradient(W: Array, at: FixedPoint) -> Array:
     return found
 
 
-def tap_phases(sweeper: GibbsSweeper, layers: tuple[UnitFamily, UnitFamily], rows: Array, chain: Array, steps: int) -> GradientSums:
+def tap_learning_gradient(
+    sweeper: GibbsSweeper, layers: tuple[UnitFamily, UnitFamily], rows: Array, chain: Array, steps: int
+) -> GradientStatistics:
     """Compute the gradient for rows (n, D) float32, with the second phase at means that continue from `chain` (C, K), in place.
 
     The means take `steps` iterations per update: between updates the model changes little, and so do the means.
     """
     W, powers = sweeper.W, WeightPowers.of(sweeper.W)
-    at = damped_iteration(sweeper.b, sweeper.c, powers, layers, None, chain)
+    at = iterate_once_damped(sweeper.b, sweeper.c, powers, layers, None, chain)
     for _ in range(steps - 1):
-        at = damped_iteration(sweeper.b, sweeper.c, powers, layers, at, chain)
+        at = iterate_once_damped(sweeper.b, sweeper.c, powers, layers, at, chain)
     chain[...] = at.hidden.m
     inputs, means = np.empty((len(rows), len(sweeper.c)), dtype=np.float32), np.empty_like(rows)
     sweeper.up(rows, inputs)
     sweeper.down(inputs, means)
-    pairs = exact_arithmetic.product(rows.T, inputs) / np.float32(len(rows)) - tap_gradient(W, at)
+    pairs = exact_arithmetic.product(rows.T, inputs) / np.float32(len(rows)) - tap_log_z_gradient(W, at)
     below, above = rows.mean(axis=0) - at.visible.m.mean(axis=0), inputs.mean(axis=0) - at.hidden.m.mean(axis=0)
-    return GradientSums(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))
+    return GradientStatistics(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))

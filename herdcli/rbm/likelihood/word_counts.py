@@ -15,45 +15,45 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.enumeration import ENUMERABLE, enumerate_hidden, log2_states
-from herdcli.rbm.likelihood.row_likelihood import Map, log_likelihood
+from herdcli.rbm.likelihood.enumeration import ENUMERABLE, iterate_hidden_states, log2_state_count
+from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units.words import WordCountUnits
 from herdcli.schema import Array
 
 
-def can_enumerate(h: Harmonium) -> bool:
+def can_enumerate_hidden(h: Harmonium) -> bool:
     """Whether the hidden states are few enough to sum over all of them."""
-    return log2_states(h.hidden, h.W.shape[1]) <= ENUMERABLE
+    return log2_state_count(h.hidden, h.W.shape[1]) <= ENUMERABLE
 
 
-def model_of_length(h: Harmonium, length: int) -> Harmonium:
+def condition_on_length(h: Harmonium, length: int) -> Harmonium:
     """Return the model of rows of one length."""
     return replace(h, visible=WordCountUnits(length))
 
 
-def log_partitions_by_length(h: Harmonium, lengths: Array) -> Array:
+def exact_log_partitions(h: Harmonium, lengths: Array) -> Array:
     """Compute log Z_N (L,) in nats of lengths N (L,) by a sum over all hidden states.  Raises BadUsage if there are too many."""
-    if not can_enumerate(h):
+    if not can_enumerate_hidden(h):
         raise BadUsage(
             f"exact likelihood of words enumerates at most 2^{ENUMERABLE} states of hidden units; this model has {h.W.shape[1]} of them",
             hint="use annealed importance sampling",
         )
     found = np.full(len(lengths), -np.inf)
-    for block in enumerate_hidden(model_of_length(h, 1)):
+    for block in iterate_hidden_states(condition_on_length(h, 1)):
         one = exact_arithmetic.log_sum_exp(block.natural, axis=1)
-        fixed = exact_arithmetic.product(block.hidden, h.c) + h.hidden.log_base(block.hidden)
+        fixed = exact_arithmetic.product(block.hidden, h.c) + h.hidden.log_base_measure(block.hidden)
         found = exact_arithmetic.log_add_exp(found, exact_arithmetic.log_sum_exp(fixed + lengths[:, None] * one, axis=1))
     return found
 
 
-def row_log_likelihoods(h: Harmonium, rows: Any, known: Array, log_z: Array, *, map: Map = map) -> Array:
+def row_log_likelihoods(h: Harmonium, rows: Any, sorted_lengths: Array, log_z: Array, *, map: Map = map) -> Array:
     """Compute log p(v | N) (n,) of rows (n, D), dense or CSR, with log Z (L,) of the sorted known lengths (L,)."""
-    lengths = row_lengths(rows)
-    total: Array = log_likelihood(model_of_length(h, 1), rows, 0.0, map=map) - log_z[np.searchsorted(known, lengths)]
+    lengths = count_words_per_row(rows)
+    total: Array = row_log_likelihood(condition_on_length(h, 1), rows, 0.0, map=map) - log_z[np.searchsorted(sorted_lengths, lengths)]
     return total
 
 
-def row_lengths(rows: Any) -> Array:
+def count_words_per_row(rows: Any) -> Array:
     """Count the words in each of the rows (n, D): (n,) int64."""
     return np.asarray(rows.sum(axis=1)).ravel().round().astype(np.int64)

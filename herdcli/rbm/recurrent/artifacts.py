@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm.model import display_values
+from herdcli.rbm.model import to_dataset_values
 from herdcli.rbm.recurrent.learning import RecurrentProblem, RecurrentState
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences
-from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHistory, TimeOrder, require_recurrent
+from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHistory, TimeOrder, require_bounded_hidden
 from herdcli.rbm.recurrent.settings import RecurrentSettings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
@@ -18,7 +18,7 @@ from herdcli.schema import Array, array, require_image_shape, require_offsets
 
 
 @dataclass(frozen=True)
-class RecurrentTrace:
+class RecurrentLearningCurves:
     """The learning curves."""
 
     reconstruction: Array = array("E", "mean squared reconstruction error per visible unit in every epoch; NaN after a stop", kind="f")
@@ -27,7 +27,7 @@ class RecurrentTrace:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class StoredHeldoutSequences:
     """The sequences of split 2 in unit values."""
 
     X: Array = array("n D", "their rows, sequence by sequence", kind="iuf", finite=True)
@@ -73,8 +73,8 @@ class RecurrentRBM:
     base_rates: Array = array("D", "natural parameters of independent columns with the training rows' means", kind="f", finite=True)
     base_mean: Array = array("D", "mean of the training rows", kind="f", finite=True)
     base_variance: Array = array("D", "their variances", kind="f", finite=True, low=0)
-    trace: RecurrentTrace | None = None
-    holdout: HeldOut | None = None
+    trace: RecurrentLearningCurves | None = None
+    holdout: StoredHeldoutSequences | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
     value_range: Array | None = array(
@@ -94,7 +94,7 @@ class RecurrentRBM:
             try:
                 units = unit_family(getattr(self, name))
                 if name == "hidden_units":
-                    require_recurrent(units)
+                    require_bounded_hidden(units)
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             if columns % units.group:
@@ -108,7 +108,7 @@ class RecurrentRBM:
         if self.holdout is not None:
             self._validate_rows(self.holdout)
 
-    def _validate_rows(self, heldout: HeldOut) -> None:
+    def _validate_rows(self, heldout: StoredHeldoutSequences) -> None:
         D, K = self.parameters.W.shape
         if heldout.X.shape[1] != D or heldout.state.shape[1] != K:
             raise DataError(f"/holdout has {heldout.X.shape[1]} × {heldout.state.shape[1]} units, but the model has {D} × {K}")
@@ -138,9 +138,9 @@ class RecurrentRBM:
         # The model is of x/s: the density of x is that of x/s divided by Π s.
         return 0.0 if self.column_scale is None else float(np.log(self.column_scale, dtype=np.float64).sum())
 
-    def restored(self, rows: Any) -> Array:
+    def to_original(self, rows: Any) -> Array:
         """Convert rows (n, D) in unit values to the values of data sets."""
-        return display_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
+        return to_dataset_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
 
     def held_out(self) -> EvaluationSequences | None:
         """Return the sequences of split 2, all of whose rows count."""
@@ -152,7 +152,7 @@ class RecurrentRBM:
         )
 
 
-def heldout_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> HeldOut:
+def make_stored_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> StoredHeldoutSequences:
     """Return the rows of `heldout` that count, with the recurrent states after the rows before them.
 
     The rows that count are at the end of their sequences.
@@ -167,10 +167,10 @@ def heldout_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> He
             offsets.append(offsets[-1] + end - first)
             begins.append(first == start)
             state.append(np.zeros(model.p.c.size) if first == start else driven.r[first - 1])
-    return HeldOut(np.concatenate(rows), np.array(offsets), np.array(state), np.array(begins, dtype=np.uint8))
+    return StoredHeldoutSequences(np.concatenate(rows), np.array(offsets), np.array(state), np.array(begins, dtype=np.uint8))
 
 
-def recurrent_artifact(problem: RecurrentProblem, state: RecurrentState, test: EvaluationSequences | None, **seen: Any) -> RecurrentRBM:
+def assemble_recurrent_rbm(problem: RecurrentProblem, state: RecurrentState, test: EvaluationSequences | None, **seen: Any) -> RecurrentRBM:
     """Make the artifact of a run's last state.
 
     test  sequences for evaluation.  seen  how the rows became unit values.
@@ -183,23 +183,23 @@ def recurrent_artifact(problem: RecurrentProblem, state: RecurrentState, test: E
         sequences=len(problem.offsets) - 1,
         rows=len(rows),
         best_epoch=state.best_epoch,
-        base_rates=np.asarray(problem.visible.base_rate(problem.rows), dtype=np.float64),
+        base_rates=np.asarray(problem.visible.base_rate_parameters(problem.rows), dtype=np.float64),
         base_mean=rows.mean(axis=0),
         base_variance=rows.var(axis=0),
-        trace=_learning_trace(settings, state),
-        holdout=None if test is None else heldout_sequences(model, test),
+        trace=_learning_curves(settings, state),
+        holdout=None if test is None else make_stored_sequences(model, test),
         **seen,
     )
 
 
-def _learning_trace(settings: RecurrentSettings, state: RecurrentState) -> RecurrentTrace:
+def _learning_curves(settings: RecurrentSettings, state: RecurrentState) -> RecurrentLearningCurves:
     if not len(state.figures):
-        return RecurrentTrace(state.trace)
+        return RecurrentLearningCurves(state.trace)
     looks = np.minimum(np.arange(1, len(state.figures) + 1) * settings.validate_every, settings.epochs)
-    return RecurrentTrace(state.trace, looks, state.figures)
+    return RecurrentLearningCurves(state.trace, looks, state.figures)
 
 
-def states_after(model: RecurrentModel, v: Array, offsets: Array) -> tuple[Array, Array]:
+def final_recurrent_states(model: RecurrentModel, v: Array, offsets: Array) -> tuple[Array, Array]:
     """Compute the recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
     steps = TimeOrder.of(offsets)
     driven = model.driven(v, steps, SequenceHistory.nothing(steps.count, model.p.c.size))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.likelihood.enumeration import enumeration_limit, log2_states
-from herdcli.rbm.likelihood.unit_states import state_rows
-from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel
+from herdcli.rbm.likelihood.enumeration import log2_state_count, max_log2_states
+from herdcli.rbm.likelihood.unit_states import decode_state_indices
+from herdcli.rbm.recurrent.model import RecurrentModel, StepHarmoniums
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -37,7 +37,7 @@ class StepExpectations:
 
 
 @dataclass(frozen=True)
-class _EnumeratedSide:
+class _EnumeratedLayer:
     """The enumerated layer, and the other one, of width d.
 
     states  (S, k) of the first units of the enumerated layer, with log base measures (S,).  push  (S, d) their contributions to the natural
@@ -53,17 +53,19 @@ class _EnumeratedSide:
     turned: bool  # whether the visible layer is the enumerated one
 
     @classmethod
-    def of(cls, model: RecurrentModel, most: int) -> _EnumeratedSide:
+    def of(cls, model: RecurrentModel, most: int) -> _EnumeratedLayer:
         """Make the sides with at most 2^most states of first units."""
-        turned = layer_bits(model.visible, model.p.W.shape[0]) < layer_bits(model.hidden, model.p.W.shape[1])
+        turned = layer_log2_states(model.visible, model.p.W.shape[0]) < layer_log2_states(model.hidden, model.p.W.shape[1])
         W = model.p.W.T if turned else model.p.W
         units, other = (model.visible, model.hidden) if turned else (model.hidden, model.visible)
         assert units.support is not None
         count = W.shape[1] // units.group
-        while count > 1 and layer_bits(units, count * units.group) > most:
+        while count > 1 and layer_log2_states(units, count * units.group) > most:
             count -= 1
-        states, first = state_rows(units, count, np.arange(len(units.support) ** count)), W[:, : count * units.group]
-        return cls(states, np.zeros(len(states)) + units.log_base(states), states @ first.T, W[:, first.shape[1] :], units, other, turned)
+        states, first = decode_state_indices(units, count, np.arange(len(units.support) ** count)), W[:, : count * units.group]
+        return cls(
+            states, np.zeros(len(states)) + units.log_base_measure(states), states @ first.T, W[:, first.shape[1] :], units, other, turned
+        )
 
     def log_z(self, own: Array, far: Array) -> Array:
         """Compute log Z (m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
@@ -71,13 +73,13 @@ class _EnumeratedSide:
         assert self.units.support is not None
         total = np.full(len(own), -np.inf)
         for number in range(len(self.units.support) ** count):
-            beyond = state_rows(self.units, count, np.array([number]))[0]
+            beyond = decode_state_indices(self.units, count, np.array([number]))[0]
             weight = self.log_weight(near, far + self.rest @ beyond)
-            fixed = own[:, near.shape[1] :] @ beyond + self.units.log_base(beyond)
+            fixed = own[:, near.shape[1] :] @ beyond + self.units.log_base_measure(beyond)
             total = np.logaddexp(total, _log_sum_exp(weight) + fixed)
         return total
 
-    def biases(self, driven: DrivenSteps) -> tuple[Array, Array]:
+    def biases(self, driven: StepHarmoniums) -> tuple[Array, Array]:
         """Return the biases of the enumerated layer and of the other one."""
         return (driven.b, driven.c) if self.turned else (driven.c, driven.b)
 
@@ -92,12 +94,12 @@ class _EnumeratedSide:
             # ½|b + w|² = ½|b|² + b·w + ½|w|² avoids an array of steps × states × units
             return np.asarray(0.5 * np.square(far).sum(axis=1)[:, None] + far @ self.push.T + 0.5 * np.square(self.push).sum(axis=1))
         if self.other.states is not None:
-            found = self._sum_by_products(far)
+            found = self._log_partitions_by_products(far)
             if found is not None:
                 return found
         return np.asarray(self.other.summed_log_partition(far[:, None] + self.push))
 
-    def _sum_by_products(self, far: Array) -> Array | None:
+    def _log_partitions_by_products(self, far: Array) -> Array | None:
         """Compute the same by products of 1 + e^{g b_j} e^{g w_j}, converted to logarithms before they overflow float64.
 
         Returns None if that is impossible.
@@ -131,51 +133,51 @@ def _log_sum_exp(weight: Array) -> Array:
     return np.asarray(top + np.log(np.exp(weight, out=weight).sum(axis=1)))
 
 
-def layer_bits(units: UnitFamily, columns: int) -> float:
+def layer_log2_states(units: UnitFamily, columns: int) -> float:
     """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
-    return log2_states(units, columns)
+    return log2_state_count(units, columns)
 
 
-def smaller_layer_bits(model: RecurrentModel) -> float:
+def smaller_layer_log2_states(model: RecurrentModel) -> float:
     """Return log2 of the number of states of the smaller layer."""
-    return min(layer_bits(model.visible, model.p.W.shape[0]), layer_bits(model.hidden, model.p.W.shape[1]))
+    return min(layer_log2_states(model.visible, model.p.W.shape[0]), layer_log2_states(model.hidden, model.p.W.shape[1]))
 
 
-def is_summable(model: RecurrentModel) -> bool:
+def is_enumerable(model: RecurrentModel) -> bool:
     """Whether log Z of a step can be computed exactly."""
     D, K = model.p.W.shape
-    return layer_bits(model.hidden, K) <= enumeration_limit(model.visible) or layer_bits(model.visible, D) <= enumeration_limit(
+    return layer_log2_states(model.hidden, K) <= max_log2_states(model.visible) or layer_log2_states(model.visible, D) <= max_log2_states(
         model.hidden
     )
 
 
 def enumeration_cost(model: RecurrentModel, steps: int) -> float:
     """Return the number of operations to compute log Z of `steps` steps."""
-    return float(steps * 2.0 ** smaller_layer_bits(model) * max(model.p.W.shape))
+    return float(steps * 2.0 ** smaller_layer_log2_states(model) * max(model.p.W.shape))
 
 
-def _blocks(steps: int, width: float) -> Iterator[slice]:
+def _step_blocks(steps: int, width: float) -> Iterator[slice]:
     size = max(1, int(NUMBERS // max(1.0, width)))
     return (slice(start, min(start + size, steps)) for start in range(0, steps, size))
 
 
-def log_partitions(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> Array:
+def log_z_per_step(model: RecurrentModel, driven: StepHarmoniums, *, map: Map = map) -> Array:
     """Compute log Z (n,) of each step in nats.  Raises BadUsage if both layers have too many states to be enumerated."""
-    if not is_summable(model):
+    if not is_enumerable(model):
         shape = f"this model is {model.p.W.shape[0]} × {model.p.W.shape[1]}"
         hint = "herd eval --likelihood ais anneals at some of the steps"
-        raise BadUsage(f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(model.visible)} states; {shape}", hint=hint)
-    side = _EnumeratedSide.of(model, NEAR)
+        raise BadUsage(f"exact likelihood enumerates a layer of at most 2^{max_log2_states(model.visible)} states; {shape}", hint=hint)
+    side = _EnumeratedLayer.of(model, NEAR)
     own, far = side.biases(driven)
     plain = side.other.standard_normal or side.other.states is not None
     width = side.push.shape[0] * (1 if plain else side.push.shape[1])
-    parts = map(lambda block: side.log_z(own[block], far[block]), _blocks(len(own), width))
+    parts = map(lambda block: side.log_z(own[block], far[block]), _step_blocks(len(own), width))
     return np.concatenate([np.empty(0), *parts])
 
 
-def require_few(model: RecurrentModel) -> None:
+def require_few_states(model: RecurrentModel) -> None:
     """Raise BadUsage unless the smaller layer has few enough states for the moments of a step."""
-    if smaller_layer_bits(model) > LEARNED:
+    if smaller_layer_log2_states(model) > LEARNED:
         raise BadUsage(
             f"the exact gradient enumerates a layer of at most 2^{LEARNED} states at every step; this model is "
             f"{model.p.W.shape[0]} × {model.p.W.shape[1]}",
@@ -183,22 +185,22 @@ def require_few(model: RecurrentModel) -> None:
         )
 
 
-def step_expectations(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> StepExpectations:
+def step_expectations(model: RecurrentModel, driven: StepHarmoniums, *, map: Map = map) -> StepExpectations:
     """Compute the moments of each step.  Raises BadUsage if the smaller layer has more than 2^LEARNED states."""
-    require_few(model)
-    side = _EnumeratedSide.of(model, LEARNED)
+    require_few_states(model)
+    side = _EnumeratedLayer.of(model, LEARNED)
     own, far = side.biases(driven)
-    parts = list(map(lambda block: _enumerated_moments(side, own[block], far[block]), _blocks(len(own), side.push.size)))
+    parts = list(map(lambda block: _enumerated_moments(side, own[block], far[block]), _step_blocks(len(own), side.push.size)))
     log_z, mine, theirs = (np.concatenate([part[i] for part in parts]) for i in range(3))
     pairs = np.sum([part[3] for part in parts], axis=0)
     return StepExpectations(log_z, mine, theirs, pairs.T) if side.turned else StepExpectations(log_z, theirs, mine, pairs)
 
 
-def _enumerated_moments(side: _EnumeratedSide, own: Array, far: Array) -> tuple[Array, Array, Array, Array]:
+def _enumerated_moments(side: _EnumeratedLayer, enumerated_biases: Array, other_biases: Array) -> tuple[Array, Array, Array, Array]:
     """Compute log Z (m,), the means (m, k) and (m, d) of the enumerated and the other layer, and the summed products (d, k)."""
-    weight = side.log_weight(own, far)
+    weight = side.log_weight(enumerated_biases, other_biases)
     log_z = np.logaddexp.reduce(weight, axis=1)
     p = np.exp(weight - log_z[:, None])
-    means = side.other.mean(far[:, None] + side.push)
+    means = side.other.mean(other_biases[:, None] + side.push)
     means *= p[:, :, None]
     return log_z, p @ side.states, means.sum(axis=1), means.sum(axis=0).T @ side.states

@@ -35,7 +35,7 @@ def gibbs_sweeps(
 
 
 @dataclass
-class DrawingState:
+class SequenceSamplingState:
     """The sequences that are sampled so far; float32."""
 
     r: Array = array("S K", "recurrent states after the last row drawn", kind="f", finite=True)
@@ -44,7 +44,7 @@ class DrawingState:
 
 
 @dataclass(frozen=True)
-class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
+class SequenceSampling(FixedLengthAlgorithm[SequenceSamplingState]):
     """The sampling of sequences as an algorithm.
 
     Its result is `count` sequences of `length` rows (count, length, D) float32.  A step samples one row of each.
@@ -60,7 +60,7 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
     means: bool = False  # return E[v | h] of the last sweep instead of the states
     state_before: Array | None = None
     row_before: Array | None = None
-    state = DrawingState  # the type of its states
+    state = SequenceSamplingState  # the type of its states
 
     @property
     def steps(self) -> int:
@@ -72,13 +72,13 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
         D, K = self.model.p.W.shape
         return int(4 * self.count * (self.length * D + 4 * D + 4 * K))
 
-    def init(self) -> DrawingState:
+    def init(self) -> SequenceSamplingState:
         """Return the state before the first row."""
         D, K = self.model.p.W.shape
         r = np.zeros((self.count, K), dtype=np.float32) if self.state_before is None else self.state_before.astype(np.float32)
-        return DrawingState(r, np.zeros((self.count, self.length, D), dtype=np.float32))
+        return SequenceSamplingState(r, np.zeros((self.count, self.length, D), dtype=np.float32))
 
-    def step(self, state: DrawingState) -> DrawingState:
+    def step(self, state: SequenceSamplingState) -> SequenceSamplingState:
         """Sample one row of every sequence."""
         p = self.model.p.each(lambda part: part.astype(np.float32))
         layers, draws = (self.model.visible.layer(), self.model.hidden.layer()), generator(self.seed, Stream.SEQUENCES, step=state.step)
@@ -94,7 +94,7 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
         state.step += 1
         return state
 
-    def _start(self, state: DrawingState, b: Array, visible: Layer) -> Array:
+    def _start(self, state: SequenceSamplingState, b: Array, visible: Layer) -> Array:
         """Return the rows at which chains start."""
         if state.step and not self.means:
             return state.rows[:, state.step - 1].copy()
@@ -104,10 +104,10 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
         visible.means(start, np.zeros(b.shape[1], np.float32))
         return start
 
-    def progress(self, state: DrawingState) -> RunProgress:
+    def progress(self, state: SequenceSamplingState) -> RunProgress:
         """Return the progress with the number of rows that are sampled."""
         return RunProgress(state.step, self.steps)
 
-    def result(self, state: DrawingState) -> Array:
+    def result(self, state: SequenceSamplingState) -> Array:
         """Return the sequences."""
         return state.rows

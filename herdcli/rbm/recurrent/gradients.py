@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.rbm.recurrent.exact_sums import step_expectations
 from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
-from herdcli.rbm.recurrent.model import DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder
+from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHistory, StepHarmoniums, TimeOrder
 from herdcli.rbm.units.base import Layer, UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -29,8 +29,8 @@ class PhaseDifferences:
     error: float
 
 
-def contrastive_phases(
-    p: Parameters, driven: DrivenSteps, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator
+def contrastive_differences(
+    p: Parameters, driven: StepHarmoniums, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator
 ) -> PhaseDifferences:
     """Compute CD-k of rows v (n, D), with all steps in parallel, since recurrent states depend on the rows alone.  Float32.
 
@@ -46,7 +46,7 @@ def contrastive_phases(
     return PhaseDifferences(v - fantasy, driven.r - natural, v.T @ driven.r - fantasy.T @ natural, error)
 
 
-def exact_phases(model: RecurrentModel, driven: DrivenSteps, v: Array) -> PhaseDifferences:
+def exact_differences(model: RecurrentModel, driven: StepHarmoniums, v: Array) -> PhaseDifferences:
     """Compute the same differences with exact expectations of the harmoniums, for rows v (n, D) in float64."""
     found = step_expectations(model, driven)
     error = float(np.square(v - model.visible.mean(driven.r @ model.p.W.T + driven.b)).sum())
@@ -54,7 +54,7 @@ def exact_phases(model: RecurrentModel, driven: DrivenSteps, v: Array) -> PhaseD
 
 
 def backpropagate_through_time(
-    p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: DrivenSteps, phases: PhaseDifferences, hidden: UnitFamily
+    p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: StepHarmoniums, phases: PhaseDifferences, hidden: UnitFamily
 ) -> Parameters:
     """Compute the gradient of the mean over rows v (n, D), all in the order of steps.
 

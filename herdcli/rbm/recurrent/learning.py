@@ -15,10 +15,18 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
 from herdcli.errors import DataError, Diverged
-from herdcli.rbm.recurrent.exact_sums import Map, require_few
-from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_phases, exact_phases
+from herdcli.rbm.recurrent.exact_sums import Map, require_few_states
+from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_differences, exact_differences
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, validation_criterion
-from herdcli.rbm.recurrent.model import NAMES, DrivenSteps, Parameters, RecurrentModel, SequenceHistory, TimeOrder, run_through_time
+from herdcli.rbm.recurrent.model import (
+    NAMES,
+    Parameters,
+    RecurrentModel,
+    SequenceHistory,
+    StepHarmoniums,
+    TimeOrder,
+    compute_step_harmoniums,
+)
 from herdcli.rbm.recurrent.settings import RecurrentSettings
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import Layer, UnitFamily
@@ -80,7 +88,7 @@ class RecurrentProblem:
             raise DataError("there are no training rows")
         self.visible.require_rows(self.rows)
         if self.settings.algorithm == "exact":
-            require_few(RecurrentModel(self.nothing.float64(), self.visible, self.hidden))
+            require_few_states(RecurrentModel(self.nothing.float64(), self.visible, self.hidden))
 
     @property
     def visible(self) -> UnitFamily:
@@ -166,7 +174,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         rows = min(len(given.rows), (settings.batch_size or len(given.pieces)) * settings.window)
         return int(16 * (2 * D * K + K * K + 2 * D + 2 * K) + 4 * K * len(given.pieces) + 4 * rows * (6 * D + 8 * K))
 
-    def like(self) -> RecurrentState:
+    def state_template(self) -> RecurrentState:
         """Return a state with empty arrays."""
         given, nothing = self.problem, self.problem.nothing
         settings = given.settings
@@ -178,18 +186,20 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
 
     def init(self) -> RecurrentState:
         """Initialise W, U, V ~ N(0, 0.1²), b at the rows' base rates, and all else to 0; pieces start in the states of these parameters."""
-        given, state = self.problem, self.like()
+        given, state = self.problem, self.state_template()
         settings, p = given.settings, state.now
         first = generator(settings.seed, Stream.INITIAL)
         scale = settings.initial_scale / math.sqrt(given.visible.scale * given.hidden.scale)
         for name in WEIGHTS:
             getattr(p, name)[...] = first.standard_normal(getattr(p, name).shape, dtype=np.float32) * np.float32(scale)
-        p.b[...] = given.visible.base_rate(given.rows)
+        p.b[...] = given.visible.base_rate_parameters(given.rows)
         _constrain_parameters(given, p)
         steps = TimeOrder.of(given.offsets)
-        found = self._driven(p, steps, given.rows[steps.chosen].astype(np.float32), SequenceHistory.nothing(steps.count, settings.hidden))
+        found = self._step_harmoniums(
+            p, steps, given.rows[steps.chosen].astype(np.float32), SequenceHistory.nothing(steps.count, settings.hidden)
+        )
         later = ~given.pieces.first
-        state.carried[later] = steps.back(found.r)[given.pieces.begin[later] - 1]
+        state.carried[later] = steps.to_sequence_order(found.r)[given.pieces.begin[later] - 1]
         state.best = p.each(np.copy)
         return state
 
@@ -201,39 +211,39 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         steps = TimeOrder.of(offsets)
         v = np.ascontiguousarray(given.rows[rows[steps.chosen]], dtype=np.float32)
         before = SequenceHistory(state.carried[which], given.pieces.first[which]).taken(steps.ranks)
-        driven = self._driven(p, steps, v, before)
-        gradient, error = self._gradient(p, steps, v, before, driven, state.step)
+        driven = self._step_harmoniums(p, steps, v, before)
+        gradient, error = self._compute_gradient(p, steps, v, before, driven, state.step)
         epoch = state.step // given.batches
         state.trace[epoch] += error / (given.rows.size * given.visible.scale**2)
-        self._carry_states_on(state, which, steps, driven)
-        self._take_step(state, gradient)
+        self._pass_final_states(state, which, steps, driven)
+        self._apply_gradient_step(state, gradient)
         state.step += 1
         if state.step % given.batches == 0 and given.held is not None and settings.validate_every:
             self._look(state, given.held, state.step // given.batches)
         return state
 
-    def _driven(self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory) -> DrivenSteps:
+    def _step_harmoniums(self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory) -> StepHarmoniums:
         hidden, still = self.problem.layers[1], np.zeros_like(p.c)
 
         def mean(natural: Array) -> Array:
             hidden.means(natural, still)
             return natural
 
-        return run_through_time(p, steps, v, before, mean)
+        return compute_step_harmoniums(p, steps, v, before, mean)
 
-    def _gradient(
-        self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: DrivenSteps, step: int
+    def _compute_gradient(
+        self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: StepHarmoniums, step: int
     ) -> tuple[Parameters, float]:
         given, settings = self.problem, self.problem.settings
         if settings.algorithm == "exact":
             model = RecurrentModel(p.float64(), given.visible, given.hidden)
-            v, driven = v.astype(np.float64), DrivenSteps(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
-            p, phases = model.p, exact_phases(model, driven, v)
+            v, driven = v.astype(np.float64), StepHarmoniums(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
+            p, phases = model.p, exact_differences(model, driven, v)
         else:
-            phases = contrastive_phases(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
+            phases = contrastive_differences(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
         return backpropagate_through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
 
-    def _carry_states_on(self, state: RecurrentState, which: Array, steps: TimeOrder, driven: DrivenSteps) -> None:
+    def _pass_final_states(self, state: RecurrentState, which: Array, steps: TimeOrder, driven: StepHarmoniums) -> None:
         """Pass the last states of these pieces (k,) to the pieces that follow them."""
         first = self.problem.pieces.first
         after = which[steps.ranks] + 1
@@ -241,7 +251,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         on[on] = ~first[after[on]]
         state.carried[after[on]] = driven.r[steps.last[on]]
 
-    def _take_step(self, state: RecurrentState, gradient: Parameters) -> None:
+    def _apply_gradient_step(self, state: RecurrentState, gradient: Parameters) -> None:
         """Apply the step along the gradient."""
         given, settings = self.problem, self.problem.settings
         rate = settings.learning_rate * (1.0 - state.step / self.steps if settings.rate_decay == "linear" else 1.0)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.recurrent.exact_sums import NEAR, Map, enumeration_cost, log_partitions, smaller_layer_bits, step_expectations
+from herdcli.rbm.recurrent.exact_sums import NEAR, Map, enumeration_cost, log_z_per_step, smaller_layer_log2_states, step_expectations
 from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
-from herdcli.rbm.recurrent.model import DrivenSteps, RecurrentModel, SequenceHistory, TimeOrder
+from herdcli.rbm.recurrent.model import RecurrentModel, SequenceHistory, StepHarmoniums, TimeOrder
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -34,28 +34,28 @@ class EvaluationSequences:
     counted: Array
     before: SequenceHistory | None = None
 
-    def driven(self, model: RecurrentModel) -> DrivenSteps:
+    def driven(self, model: RecurrentModel) -> StepHarmoniums:
         """Return the harmoniums of all steps."""
         steps = TimeOrder.of(self.offsets)
         before = self.before or SequenceHistory.nothing(steps.count, model.p.c.size)
         return model.driven(self.v, steps, before)
 
     @property
-    def previous(self) -> Array:
+    def previous_row(self) -> Array:
         """The index (n,) of the row before each row in its sequence, −1 if there is none."""
         found = np.arange(len(self.v)) - 1
         found[self.offsets[:-1]] = -1
         return found
 
 
-def select_steps(driven: DrivenSteps, chosen: Array) -> DrivenSteps:
+def select_steps(driven: StepHarmoniums, chosen: Array) -> StepHarmoniums:
     """Select some of the steps (k,)."""
-    return DrivenSteps(driven.r[chosen], driven.b[chosen], driven.c[chosen])
+    return StepHarmoniums(driven.r[chosen], driven.b[chosen], driven.c[chosen])
 
 
-def log_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps, *, map: Map = map) -> Array:
+def row_log_likelihoods(model: RecurrentModel, v: Array, driven: StepHarmoniums, *, map: Map = map) -> Array:
     """Compute log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage if both layers are too large for it."""
-    return model.unnormalised_log_probability(v, driven) - log_partitions(model, driven, map=map)
+    return model.unnormalised_log_probability(v, driven) - log_z_per_step(model, driven, map=map)
 
 
 def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, seed: int, *, map: Map = map) -> float:
@@ -65,19 +65,19 @@ def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, se
     squared error of the expected rows.
     """
     driven, chosen = heldout.driven(model), np.flatnonzero(heldout.counted)
-    if smaller_layer_bits(model) <= NEAR:
-        chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
-        return float(log_likelihoods(model, heldout.v[chosen], select_steps(driven, chosen), map=map).mean())
+    if smaller_layer_log2_states(model) <= NEAR:
+        chosen = select_evenly_spaced(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
+        return float(row_log_likelihoods(model, heldout.v[chosen], select_steps(driven, chosen), map=map).mean())
     if model.visible.support is not None:
-        chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
-        rows = model.visible.discrete(heldout.v[chosen].astype(np.float64))
-        return float(pseudo_likelihoods(model, rows, select_steps(driven, chosen)).mean())
-    chosen = spread_evenly(chosen, LOOKED_AT)
-    expected = expected_rows(model, heldout, driven, chosen, seed, map=map)
+        chosen = select_evenly_spaced(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
+        rows = model.visible.round_to_states(heldout.v[chosen].astype(np.float64))
+        return float(row_pseudo_log_likelihoods(model, rows, select_steps(driven, chosen)).mean())
+    chosen = select_evenly_spaced(chosen, LOOKED_AT)
+    expected = expected_next_rows(model, heldout, driven, chosen, seed, map=map)
     return -float(np.square(heldout.v[chosen] - expected).mean())
 
 
-def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> Array:
+def row_pseudo_log_likelihoods(model: RecurrentModel, v: Array, driven: StepHarmoniums) -> Array:
     """Compute Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
     units, W = model.visible, model.p.W
     assert units.support is not None
@@ -89,34 +89,34 @@ def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> 
         for state in units.support:
             # With unit j at s in place of v_j, W'v changes by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
             moved = model.hidden.summed_log_partition(natural + (state - values) @ W[own])
-            others = np.logaddexp(others, moved + b @ state + units.log_base(state))
-        total += here + (b * values).sum(axis=1) + units.log_base(values) - others
+            others = np.logaddexp(others, moved + b @ state + units.log_base_measure(state))
+        total += here + (b * values).sum(axis=1) + units.log_base_measure(values) - others
     return total
 
 
-def spread_evenly(chosen: Array, most: int) -> Array:
-    """Return at most `most` of the rows (k,), evenly spread."""
-    return chosen if len(chosen) <= most else chosen[np.linspace(0, len(chosen) - 1, most).astype(int)]
+def select_evenly_spaced(indices: Array, limit: int) -> Array:
+    """Return at most `limit` of the rows (k,), evenly spread."""
+    return indices if len(indices) <= limit else indices[np.linspace(0, len(indices) - 1, limit).astype(int)]
 
 
-def uses_enumeration(model: RecurrentModel, steps: int) -> bool:
+def uses_exact_expectations(model: RecurrentModel, steps: int) -> bool:
     """Whether the expected rows of `steps` steps are summed over all states rather than sampled."""
-    return smaller_layer_bits(model) <= NEAR and enumeration_cost(model, steps) <= MOST_MOMENTS
+    return smaller_layer_log2_states(model) <= NEAR and enumeration_cost(model, steps) <= MOST_MOMENTS
 
 
-def expected_rows(
-    model: RecurrentModel, heldout: EvaluationSequences, driven: DrivenSteps, chosen: Array, seed: int, *, map: Map = map
+def expected_next_rows(
+    model: RecurrentModel, heldout: EvaluationSequences, driven: StepHarmoniums, chosen: Array, seed: int, *, map: Map = map
 ) -> Array:
     """Compute E[v_t | r_{t−1}] (k, D) of the chosen rows (k,), each given the rows before it."""
     own = select_steps(driven, chosen)
-    if uses_enumeration(model, len(chosen)):
+    if uses_exact_expectations(model, len(chosen)):
         return step_expectations(model, own, map=map).visible
-    previous = heldout.previous[chosen]
+    previous = heldout.previous_row[chosen]
     start = np.where((previous >= 0)[:, None], heldout.v[previous], model.visible.mean(own.b))
-    return sampled_expectations(model, own, start, seed, map=map)
+    return estimate_expected_rows(model, own, start, seed, map=map)
 
 
-def sampled_expectations(model: RecurrentModel, driven: DrivenSteps, start: Array, seed: int, *, map: Map = map) -> Array:
+def estimate_expected_rows(model: RecurrentModel, driven: StepHarmoniums, start: Array, seed: int, *, map: Map = map) -> Array:
     """Estimate the expected rows of steps (n,) as means over Gibbs chains that start at rows (n, D)."""
 
     W, layers = model.p.W.astype(np.float32), (model.visible.layer(), model.hidden.layer())

@@ -86,7 +86,7 @@ class TimeOrder:
         lengths = (np.arange(self.count)[None] < np.diff(self.bounds)[:, None]).sum(axis=0)
         return np.asarray(self.bounds[lengths - 1] + np.arange(self.count))
 
-    def back(self, values: Array) -> Array:
+    def to_sequence_order(self, values: Array) -> Array:
         """Return values (n, …) of the rows in the order of the concatenated sequences."""
         found = np.empty_like(values)
         found[self.chosen] = values
@@ -114,7 +114,7 @@ class SequenceHistory:
 
 
 @dataclass(frozen=True)
-class DrivenSteps:
+class StepHarmoniums:
     """The harmoniums of all steps, in the order of `TimeOrder`.
 
     These are recurrent states r (n, K), visible biases b (n, D) and hidden biases c (n, K).
@@ -125,27 +125,29 @@ class DrivenSteps:
     c: Array
 
 
-def run_through_time(p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, mean: Callable[[Array], Array]) -> DrivenSteps:
+def compute_step_harmoniums(
+    p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, hidden_mean: Callable[[Array], Array]
+) -> StepHarmoniums:
     """Compute the harmoniums of all steps from rows v (n, D) in the order of steps, in the precision of p.
 
-    before  in the order of ranks.  mean  computes A' of (m, K), which it may overwrite.
+    before  in the order of ranks.  hidden_mean  computes A' of (m, K), which it may overwrite.
     """
     inputs, S = v @ p.W, steps.count
     begins, state = before.begins[:, None], before.state.astype(p.W.dtype)
     r, c, b = np.empty_like(inputs), np.empty_like(inputs), np.empty(v.shape, dtype=p.W.dtype)
     c[:S] = p.c + np.where(begins, p.c_first, state @ p.U)
     b[:S] = p.b + np.where(begins, p.b_first, state @ p.V)
-    r[:S] = mean(inputs[:S] + c[:S])
+    r[:S] = hidden_mean(inputs[:S] + c[:S])
     for t in range(1, len(steps.bounds) - 1):
         first, end, last = steps.bounds[t - 1], steps.bounds[t], steps.bounds[t + 1]
         np.matmul(r[first : first + last - end], p.U, out=c[end:last])
         c[end:last] += p.c
-        r[end:last] = mean(inputs[end:last] + c[end:last])
+        r[end:last] = hidden_mean(inputs[end:last] + c[end:last])
     b[S:] = r[steps.before] @ p.V + p.b
-    return DrivenSteps(r, b, c)
+    return StepHarmoniums(r, b, c)
 
 
-def require_recurrent(hidden: UnitFamily) -> None:
+def require_bounded_hidden(hidden: UnitFamily) -> None:
     """Raise BadUsage for hidden units whose means could grow from step to step without bound."""
     if hidden.range is None:
         raise BadUsage(
@@ -161,14 +163,18 @@ class RecurrentModel:
     visible: UnitFamily
     hidden: UnitFamily
 
-    def driven(self, v: Array, steps: TimeOrder, before: SequenceHistory) -> DrivenSteps:
+    def driven(self, v: Array, steps: TimeOrder, before: SequenceHistory) -> StepHarmoniums:
         """Compute the steps' harmoniums for rows v (n, D), all three arrays in the order of the concatenated sequences."""
-        found = run_through_time(self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean)
-        return DrivenSteps(steps.back(found.r), steps.back(found.b), steps.back(found.c))
+        found = compute_step_harmoniums(
+            self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean
+        )
+        return StepHarmoniums(steps.to_sequence_order(found.r), steps.to_sequence_order(found.b), steps.to_sequence_order(found.c))
 
-    def unnormalised_log_probability(self, v: Array, driven: DrivenSteps) -> Array:
+    def unnormalised_log_probability(self, v: Array, driven: StepHarmoniums) -> Array:
         """Compute −F(v_t) (n,) in nats of rows v (n, D) under the harmoniums of their steps."""
         v = np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.
         natural = v @ self.p.W + driven.c
-        return np.asarray((driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + self.visible.log_base_of_rows(v))
+        return np.asarray(
+            (driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + self.visible.row_log_base_measure(v)
+        )

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.normalizability import require_pair
-from herdcli.rbm.recurrent.model import require_recurrent
+from herdcli.rbm.normalizability import require_normalisable_families
+from herdcli.rbm.recurrent.model import require_bounded_hidden
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
@@ -59,8 +59,8 @@ class RecurrentSettings:
         if not 0 <= self.initial_scale < math.inf:
             raise BadUsage(f"initial_scale must be at least 0, not {self.initial_scale:g}")
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
-        require_pair(visible, hidden)
-        require_recurrent(hidden)
+        require_normalisable_families(visible, hidden)
+        require_bounded_hidden(hidden)
         if self.hidden % hidden.group:
             raise BadUsage(f"{self.hidden} hidden columns are not a multiple of the columns of one {hidden.name} unit")
 

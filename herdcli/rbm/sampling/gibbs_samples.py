@@ -109,7 +109,7 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
         watched = 32 * len(given.models) * min(given.width, WATCHED) * K
         return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)) + watched)
 
-    def like(self) -> SamplingState:
+    def state_template(self) -> SamplingState:
         """Return a state without initial hidden states."""
         given = self.problem
         D, K = given.models[0].W.shape
@@ -120,7 +120,7 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
 
     def init(self) -> SamplingState:
         """Return the initial state of every chain."""
-        state = self.like()
+        state = self.state_template()
         _initialise_chains(self.problem, state.hidden)
         return state
 
@@ -139,7 +139,7 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
     def result(self, state: SamplingState) -> SampledRows:
         """Return the rows (n, D) of each model, carried down to the lowest layer."""
         kept = [rows.reshape(-1, rows.shape[-1])[: self.problem.count] for rows in state.rows]
-        return SampledRows(carry_down(self.problem, kept), _largest_rhat(self.problem, state))
+        return SampledRows(convert_to_lowest_layer(self.problem, kept), _largest_rhat(self.problem, state))
 
 
 def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
@@ -147,14 +147,14 @@ def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
     for m, h in enumerate(problem.models):
         first = generator(problem.seed, Stream.SAMPLE, unit=m)
         if problem.start is None:
-            hidden[m] = h.hidden.layer().fair_states(hidden[m].shape, first)
+            hidden[m] = h.hidden.layer().sample_unbiased_states(hidden[m].shape, first)
         else:
-            make_sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
+            make_gibbs_sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
 
 
 def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> None:
     """Run one sweep of model m's chains."""
-    sweeper = make_sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
+    sweeper = make_gibbs_sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
     hidden = state.hidden[m]
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
     visible = np.empty_like(means)
@@ -167,34 +167,34 @@ def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> Non
         state.rows[m, kept] = means if problem.means and not problem.below else visible
     hidden_means = np.empty_like(hidden)
     sweeper.up(visible, hidden_means, hidden)
-    half = _half_of_sweep(problem, state.step)
+    half = _rhat_half(problem, state.step)
     if state.sums is not None and state.squares is not None and half is not None:
         seen = hidden_means[: state.sums.shape[2]].astype(np.float64)
         state.sums[m, half] += seen
         state.squares[m, half] += np.square(seen)
 
 
-def _watched_sweeps(problem: SamplingProblem) -> tuple[int, int]:
+def _rhat_sweeps(problem: SamplingProblem) -> tuple[int, int]:
     """Return the first sweep that is recorded for R̂, and the number of sweeps of a half."""
     first, last = problem.burn_in // 2, problem.burn_in + (problem.rounds - 1) * problem.thin
     return first, (last - first) // 2
 
 
-def _half_of_sweep(problem: SamplingProblem, step: int) -> int | None:
+def _rhat_half(problem: SamplingProblem, step: int) -> int | None:
     """Return the half (0 or 1) that a sweep belongs to; None before them, and for an odd one at the end."""
-    first, length = _watched_sweeps(problem)
+    first, length = _rhat_sweeps(problem)
     return (step - first) // length if length and 0 <= step - first < 2 * length else None
 
 
 def _largest_rhat(problem: SamplingProblem, state: SamplingState) -> float | None:
     """Compute the largest R̂ of a hidden mean.  Only chains that hold the same entries fixed are compared with each other."""
-    length = _watched_sweeps(problem)[1]
+    length = _rhat_sweeps(problem)[1]
     if state.sums is None or state.squares is None or length < SHORTEST:
         return None
     means = state.sums / length  # (M, 2, w, K)
     within = np.maximum(state.squares / length - np.square(means), 0.0).mean(axis=(1, 2)) * (length / (length - 1))
     held = None if problem.given is None else problem.given[: means.shape[2]]
-    alike = np.zeros(means.shape[2], dtype=int) if held is None else _distinct_rows(held)
+    alike = np.zeros(means.shape[2], dtype=int) if held is None else _distinct_row_indices(held)
     between, freedom = np.zeros(within.shape), 0
     for group in range(int(alike.max()) + 1):
         some = means[:, :, alike == group].reshape(len(means), -1, means.shape[-1])
@@ -208,24 +208,24 @@ def _largest_rhat(problem: SamplingProblem, state: SamplingState) -> float | Non
     return float(np.sqrt((length - 1) / length + between[told] / np.maximum(within[told], 1e-9)).max())
 
 
-def _distinct_rows(rows: Array) -> Array:
+def _distinct_row_indices(rows: Array) -> Array:
     """Return for each row its index (n,) among the distinct rows of (n, D), with NaN equal to NaN."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(np.asarray(row).tobytes(), len(numbers)) for row in rows])
 
 
-def make_sweeper(h: Harmonium, draws: np.random.Generator) -> GibbsSweeper:
+def make_gibbs_sweeper(h: Harmonium, draws: np.random.Generator) -> GibbsSweeper:
     """Return the half-sweeps of a model in float32."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     return GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
 
 
-def carry_down(problem: SamplingProblem, found: list[Array]) -> list[Array]:
+def convert_to_lowest_layer(problem: SamplingProblem, rows: list[Array]) -> list[Array]:
     """Convert rows (count, D) of each model to rows of the lowest layer, float32."""
     for depth, h in enumerate(problem.below):
-        sweeper = make_sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
-        for m, hidden in enumerate(found):
-            found[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
+        sweeper = make_gibbs_sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
+        for m, hidden in enumerate(rows):
+            rows[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
             last = problem.means and depth == len(problem.below) - 1
-            sweeper.down(hidden, np.empty_like(found[m]) if not last else found[m], None if last else found[m])
-    return found
+            sweeper.down(hidden, np.empty_like(rows[m]) if not last else rows[m], None if last else rows[m])
+    return rows

@@ -16,10 +16,10 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log2_states
+from herdcli.rbm.likelihood.enumeration import iterate_hidden_states, log2_state_count
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.normalizability import require_proper
+from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -29,8 +29,8 @@ CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # for each row with more hidden states
 PART = 64  # rows whose chains are moved together
 
 
-def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
-    """Replace the entries of rows (n, D) that are not in `known` (n, D) by their expectations given the others.
+def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
+    """Replace the entries of rows (n, D) that are not in `is_known` (n, D) by their expectations given the others.
 
     Rows are in unit values; the result is float64.
 
@@ -39,19 +39,19 @@ def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first
     The result is exact if the hidden layer has at most 2^12 states, otherwise by Gibbs sampling.  Raises DataError for a model without
     finite Z, and if only some columns of one softmax unit are known.
     """
-    require_proper(h)
-    require_whole_units(h, known)
+    require_normalisable(h)
+    require_complete_units(h, is_known)
     result = np.array(rows, dtype=np.float64)
-    if log2_states(h.hidden, h.W.shape[1]) <= STATES:
-        blocks = list(enumerate_hidden(h))
+    if log2_state_count(h.hidden, h.W.shape[1]) <= STATES:
+        blocks = list(iterate_hidden_states(h))
         states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
-        means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base(states)
+        means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base_measure(states)
 
         def fill(index: int) -> None:
-            given = known[index]
+            given = is_known[index]
             if not given.all():
                 result[index, ~given] = exact_arithmetic.product(
-                    hidden_posterior(h, result[index], given, natural, fixed), means[:, ~given]
+                    hidden_state_posterior(h, result[index], given, natural, fixed), means[:, ~given]
                 )
 
         list(map(fill, range(len(rows))))
@@ -59,31 +59,31 @@ def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first
 
     def sampled(start: int) -> None:
         part = slice(start, start + PART)
-        if not known[part].all():
-            result[part] = _impute_by_gibbs(h, result[part], known[part], generator(seed, Stream.CONDITIONAL, unit=first + start))
+        if not is_known[part].all():
+            result[part] = _impute_by_gibbs(h, result[part], is_known[part], generator(seed, Stream.CONDITIONAL, unit=first + start))
 
     list(map(sampled, range(0, len(rows), PART)))
     return result
 
 
-def hidden_posterior(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Array) -> Array:
+def hidden_state_posterior(h: Harmonium, row: Array, is_given: Array, natural: Array, fixed: Array) -> Array:
     """Compute p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
     group = h.visible.group
-    free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)
+    free = h.visible.log_partition(natural)[:, ~is_given.reshape(-1, group)[:, 0]].sum(axis=1)
     # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
     # others are summed out.
-    weight = fixed + exact_arithmetic.product(natural[:, given], row[given]) + free
+    weight = fixed + exact_arithmetic.product(natural[:, is_given], row[is_given]) + free
     weight = exact_arithmetic.exp(weight - weight.max())
     shares: Array = weight / weight.sum()
     return shares
 
 
-def _impute_by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.Generator) -> Array:
+def _impute_by_gibbs(h: Harmonium, rows: Array, is_known: Array, draws: np.random.Generator) -> Array:
     """Return rows (n, D) with missing entries replaced by means over clamped chains."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
-    held, values = np.repeat(known, CHAINS, axis=0), np.repeat(rows, CHAINS, axis=0).astype(np.float32)
-    hidden = sweeper.hidden.fair_states((len(values), len(c)), draws)
+    held, values = np.repeat(is_known, CHAINS, axis=0), np.repeat(rows, CHAINS, axis=0).astype(np.float32)
+    hidden = sweeper.hidden.sample_unbiased_states((len(values), len(c)), draws)
     means, visible, natural = np.empty_like(values), np.empty_like(values), np.empty_like(hidden)
     total = np.zeros(values.shape)
     for sweep in range(BURN_IN + SWEEPS):
@@ -93,12 +93,12 @@ def _impute_by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.G
         visible[held] = values[held]
         sweeper.up(visible, natural, hidden)
     found = total.reshape(len(rows), CHAINS, -1).mean(axis=1) / SWEEPS
-    return np.where(known, rows, found)
+    return np.where(is_known, rows, found)
 
 
-def require_whole_units(h: Harmonium, known: Array) -> None:
-    """Raise DataError if only some columns of a unit are true in `known` (n, D)."""
-    units = known.reshape(len(known), -1, h.visible.group)
+def require_complete_units(h: Harmonium, is_known: Array) -> None:
+    """Raise DataError if only some columns of a unit are true in `is_known` (n, D)."""
+    units = is_known.reshape(len(is_known), -1, h.visible.group)
     torn = units.any(axis=2) & ~units.all(axis=2)
     if torn.any():
         row, unit = np.argwhere(torn)[0]

@@ -21,11 +21,17 @@ import numpy as np
 
 from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
-from herdcli.rbm.likelihood.enumeration import enumeration_limit, hidden_log_weights, is_gaussian, layer_to_sum, log2_states
+from herdcli.rbm.likelihood.enumeration import (
+    has_gaussian_layers,
+    hidden_log_weight_blocks,
+    log2_state_count,
+    max_log2_states,
+    orient_for_enumeration,
+)
 from herdcli.rbm.likelihood.row_likelihood import Map
-from herdcli.rbm.likelihood.unit_states import state_rows
+from herdcli.rbm.likelihood.unit_states import decode_state_indices
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, carry_down, make_sweeper
+from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, convert_to_lowest_layer, make_gibbs_sweeper
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -83,20 +89,20 @@ class EnumerationPart:
         return float(self.base**self.units * (each * len(self.side.b) + OF_A_ROW * len(self.places)))
 
 
-def enumeration_parts(problem: SamplingProblem) -> tuple[EnumerationPart, ...] | None:
+def plan_enumerations(problem: SamplingProblem) -> tuple[EnumerationPart, ...] | None:
     """Return the enumerations for the rows of a problem; None if one of them has too many states."""
     found = (
-        _parts_of_models(problem)
+        _plan_model_enumerations(problem)
         if problem.given is None
-        else _parts_of_given_rows(problem.models[0], np.asarray(problem.given, dtype=np.float32))
+        else _plan_row_enumerations(problem.models[0], np.asarray(problem.given, dtype=np.float32))
     )
     return None if found is None or sum(part.work for part in found) > WORK else tuple(found)
 
 
-def _parts_of_models(problem: SamplingProblem) -> list[EnumerationPart] | None:
+def _plan_model_enumerations(problem: SamplingProblem) -> list[EnumerationPart] | None:
     found = []
     for m, h in enumerate(problem.models):
-        side = h if is_gaussian(h) else layer_to_sum(h)
+        side = h if has_gaussian_layers(h) else orient_for_enumeration(h)
         if side is None:
             return None
         places = (np.arange(m * problem.count, (m + 1) * problem.count),)
@@ -105,38 +111,38 @@ def _parts_of_models(problem: SamplingProblem) -> list[EnumerationPart] | None:
     return found
 
 
-def _parts_of_given_rows(h: Harmonium, given: Array) -> list[EnumerationPart] | None:
+def _plan_row_enumerations(h: Harmonium, partial_rows: Array) -> list[EnumerationPart] | None:
     """Return the parts for rows (n, D), NaN for free entries: rows with the same free entries share an enumeration of hidden states."""
     alike: dict[bytes, list[int]] = {}
-    for i, row in enumerate(given):
+    for i, row in enumerate(partial_rows):
         alike.setdefault(row.tobytes(), []).append(i)
     patterns: dict[bytes, list[list[int]]] = {}
     for places in alike.values():
-        patterns.setdefault(np.isnan(given[places[0]]).tobytes(), []).append(places)
+        patterns.setdefault(np.isnan(partial_rows[places[0]]).tobytes(), []).append(places)
     found = []
     for pattern, rows in patterns.items():
         free = np.frombuffer(pattern, dtype=bool)
         if free.any():
-            parts = _parts_of_pattern(h, free, given[[places[0] for places in rows]], [np.array(places) for places in rows])
+            parts = _plan_pattern_enumerations(h, free, partial_rows[[places[0] for places in rows]], [np.array(places) for places in rows])
             if parts is None:
                 return None
             found.extend(parts)
     return found
 
 
-def _parts_of_pattern(h: Harmonium, free: Array, rows: Array, places: list[Array]) -> list[EnumerationPart] | None:
+def _plan_pattern_enumerations(h: Harmonium, free: Array, rows: Array, row_indices: list[Array]) -> list[EnumerationPart] | None:
     """Return the parts for rows (n, D) with the same free units: one enumeration of hidden states, or one of free units for each row."""
     own = Harmonium(h.W[free], h.b[free], h.c, h.visible, h.hidden)
     extra = exact_arithmetic.product(rows[:, ~free].astype(np.float64), h.W[~free])
-    together = [EnumerationPart(own, False, free, extra, tuple(places))]
-    if is_gaussian(h):
+    together = [EnumerationPart(own, False, free, extra, tuple(row_indices))]
+    if has_gaussian_layers(h):
         return together
     alone = []
-    if log2_states(h.visible, int(free.sum())) <= enumeration_limit(h.hidden):
-        for more, draws in zip(extra, places, strict=True):
+    if log2_state_count(h.visible, int(free.sum())) <= max_log2_states(h.hidden):
+        for more, draws in zip(extra, row_indices, strict=True):
             side = Harmonium(own.W, own.b, own.c + more, h.visible, h.hidden).transposed()
             alone.append(EnumerationPart(side, True, free, np.zeros((1, side.W.shape[1])), (draws,)))
-    if log2_states(h.hidden, h.W.shape[1]) > enumeration_limit(h.visible):
+    if log2_state_count(h.hidden, h.W.shape[1]) > max_log2_states(h.visible):
         return alone or None
     return min(alone or together, together, key=lambda parts: sum(part.work for part in parts))
 
@@ -188,26 +194,26 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
         number = int(np.searchsorted(ends, state.step, side="right"))
         part = self.parts[number]
         if part.units:
-            self._group_log_weights(state, number, part, state.step - (ends[number] - part.groups))
+            self._process_group(state, number, part, state.step - (ends[number] - part.groups))
         state.step += 1
         return state
 
-    def _group_log_weights(self, state: IndependentState, number: int, part: EnumerationPart, group: int) -> None:
+    def _process_group(self, state: IndependentState, number: int, part: EnumerationPart, group: int) -> None:
         if number not in self._made:
             self._made.clear()
-            self._made[number] = hidden_log_weights(part.side)
+            self._made[number] = hidden_log_weight_blocks(part.side)
         near, _, weights_of = self._made[number]
         blocks = part.base ** (part.together - near)
         weights = np.concatenate(list(self.map(weights_of, range(group * blocks, (group + 1) * blocks))))
         first = sum(len(each.places) for each in self.parts[:number])
-        list(self.map(partial(self._pass_weights, state, part, weights, group, first), range(len(part.places))))
+        list(self.map(partial(self._update_samples, state, part, weights, group, first), range(len(part.places))))
 
-    def _pass_weights(self, state: IndependentState, part: EnumerationPart, weights: Array, group: int, first: int, row: int) -> None:
+    def _update_samples(self, state: IndependentState, part: EnumerationPart, weights: Array, group: int, first: int, row: int) -> None:
         """Update the samples of one row by a group's log weights (S,)."""
         hidden, columns = part.side.hidden, part.together * part.side.hidden.group
         if part.extra[row].any():
-            near = state_rows(hidden, part.together, np.arange(len(weights)))
-            far = state_rows(hidden, part.units - part.together, np.array([group]))[0]
+            near = decode_state_indices(hidden, part.together, np.arange(len(weights)))
+            far = decode_state_indices(hidden, part.units - part.together, np.array([group]))[0]
             weights = (
                 weights
                 + exact_arithmetic.product(near, part.extra[row, :columns])
@@ -237,18 +243,18 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
             rows[known] = problem.given[known]
         for number, part in enumerate(self.parts):
             _fill_free_entries(problem, part, number, self.steps + 1, state.chosen, rows)
-        return SampledRows(carry_down(problem, list(rows.reshape(len(problem.models), problem.count, -1))))
+        return SampledRows(convert_to_lowest_layer(problem, list(rows.reshape(len(problem.models), problem.count, -1))))
 
 
-def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: int, step: int, chosen: Array, rows: Array) -> None:
+def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: int, step: int, state_numbers: Array, rows: Array) -> None:
     """Sample the free entries of a part's rows given the chosen states (N,), in place."""
     draws = generator(problem.seed, Stream.SAMPLE, unit=number, step=step)
     places, means = np.concatenate(part.places), problem.means and not problem.below
     if part.units:
-        found = state_rows(part.side.hidden, part.units, chosen[places]).astype(np.float32)
+        found = decode_state_indices(part.side.hidden, part.units, state_numbers[places]).astype(np.float32)
     else:
-        found = _gaussian_states(part, draws)
-    sweeper = make_sweeper(part.side.transposed() if part.turned else part.side, draws)
+        found = _sample_gaussian_states(part, draws)
+    sweeper = make_gibbs_sweeper(part.side.transposed() if part.turned else part.side, draws)
     if part.turned and means:
         hidden = np.empty((len(found), len(sweeper.c)), dtype=np.float32)
         sweeper.up(found, np.empty_like(hidden), hidden)
@@ -259,7 +265,7 @@ def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: 
     rows[np.ix_(places, np.flatnonzero(part.free))] = found
 
 
-def _gaussian_states(part: EnumerationPart, draws: np.random.Generator) -> Array:
+def _sample_gaussian_states(part: EnumerationPart, draws: np.random.Generator) -> Array:
     """Sample hidden states (N, K) float32 of two Gaussian layers."""
     h = part.side
     # With the visible units summed out, h has the exponent (c + W'b)·h + |W h|²/2 − |h|²/2.

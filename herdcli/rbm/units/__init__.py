@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from herdcli.errors import BadUsage
-from herdcli.parts import resolve
+from herdcli.parts import instantiate_class
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def unit_family(name: str) -> UnitFamily:
     if entry is None or bool(colon) != bool(entry.number):
         raise _unknown_family(name)
     if entry.number is None:
-        found: UnitFamily = resolve(entry.path, UnitFamily)
+        found: UnitFamily = instantiate_class(entry.path, UnitFamily)
         return found
     if not (number.isascii() and number.isdecimal() and number[0] != "0" and len(number) <= 4):
         raise _unknown_family(name)
     least = entry.number[1]
     if not least <= int(number) <= MOST:
         raise BadUsage(f"{kind} units take a number from {least} to {MOST}, not {number}")
-    parameterised: UnitFamily = resolve(entry.path, UnitFamily, int(number))
+    parameterised: UnitFamily = instantiate_class(entry.path, UnitFamily, int(number))
     return parameterised
 
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
+from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
 from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.schema import Array
 
@@ -61,7 +61,7 @@ class Layer(Protocol):
     ) -> None:
         """Sample `states` (n, u) at natural parameters β (natural + bias), and replace `natural` by scale times the means."""
 
-    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    def sample_unbiased_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """Sample states (n, u) at natural parameter 0, float32."""
 
 
@@ -128,7 +128,7 @@ class UnitFamily(ABC):
         """Compute E[x | a] = A'(a), (..., columns)."""
 
     @abstractmethod
-    def log_base(self, values: Array) -> Array | float:
+    def log_base_measure(self, values: Array) -> Array | float:
         """Compute Σ log h(x) over the last axis of (..., columns), in nats."""
 
     @abstractmethod
@@ -136,14 +136,14 @@ class UnitFamily(ABC):
         """Return the natural parameters (..., columns) of this mean; infinite at the ends of the range."""
 
     @abstractmethod
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
 
         rows  an array, a CSR matrix or rows selected from one.
         """
 
     @abstractmethod
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the nearest values (..., columns) that a unit can take."""
 
     @abstractmethod
@@ -158,7 +158,7 @@ class UnitFamily(ABC):
         """Compute the change of means (..., columns) for a change of natural parameters: A'' at these means times the change."""
 
     @abstractmethod
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the mean (rows, columns) as ONNX operations on natural parameters, in a graph that other programs run."""
 
     @abstractmethod
@@ -167,36 +167,36 @@ class UnitFamily(ABC):
 
     def require_rows(self, rows: Any) -> None:
         """Check rows (n, D), dense, CSR or selected, block by block.  Raises DataError unless they hold values of the family."""
-        for block in row_slices(rows):
+        for block in iterate_row_slices(rows):
             self.require(as_dense(rows[block]), block.start)
 
-    def discrete_rows(self, rows: Any) -> Any:
+    def round_rows_to_states(self, rows: Any) -> Any:
         """Return rows (n, D) with the nearest values that units can take.
 
         Rows of a CSR matrix are unchanged, because learning accepts only such values in them.
         """
         if isinstance(rows, StreamedRows):
-            return rows.mapped(self.discrete)
-        return rows if is_sparse(rows) else self.discrete(rows)
+            return rows.map_values(self.round_to_states)
+        return rows if is_sparse(rows) else self.round_to_states(rows)
 
-    def log_base_of_rows(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Any) -> Array | float:
         """Compute Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR.
 
         Entries that a CSR matrix does not store are 0, where h is 1.
         """
         if not is_sparse(rows):
-            return self.log_base(rows)
-        entries = np.asarray(self.log_base(np.asarray(rows.data, dtype=np.float64)[:, None]))
+            return self.log_base_measure(rows)
+        entries = np.asarray(self.log_base_measure(np.asarray(rows.data, dtype=np.float64)[:, None]))
         before = np.concatenate([[0.0], np.cumsum(entries)])
         total: Array = before[rows.indptr[1:]] - before[rows.indptr[:-1]]
         return total
 
 
 class SampledLayer(ABC):
-    """A layer whose states NumPy samples at the means: subclasses define `_mean`, in place, and `_draw`."""
+    """A layer whose states NumPy samples at the means: subclasses define `_replace_by_mean`, in place, and `_draw`."""
 
     @abstractmethod
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         """Replace natural parameters (n, u) by means."""
 
     @abstractmethod
@@ -206,7 +206,7 @@ class SampledLayer(ABC):
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
         """Replace natural (n, u) by scale times the means."""
         natural += bias
-        self._mean(natural)
+        self._replace_by_mean(natural)
         if scale != 1.0:
             natural *= np.float32(scale)
 
@@ -217,13 +217,13 @@ class SampledLayer(ABC):
         natural += bias
         if beta != 1.0:
             natural *= np.float32(beta)
-        self._mean(natural)
+        self._replace_by_mean(natural)
         states[...] = self._draw(natural, generator)
         if scale != 1.0:
             natural *= np.float32(scale)
 
-    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    def sample_unbiased_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """Sample (n, u) states at the mean of natural parameter 0."""
         natural = np.zeros(shape, dtype=np.float32)
-        self._mean(natural)
+        self._replace_by_mean(natural)
         return self._draw(natural, generator).astype(np.float32)

@@ -38,7 +38,7 @@ class GaussianUnits(UnitFamily):
         """Return a copy of a (..., U)."""
         return np.array(natural)
 
-    def log_base(self, values: Array) -> Array:
+    def log_base_measure(self, values: Array) -> Array:
         """Compute Σ log N(x; 0, 1) over the last axis of (..., U)."""
         total: Array = -0.5 * (np.square(values) + exact_arithmetic.log(2 * np.pi)).sum(axis=-1)
         return total
@@ -47,12 +47,12 @@ class GaussianUnits(UnitFamily):
         """Return the mean (..., U) itself."""
         return np.asarray(mean, dtype=np.float64)
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return the means (D,) of rows (n, D)."""
         means: Array = column_sums(rows) / rows.shape[0]
         return means
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the values (..., U) unchanged."""
         return values
 
@@ -61,7 +61,7 @@ class GaussianUnits(UnitFamily):
         if not np.isfinite(rows).all():
             raise DataError("values that are not finite")
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the natural parameters."""
         return natural
 
@@ -77,7 +77,7 @@ class GaussianUnits(UnitFamily):
 class NormalLayer(SampledLayer):
     """A layer of real units of variance 1."""
 
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         return
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:

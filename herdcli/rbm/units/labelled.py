@@ -37,7 +37,7 @@ class LabelledUnits(UnitFamily):
 
     def log_partition(self, natural: Array) -> Array:
         """Compute A(a) (..., U) of the columns, then of the label."""
-        return np.concatenate([units.log_partition(part) for units, part in self._each(natural)], axis=-1)
+        return np.concatenate([units.log_partition(part) for units, part in self._family_parts(natural)], axis=-1)
 
     def summed_log_partition(self, natural: Array) -> Array:
         """Compute Σ A(a) over the last axis of (..., columns)."""
@@ -47,36 +47,36 @@ class LabelledUnits(UnitFamily):
 
     def mean(self, natural: Array) -> Array:
         """Compute the means (..., columns) of both parts."""
-        return np.concatenate([units.mean(part) for units, part in self._each(natural)], axis=-1)
+        return np.concatenate([units.mean(part) for units, part in self._family_parts(natural)], axis=-1)
 
-    def log_base(self, values: Array) -> Array | float:
+    def log_base_measure(self, values: Array) -> Array | float:
         """Compute Σ log h(x) over the last axis of (..., columns), to which only the columns contribute."""
-        return self._columns.log_base(self._parts(values)[0])
+        return self._columns.log_base_measure(self._parts(values)[0])
 
     def natural(self, mean: Array) -> Array:
         """Return the natural parameters (..., columns) of both parts."""
-        return np.concatenate([units.natural(part) for units, part in self._each(np.asarray(mean))], axis=-1)
+        return np.concatenate([units.natural(part) for units, part in self._family_parts(np.asarray(mean))], axis=-1)
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return the base rates (D,) of both parts of rows (n, D)."""
-        found: Array = np.concatenate([units.base_rate(part) for units, part in self._each(np.asarray(rows[:]))])
+        found: Array = np.concatenate([units.base_rate_parameters(part) for units, part in self._family_parts(np.asarray(rows[:]))])
         return found
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the nearest values (..., columns) of both parts."""
-        return np.concatenate([units.discrete(part) for units, part in self._each(values)], axis=-1)
+        return np.concatenate([units.round_to_states(part) for units, part in self._family_parts(values)], axis=-1)
 
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless both parts of rows (n, D) hold values of their family."""
-        for units, part in self._each(rows):
+        for units, part in self._family_parts(rows):
             units.require(part, first)
 
-    def _each(self, values: Array) -> Iterator[tuple[UnitFamily, Array]]:
+    def _family_parts(self, values: Array) -> Iterator[tuple[UnitFamily, Array]]:
         first, last = self._parts(values)
         yield self._columns, first
         yield self.labels, last
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Raise BadUsage: labels are visible units, and this method is for hidden units."""
         raise BadUsage("rows with labels cannot be hidden units")
 
@@ -87,7 +87,7 @@ class LabelledUnits(UnitFamily):
     def slope(self, mean: Array, change: Array) -> Array:
         """Compute the change of the means (..., columns) of both parts."""
         changes = self._parts(change)
-        parts = [units.slope(part, d) for (units, part), d in zip(self._each(mean), changes, strict=True)]
+        parts = [units.slope(part, d) for (units, part), d in zip(self._family_parts(mean), changes, strict=True)]
         return np.concatenate(parts, axis=-1)
 
 
@@ -118,8 +118,8 @@ class LabelledLayer:
             units.sample(part, own, into, generator, scale=scale, beta=beta)
         natural[...], states[...] = np.concatenate(parts, axis=-1), np.concatenate(drawn, axis=-1)
 
-    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    def sample_unbiased_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """Sample fair states (n, u) of both parts."""
         k = self.labels.columns
         parts = ((self.columns, shape[-1] - k), (self.labels, k))
-        return np.concatenate([units.fair_states((*shape[:-1], width), generator) for units, width in parts], axis=-1)
+        return np.concatenate([units.sample_unbiased_states((*shape[:-1], width), generator) for units, width in parts], axis=-1)

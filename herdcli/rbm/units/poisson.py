@@ -40,7 +40,7 @@ class PoissonUnits(UnitFamily):
         """Compute e^a (..., U): A' = A."""
         return self.log_partition(natural)
 
-    def log_base(self, values: Array) -> Array:
+    def log_base_measure(self, values: Array) -> Array:
         """Compute −Σ log x! over the last axis of (..., U)."""
         total: Array = -log_factorial(values).sum(axis=-1)
         return total
@@ -50,11 +50,11 @@ class PoissonUnits(UnitFamily):
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return base rates (D,) of rows (n, D) with another row of half a count added."""
         return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the nearest integers (..., U)."""
         return np.rint(values)
 
@@ -67,7 +67,7 @@ class PoissonUnits(UnitFamily):
                 f"{rows[row, column]:g} in row {first + row}, column {column}, but poisson units need whole numbers from 0 upwards"
             )
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the operation Exp."""
         return graph.op("Exp", natural)
 
@@ -83,7 +83,7 @@ class PoissonUnits(UnitFamily):
 class PoissonLayer(SampledLayer):
     """A layer of Poisson counts; natural parameters above 20 count as 20, so that divergence shows in the parameters."""
 
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)
         exact_arithmetic.exp(natural, out=natural)
 

@@ -49,7 +49,7 @@ class RateUnits(UnitFamily):
         """Compute n logistic(a) (..., U), as counts."""
         return self.scale * logistic(natural)
 
-    def log_base(self, values: Array) -> Array:
+    def log_base_measure(self, values: Array) -> Array:
         """Compute Σ log(n over x) over the last axis of (..., U), between counts by the gamma function."""
         total: Array = (log_factorial(np.array(self.scale)) - log_factorial(values) - log_factorial(self.scale - values)).sum(axis=-1)
         return total
@@ -58,11 +58,11 @@ class RateUnits(UnitFamily):
         """Compute log(mean/(n − mean)) (..., U)."""
         return BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return base rates (D,) of rows (n, D) with one row of 0 and one of n added."""
         return self.natural((column_sums(rows) + self.scale) / (rows.shape[0] + 2.0))
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the nearest counts (..., U)."""
         return np.rint(values)
 
@@ -71,7 +71,7 @@ class RateUnits(UnitFamily):
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return n times the operation Sigmoid."""
         return graph.op("Mul", graph.op("Sigmoid", natural), float(self.scale))
 
@@ -90,7 +90,7 @@ class BinomialLayer(SampledLayer):
 
     replicas: int
 
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         fast.logistic(natural)
         natural *= np.float32(self.replicas)
 

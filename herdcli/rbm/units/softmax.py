@@ -29,12 +29,12 @@ class SoftmaxUnits(UnitFamily):
         self.group = columns
         self.support = np.eye(columns)
 
-    def _units(self, columns: Array) -> Array:
+    def _split_units(self, columns: Array) -> Array:
         return columns.reshape(*columns.shape[:-1], columns.shape[-1] // self.group, self.group)
 
     def log_partition(self, natural: Array) -> Array:
         """Compute log Σ e^a (..., U) over each unit's k columns."""
-        result: Array = exact_arithmetic.log_sum_exp(self._units(natural), axis=-1)
+        result: Array = exact_arithmetic.log_sum_exp(self._split_units(natural), axis=-1)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -44,12 +44,12 @@ class SoftmaxUnits(UnitFamily):
 
     def mean(self, natural: Array) -> Array:
         """Compute e^a / Σ e^a (..., columns) within each unit."""
-        units = self._units(natural)
+        units = self._split_units(natural)
         # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
         shares: Array = exact_arithmetic.exp(units - exact_arithmetic.log_sum_exp(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 
-    def log_base(self, values: Array) -> Array | float:
+    def log_base_measure(self, values: Array) -> Array | float:
         """Return 0 for values (..., columns): h is 1."""
         return 0.0
 
@@ -58,20 +58,20 @@ class SoftmaxUnits(UnitFamily):
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return base rates (D,) of rows (n, D) with one row of each value added."""
         return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return (..., columns) with 1 at each unit's largest column, the first of equals, and 0 elsewhere."""
-        chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
+        chosen: Array = np.eye(self.group)[self._split_units(values).argmax(axis=-1)]
         return chosen.reshape(values.shape)
 
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless each k columns of rows (n, D) are ≥ 0 and sum to 1."""
         if rows.shape[1] % self.group:
             raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
-        units = self._units(rows)
+        units = self._split_units(rows)
         wrong = (np.abs(units.sum(axis=-1) - 1.0) > 1e-4) | (units < 0).any(axis=-1)
         if wrong.any():
             row, unit = np.argwhere(wrong)[0]
@@ -81,7 +81,7 @@ class SoftmaxUnits(UnitFamily):
                 f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
             )
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the operation Softmax over each unit's columns."""
         shape = graph.op("Shape", natural)
         grouped = graph.op("Reshape", natural, np.array([0, -1, self.group]))
@@ -93,7 +93,7 @@ class SoftmaxUnits(UnitFamily):
 
     def slope(self, mean: Array, change: Array) -> Array:
         """Compute m_i (d_i − Σ_j m_j d_j) (..., columns) within each unit, d the changes."""
-        m, d = self._units(mean), self._units(change)
+        m, d = self._split_units(mean), self._split_units(change)
         # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
         return np.asarray((m * (d - (m * d).sum(axis=-1, keepdims=True))).reshape(mean.shape))
 
@@ -104,7 +104,7 @@ class CategoricalLayer(SampledLayer):
 
     columns: int
 
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         units = natural.reshape(*natural.shape[:-1], natural.shape[-1] // self.columns, self.columns)
         units -= units.max(axis=-1, keepdims=True)
         exact_arithmetic.exp(units, out=units)

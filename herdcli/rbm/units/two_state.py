@@ -59,7 +59,7 @@ class TwoStateUnits(UnitFamily):
         """Compute logistic(a) (..., U) for binary units, tanh(a) for spins."""
         return logistic(natural) if self.states == (0, 1) else exact_arithmetic.tanh(natural)
 
-    def log_base(self, values: Array) -> Array | float:
+    def log_base_measure(self, values: Array) -> Array | float:
         """Return 0 for values (..., U): h is 1."""
         return 0.0
 
@@ -71,7 +71,7 @@ class TwoStateUnits(UnitFamily):
         # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
         return exact_arithmetic.log(odds) / (high - low)
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return base rates (D,) of rows (n, D) with one row in either state added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.states
         count = rows.shape[0]
@@ -79,7 +79,7 @@ class TwoStateUnits(UnitFamily):
         biases: Array = exact_arithmetic.log(on / (1.0 - on)) / (high - low)
         return biases
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the values (..., U) unchanged."""
         return values
 
@@ -89,7 +89,7 @@ class TwoStateUnits(UnitFamily):
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"values other than {low} and {high}")
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the operation Sigmoid for binary units, Tanh for spins."""
         return graph.op("Sigmoid" if self.states == (0, 1) else "Tanh", natural)
 
@@ -106,7 +106,7 @@ class TwoStateUnits(UnitFamily):
     def require_rows(self, rows: Any) -> None:
         """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix, stored entries are checked."""
         if isinstance(rows, SelectedRows) and is_sparse(rows.base):
-            rows = rows.stored(slice(None))  # one row of a matrix of 2^31 columns is too much
+            rows = rows.read_stored_rows(slice(None))  # one row of a matrix of 2^31 columns is too much
         if not is_sparse(rows):
             super().require_rows(rows)
             return
@@ -114,11 +114,11 @@ class TwoStateUnits(UnitFamily):
         if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
             raise DataError(f"values other than {self.states[0]} and {self.states[1]}")
 
-    def discrete_rows(self, rows: Any) -> Any:
+    def round_rows_to_states(self, rows: Any) -> Any:
         """Return the rows (n, D) unchanged."""
         return rows
 
-    def log_base_of_rows(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Any) -> Array | float:
         """Return 0 for rows (n, D): h is 1."""
         return 0.0
 
@@ -145,25 +145,27 @@ class TwoStateLayer:
     high: float
 
     @property
-    def gain(self) -> float:
+    def state_gap(self) -> float:
         """The difference high − low, which multiplies the natural parameter in the log-odds."""
         return self.high - self.low
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
         """Replace natural (n, u) by scale·(low + gain·p), p = logistic(gain·(natural + bias))."""
-        fast.two_state_means(natural, bias, self.gain, scale * self.low, scale * self.gain)
+        fast.two_state_means(natural, bias, self.state_gap, scale * self.low, scale * self.state_gap)
 
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
         """Sample states (n, u) that are high with probability p, by 16 random bits per unit and 16 per row (see fast.two_state_sample)."""
         words = uniform_uint16(generator, len(natural), natural.shape[1] + 1)
-        fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
+        fast.two_state_sample(
+            natural, bias, beta * self.state_gap, scale * self.low, scale * self.state_gap, words, self.low, self.high, states
+        )
 
-    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    def sample_unbiased_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """Sample (n, u) states, low or high with equal probability."""
         on = generator.integers(0, 2, size=shape, dtype=np.uint8)
-        return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
+        return np.float32(self.low) + np.float32(self.state_gap) * on.astype(np.float32)
 
 
 def uniform_uint16(generator: np.random.Generator, rows: int, columns: int) -> Array:

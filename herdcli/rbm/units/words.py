@@ -58,7 +58,7 @@ class WordCountUnits(UnitFamily):
         result: Array = max(self.length, 1) * exact_arithmetic.exp(natural - exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True))
         return result
 
-    def log_base(self, values: Array) -> Array:
+    def log_base_measure(self, values: Array) -> Array:
         """Compute log N! − Σ log v_j! over the last axis of (..., D)."""
         result: Array = log_factorial(values.sum(axis=-1)) - log_factorial(values).sum(axis=-1)
         return result
@@ -69,11 +69,11 @@ class WordCountUnits(UnitFamily):
         result: Array = exact_arithmetic.log(mean / mean.sum(axis=-1, keepdims=True))
         return result
 
-    def base_rate(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Any) -> Array:
         """Return the logarithms (D,) of the words' shares in rows (n, D), with one more count of each word."""
         return self.natural(np.asarray(column_sums(rows), dtype=np.float64) + 1.0)
 
-    def discrete(self, values: Array) -> Array:
+    def round_to_states(self, values: Array) -> Array:
         """Return the nearest integers (..., D)."""
         return np.rint(values)
 
@@ -87,7 +87,7 @@ class WordCountUnits(UnitFamily):
         if len(empty):
             raise DataError(f"no word in row {first + empty[0]}")
 
-    def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Raise BadUsage: the number of words in a row is not known in the graph."""
         raise BadUsage("means of words need the length of each row, which a graph of operations does not know")
 
@@ -100,11 +100,11 @@ class WordCountUnits(UnitFamily):
         total = mean.sum(axis=-1, keepdims=True)
         return np.asarray(mean * (change - (mean * change).sum(axis=-1, keepdims=True) / total))
 
-    def log_base_of_rows(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Any) -> Array | float:
         """Compute log N! − Σ log v_j! of each row, (n,) float64 in nats, for rows (n, D), dense or CSR."""
         if not is_sparse(rows):
-            return self.log_base(rows)
-        return np.asarray(log_factorial(np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())) + POISSON.log_base_of_rows(rows)
+            return self.log_base_measure(rows)
+        return np.asarray(log_factorial(np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())) + POISSON.row_log_base_measure(rows)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class MultinomialLayer(SampledLayer):
 
     length: int | Array
 
-    def _mean(self, natural: Array) -> None:
+    def _replace_by_mean(self, natural: Array) -> None:
         natural -= natural.max(axis=-1, keepdims=True)
         exact_arithmetic.exp(natural, out=natural)
         lengths = np.asarray(self.length, dtype=np.float32)
@@ -139,7 +139,7 @@ class MultinomialLayer(SampledLayer):
         return states
 
 
-def softmax_weights(natural: Array) -> Array:
+def softmax_weights_in_place(natural: Array) -> Array:
     """Replace natural parameters a (n, D) by the shares of words up to a factor, e^a, and return log Σ_j e^{a_j} (n,) float64."""
     top = natural.max(axis=1)
     natural -= top[:, None]

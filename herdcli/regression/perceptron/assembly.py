@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import BLOCK, Map, RowTable
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, Map
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family
@@ -18,7 +18,7 @@ from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
-class PredictionFigures:
+class PredictionStatistics:
     """Deviance Σ w d of predictors of rows, and Pearson's χ² divided by the number of observations."""
 
     deviance: float
@@ -28,18 +28,18 @@ class PredictionFigures:
 def fitted_layers(architecture: Architecture, theta: Array, scaling: FitScaling) -> list[PerceptronLayer]:
     """Return the layers of θ (q,), with the last one in the target's units."""
     layers = [(W.copy(), b.copy()) for W, b in architecture.layers(theta)]
-    scaling.original_units(layers[-1])
+    scaling.convert_layer_to_original_units(layers[-1])
     return [PerceptronLayer(W=W, b=b) for W, b in layers]
 
 
 def fit_intercepts(rows: FittedRows, family: Family, outputs: int, map: Map = map) -> Array:
     """Return the intercepts (K,) of the model of intercepts alone."""
-    table = RowTable(np.column_stack([rows.y, rows.offset]), weight=rows.weight)
+    table = ArrayRows(np.column_stack([rows.y, rows.offset]), weight=rows.weight)
     alone = RegressionProblem(table, family, outputs, 0)
     return np.asarray(run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta[:, 0].copy())
 
 
-def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionFigures]:
+def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionStatistics]:
     """Return deviance and dispersion of the perceptron, of its linear model and of its intercepts alone on rows."""
     family, count = value.distribution(), rows.X.shape[0]
     sums = np.zeros((3, 2))
@@ -55,6 +55,6 @@ def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionFigures
                 sums[place, 1] += weight[part] @ (slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300))
     observations = weight_meaning.observation_count(value.weight_kind, int(np.count_nonzero(weight)), float(weight.sum()))
     return [
-        PredictionFigures(float(deviance), max(float(pearson) / observations, 1e-300) if family.dispersed else 1.0)
+        PredictionStatistics(float(deviance), max(float(pearson) / observations, 1e-300) if family.dispersed else 1.0)
         for deviance, pearson in sums
     ]

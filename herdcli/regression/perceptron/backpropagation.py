@@ -65,10 +65,10 @@ def forward(layers: Layers, activation: Activation, rows: Any) -> ForwardPass:
     return ForwardPass(inputs, outputs)
 
 
-def backward(layers: Layers, activation: Activation, passed: ForwardPass, delta: Array, into: Layers) -> None:
-    """Write ∂ℓ/∂W^l and ∂ℓ/∂b^l into the arrays of `into`.  delta  δ^L (m, K), times the weights of the rows."""
+def backward(layers: Layers, activation: Activation, forward_pass: ForwardPass, delta: Array, gradients: Layers) -> None:
+    """Write ∂ℓ/∂W^l and ∂ℓ/∂b^l into the arrays of `gradients`.  delta  δ^L (m, K), times the weights of the rows."""
     for number in range(len(layers) - 1, -1, -1):
-        x, (to_W, to_b) = passed.outputs[number], into[number]
+        x, (to_W, to_b) = forward_pass.outputs[number], gradients[number]
         if is_sparse(x):
             to_W[:] = (x.T @ delta).T
         else:
@@ -76,48 +76,48 @@ def backward(layers: Layers, activation: Activation, passed: ForwardPass, delta:
         np.sum(delta, axis=0, out=to_b)
         if number:
             delta = delta @ layers[number][0]
-            delta *= activation.slope(passed.inputs[number - 1], x)
+            delta *= activation.slope(forward_pass.inputs[number - 1], x)
 
 
 def hessian_product(
     layers: Layers,
     change: Layers,
     activation: Activation,
-    passed: ForwardPass,
+    forward_pass: ForwardPass,
     delta: Array,
     curvature: Callable[[Array], Array],
-    into: Layers,
+    products: Layers,
 ) -> None:
-    """Write the product of the Hessian with `change` into the arrays of `into`.
+    """Write the product of the Hessian with `change` into the arrays of `products`.
 
     delta      δ^L (m, K), times the weights of the rows.
     curvature  R{η} ↦ C R{η}, times the weights of the rows.
     """
-    moved = _forward_change(layers, change, activation, passed)
+    moved = _directional_forward_pass(layers, change, activation, forward_pass)
     r_delta = curvature(moved.eta)
     for number in range(len(layers) - 1, -1, -1):
-        x, r_x, (to_W, to_b) = passed.outputs[number], moved.outputs[number], into[number]
+        x, r_x, (to_W, to_b) = forward_pass.outputs[number], moved.outputs[number], products[number]
         np.matmul(r_delta.T, x, out=to_W)
         if number:  # R{x^0} = 0
             to_W += delta.T @ r_x
         np.sum(r_delta, axis=0, out=to_b)
         if number:
-            W, V, a, r_a = layers[number][0], change[number][0], passed.inputs[number - 1], moved.inputs[number - 1]
+            W, V, a, r_a = layers[number][0], change[number][0], forward_pass.inputs[number - 1], moved.inputs[number - 1]
             back = delta @ W
             slope = activation.slope(a, x)
             r_delta = (r_delta @ W + delta @ V) * slope + back * activation.curvature(a, x) * r_a
             delta = back * slope
 
 
-def _forward_change(layers: Layers, change: Layers, activation: Activation, passed: ForwardPass) -> ForwardPass:
+def _directional_forward_pass(layers: Layers, change: Layers, activation: Activation, forward_pass: ForwardPass) -> ForwardPass:
     """Return R{a^l} and R{x^l}; R{x^0} is the number 0."""
     inputs, outputs = list[Array](), [np.zeros(())]
     for number, ((W, _), (V, c)) in enumerate(zip(layers, change, strict=True)):
-        x = passed.outputs[number]
+        x = forward_pass.outputs[number]
         r_a = x @ V.T + c
         if number:
             r_a += outputs[-1] @ W.T
         inputs.append(r_a)
         if number < len(layers) - 1:
-            outputs.append(activation.slope(passed.inputs[number], passed.outputs[number + 1]) * r_a)
+            outputs.append(activation.slope(forward_pass.inputs[number], forward_pass.outputs[number + 1]) * r_a)
     return ForwardPass(inputs, outputs)

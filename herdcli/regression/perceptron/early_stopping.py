@@ -36,7 +36,7 @@ class PerceptronFit:
     restart: int
 
 
-def look(best: BestParameters, theta: Array, loss: float) -> None:
+def record_evaluation(best: BestParameters, theta: Array, loss: float) -> None:
     """Record an evaluation, and keep parameters (q,) with a lower validation loss; NaN: without validation rows the last are kept."""
     if np.isnan(loss) and not len(best.losses):
         best.theta = theta.copy()
@@ -47,6 +47,6 @@ def look(best: BestParameters, theta: Array, loss: float) -> None:
         best.theta, best.loss, best.looks = theta.copy(), loss, 0
 
 
-def waited(best: BestParameters, patience: int) -> bool:
+def is_patience_exhausted(best: BestParameters, patience: int) -> bool:
     """Return whether the last `patience` evaluations found nothing better; patience 0: never."""
     return patience > 0 and best.looks >= patience

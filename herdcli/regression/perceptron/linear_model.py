@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Algorithm, run_algorithm
-from herdcli.numerics.block_statistics import Map, RowTable
+from herdcli.numerics.block_statistics import ArrayRows, Map
 from herdcli.records import dataclass
 from herdcli.regression.fit import NewtonDescent, RegressionFit, RegressionProblem
 from herdcli.regression.newton_cg import TrustRegion, TrustRegionState
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_columns
-from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.schema import Array
 
@@ -49,7 +49,7 @@ def fit_linear_model(problem: PerceptronProblem, rows: ScaledRows, start: Array,
     l2, count = max(problem.l2, 1.0 / rows.count), problem.outputs * (problem.features + 1)
     if rows.count * count > (MOST_WORK if columns is None else MOST_WORK_BATCHES):
         return _fit_by_minibatches(replace(problem, l2=l2), rows, start, batch_columns(rows, "float32") if columns is None else columns)
-    table = problem.rows if isinstance(problem.rows, RowTable) else rows.in_memory()
+    table = problem.rows if isinstance(problem.rows, ArrayRows) else rows.in_memory()
     linear = RegressionProblem(table, problem.family, problem.outputs, problem.features, l2=l2)
     theta = np.zeros((problem.outputs, problem.features + 1))
     theta[:, -1] = start
@@ -69,7 +69,7 @@ def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Arr
     settings = BatchSettings("adam", epochs, batch, RATE, 0.0, 0, 0, columns.dtype.name)
     theta = np.append(np.zeros(problem.outputs * problem.features), start)
     alone = replace(problem, architecture=shape)
-    descent: Any = MinibatchDescent(alone, rows, columns, theta, settings, Validation(None, problem.family), 0)
+    descent: Any = MinibatchDescent(alone, rows, columns, theta, settings, ValidationRows(None, problem.family), 0)
     return np.column_stack(shape.layers(run_algorithm(descent).theta)[0])
 
 

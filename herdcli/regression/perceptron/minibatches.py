@@ -23,8 +23,8 @@ from herdcli.numerics.block_statistics import BLOCK, Map
 from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.perceptron import backpropagation
-from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, look, waited
-from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, is_patience_exhausted, record_evaluation
+from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.rng import Stream
 from herdcli.schema import Array, array
@@ -94,7 +94,7 @@ class MinibatchDescent:
     columns: Any
     start: Array
     settings: BatchSettings
-    validation: Validation
+    validation: ValidationRows
     restart: int
     map: Map = map
     state = BatchState
@@ -170,12 +170,12 @@ class MinibatchDescent:
         mean = state.total / state.mass + self.problem.penalty(theta)
         state.trace = np.append(state.trace, mean)
         state.epoch, state.place, state.total, state.mass = state.epoch + 1, 0, 0.0, 0.0
-        look(state.best, theta, self.validation.loss(self.problem, theta[None], self.map))
+        record_evaluation(state.best, theta, self.validation.loss(self.problem, theta[None], self.map))
 
     def done(self, state: BatchState) -> bool:
         """Return whether all epochs are over, the loss is not finite, or early stopping applies."""
         broken = len(state.trace) > 0 and not np.isfinite(state.trace[-1])
-        return state.epoch >= self.settings.epochs or broken or waited(state.best, self.settings.patience)
+        return state.epoch >= self.settings.epochs or broken or is_patience_exhausted(state.best, self.settings.patience)
 
     def progress(self, state: BatchState) -> RunProgress:
         """Return progress in epochs, with the loss of the last one."""
@@ -187,7 +187,7 @@ class MinibatchDescent:
         """Return the best parameters."""
         last = float(state.trace[-1]) if len(state.trace) else float("inf")
         loss = state.best.loss if self.validation.rows is not None else last
-        ended = bool(np.isfinite(last)) and (waited(state.best, self.settings.patience) or self.settings.patience == 0)
+        ended = bool(np.isfinite(last)) and (is_patience_exhausted(state.best, self.settings.patience) or self.settings.patience == 0)
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
 
 

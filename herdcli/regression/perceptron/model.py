@@ -14,7 +14,7 @@ from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family, family_by_name
-from herdcli.regression.model import HeldOut
+from herdcli.regression.model import HeldoutRows
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.activations import BY_NAME
 from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
@@ -31,7 +31,7 @@ class PerceptronLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerceptronHeldOut(HeldOut):
+class PerceptronHeldoutRows(HeldoutRows):
     """Held-out rows with their predictions by the perceptron and the linear model."""
 
     linear: Array = array("h K", "linear predictor of the linear model, offset included", kind="f", finite=True)
@@ -76,7 +76,7 @@ class Perceptron:
     response: str = ""  # form of the target, as in `regression`
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
-    holdout: PerceptronHeldOut | None = None
+    holdout: PerceptronHeldoutRows | None = None
 
     gls = ""  # errors are independent
     separated = False

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import BLOCK, Map, RowBlock, RowBlocks, RowReader, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BLOCK, BlockStatistics, Map, RowBlock, RowBlocks, RowReader, Sums, sum_statistics
 from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
@@ -47,7 +47,7 @@ def block_weights(block: RowBlock) -> Array:
 
 
 @dataclass(frozen=True)
-class LossSums(Statistics):
+class LossSums(BlockStatistics):
     """A function from a block to Σw and the loss at θ."""
 
     problem: PerceptronProblem
@@ -63,7 +63,7 @@ class LossSums(Statistics):
 
 
 @dataclass(frozen=True)
-class PerceptronGradient(Statistics):
+class PerceptronGradient(BlockStatistics):
     """A function from a block to the sums of `newton_cg.GradientSums`, with the metric of θ itself and no separated rows."""
 
     problem: PerceptronProblem
@@ -89,7 +89,7 @@ class PerceptronGradient(Statistics):
 
 
 @dataclass(frozen=True)
-class PerceptronHessianProduct(Statistics):
+class PerceptronHessianProduct(BlockStatistics):
     """A function from a block to the Hessian at θ times v, both (1, q), with the family's expected curvature in η."""
 
     problem: PerceptronProblem
@@ -136,7 +136,7 @@ def sparse_loss(problem: PerceptronProblem, theta: Array, rows: ScaledRows) -> f
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationRows:
     """The validation rows, whose mean loss decides early stopping; None: there are none."""
 
     rows: RowReader | None
@@ -148,5 +148,5 @@ class Validation:
             return float("nan")
         if isinstance(self.rows, ScaledRows) and is_sparse(self.rows.rows.X):
             return sparse_loss(problem, theta.ravel(), self.rows)
-        sums = total_statistics(RowBlocks(self.rows), LossSums(replace(problem, rows=self.rows), theta), map)
+        sums = sum_statistics(RowBlocks(self.rows), LossSums(replace(problem, rows=self.rows), theta), map)
         return float(sums["loss"][0] / sums["mass"][0])

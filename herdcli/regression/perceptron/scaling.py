@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
 from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
@@ -45,7 +45,7 @@ class FitScaling:
         W -= np.outer(b, self.mean.astype(W.dtype))
         W *= self.factor.astype(W.dtype)
 
-    def original_units(self, last: tuple[Array, Array]) -> None:
+    def convert_layer_to_original_units(self, last: tuple[Array, Array]) -> None:
         """Convert the last layer's weights and biases, in place, to those for the target's own units."""
         W, b = last
         W *= self.spread
@@ -92,9 +92,9 @@ class ScaledRows:
         target = (self.rows.y - self.scaling.middle) / self.scaling.spread
         return np.column_stack([target, self.rows.offset / self.scaling.spread])
 
-    def in_memory(self) -> RowTable:
+    def in_memory(self) -> ArrayRows:
         """Return all rows, scaled once."""
-        return RowTable(self.read(0, self.count).X, weight=self.rows.weight)
+        return ArrayRows(self.read(0, self.count).X, weight=self.rows.weight)
 
     def read(self, start: int, stop: int) -> RowBlock:
         """Return rows [start, stop)."""

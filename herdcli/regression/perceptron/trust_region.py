@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import BLOCK, Statistics
+from herdcli.numerics.block_statistics import BLOCK, BlockStatistics
 from herdcli.records import dataclass
 from herdcli.regression.newton_cg import TrustRegion, TrustRegionState, without_rows
-from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, look, waited
-from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronHessianProduct, PerceptronProblem, Validation
+from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, is_patience_exhausted, record_evaluation
+from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronHessianProduct, PerceptronProblem, ValidationRows
 from herdcli.schema import Array
 
 
@@ -25,7 +25,7 @@ class PerceptronDescent:
     """One start of the trust-region descent.  start (1, q)."""
 
     region: PerceptronRegion
-    validation: Validation
+    validation: ValidationRows
     patience: int
     restart: int
     state = PerceptronDescentState
@@ -43,12 +43,12 @@ class PerceptronDescent:
         if len(state.trace) > taken:
             problem = self.region.problem
             assert isinstance(problem, PerceptronProblem)
-            look(state.best, state.theta.ravel(), self.validation.loss(problem, state.theta, self.region.map))
+            record_evaluation(state.best, state.theta.ravel(), self.validation.loss(problem, state.theta, self.region.map))
         return state
 
     def done(self, state: PerceptronDescentState) -> bool:
         """Return whether no step gains more, early stopping applies, or all iterations are used."""
-        return self.region.done(state) or waited(state.best, self.patience)
+        return self.region.done(state) or is_patience_exhausted(state.best, self.patience)
 
     def progress(self, state: PerceptronDescentState) -> RunProgress:
         """Return the number of steps and the loss."""
@@ -56,7 +56,7 @@ class PerceptronDescent:
 
     def result(self, state: PerceptronDescentState) -> PerceptronFit:
         """Return the best parameters."""
-        ended = self.region.settled(state) or waited(state.best, self.patience)
+        ended = self.region.settled(state) or is_patience_exhausted(state.best, self.patience)
         loss = state.best.loss if self.validation.rows is not None else state.objective
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
 
@@ -65,13 +65,13 @@ class PerceptronDescent:
 class PerceptronRegion(TrustRegion):
     """The trust region over the parameters of a perceptron, with a metric in which all parameters are equal."""
 
-    def gradient_sums(self, theta: Array) -> Statistics:
+    def gradient_sums(self, theta: Array) -> BlockStatistics:
         """Return the gradient statistics by the backward recursion."""
         problem = without_rows(self.problem)
         assert isinstance(problem, PerceptronProblem)
         return PerceptronGradient(problem, theta)
 
-    def product_sums(self, theta: Array, v: Array) -> Statistics:
+    def hessian_product_sums(self, theta: Array, v: Array) -> BlockStatistics:
         """Return the Hessian product statistics by Pearlmutter's recursion."""
         problem = without_rows(self.problem)
         assert isinstance(problem, PerceptronProblem)

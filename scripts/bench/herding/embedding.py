@@ -174,7 +174,7 @@ def trials(count: int) -> bool:
                 found.weight @ gram[np.ix_(found.index, found.index)] @ found.weight - 2 * found.weight @ mean[found.index] + mean @ weights
             )
             error = abs(float(np.sqrt(max(square, 0.0))) - float(found.mmd[-1]))
-            shares.setdefault(kind, []).append(error / found.added.mmd_bound(float(found.mmd[-1]), found.weight))
+            shares.setdefault(kind, []).append(error / found.added.mmd_error_bound(float(found.mmd[-1]), found.weight))
     fine = True
     for kind, found in shares.items():
         text = (

@@ -69,7 +69,9 @@ def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, str]
     )
 
 
-def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.Namespace) -> tuple[Callable[[], None], dynamics.HiddenRun]:
+def herd_contender(
+    training: np.ndarray, held: np.ndarray, arguments: argparse.Namespace
+) -> tuple[Callable[[], None], dynamics.HiddenRunState]:
     """One iteration a call; and the run, warmed up."""
     settings = dynamics.HiddenHerdingSettings(hidden=arguments.hidden, iterations=100_000, burn_in=0, keep=0)
     packed_rows = pack_rows(training, "spin")
@@ -87,7 +89,7 @@ def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.N
     return once, state.runs[0]
 
 
-def numpy_contender(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRun) -> Callable[[], None]:
+def numpy_contender(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRunState) -> Callable[[], None]:
     """The same iteration on float32 matrices, from the same weights."""
     X, Q = (np.where(on, np.float32(1), np.float32(-1)) for on in (training, held))
     n = len(X)
@@ -131,7 +133,7 @@ def products(training: np.ndarray, held: np.ndarray, hidden: int) -> tuple[Calla
     return once, 2.0 * hidden * D * (len(rows) + n)
 
 
-def parts(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRun, repeats: int) -> list[tuple[str, float]]:
+def parts(training: np.ndarray, held: np.ndarray, run: dynamics.HiddenRunState, repeats: int) -> list[tuple[str, float]]:
     """Milliseconds of the compiled loops one by one."""
     rows, queries = pack_rows(training, "spin"), pack_bits(held)
     D, K = run.M.shape
@@ -177,7 +179,9 @@ def main() -> int:
             if turn >= 2:
                 times[name].append(elapsed)
     medians = {name: statistics.median(taken) for name, taken in times.items()}
-    print(f"{what}: {len(training)} rows, {len(held)} queries, {training.shape[1]} x {arguments.hidden} units, {fast.kernels()} kernels")
+    print(
+        f"{what}: {len(training)} rows, {len(held)} queries, {training.shape[1]} x {arguments.hidden} units, {fast.loops_in_use()} kernels"
+    )
     for name, median in medians.items():
         print(f"{name:14s} {1e3 * median:8.2f} ms   {operations / median / 1e9:7.1f} GFLOP/s of the two products")
     for name, milliseconds in parts(training, held, run, arguments.repeats):

@@ -45,7 +45,7 @@ from herdcli.quadrature import selection, selection_problem
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
 from herdcli.quadrature.kernels.kernel_parsing import median_distance
-from herdcli.quadrature.result_assembly import samples_artifact
+from herdcli.quadrature.result_assembly import assemble_samples
 from herdcli.quadrature.rules import sequential_rules
 from herdcli.quadrature.targets import RowTarget
 
@@ -145,8 +145,8 @@ def speed(arguments: argparse.Namespace) -> bool:
     ours, state = least(lambda: herd(X, scale, arguments.count), arguments.repeats)
     alone, _ = least(lambda: embed(X, scale, map), arguments.repeats)
     theirs, chosen = least(lambda: plain(X, scale, arguments.count), arguments.repeats)
-    bar = 5.0 if fast.kernels() == "cython" else 1.0
-    print(f"{arguments.rows:,} x {arguments.columns} -> {arguments.count:,}, {fast.kernels()} kernels")
+    bar = 5.0 if fast.loops_in_use() == "cython" else 1.0
+    print(f"{arguments.rows:,} x {arguments.columns} -> {arguments.count:,}, {fast.loops_in_use()} kernels")
     print(f"herd {ours:.2f} s (embedding {alone:.2f} s), NumPy {theirs:.2f} s")
     fine = verdict(f"NumPy takes {theirs / ours:.2f} times as long, bar {bar:g}", theirs >= bar * ours)
     index = state.done[0].index  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def speed(arguments: argparse.Namespace) -> bool:
 
 def embed(X: np.ndarray, scale: float, map: object) -> np.ndarray:
     """The mean embedding alone."""
-    problem = kernel_sums.embedding_problem(GaussianKernel(scale), X, X, np.ones(len(X)))
+    problem = kernel_sums.make_embedding_problem(GaussianKernel(scale), X, X, np.ones(len(X)))
     state = kernel_sums.initial_state(problem)
     return iterate.run_steps(
         lambda now: kernel_sums.embedding_step(problem, now, map=map), state, steps=kernel_sums.total_steps(problem)
@@ -201,7 +201,7 @@ def quality() -> bool:
             (selection_problem.SelectionGroup(RowTarget(X, np.full(len(X), 1e-4)), None, m),),
             selection_problem.SelectionSettings(),
         )
-        projected = samples_artifact(problem, refined, [None], kind="simplex", projected=False, scale=np.ones(10))
+        projected = assemble_samples(problem, refined, [None], kind="simplex", projected=False, scale=np.ones(10))
         nearest = herd(X, scale, m, "min-norm-point").done[0]
         result = refined.done[0]
         found = (result.passes[0], result.passes[-1], projected.summary.mmd[0], nearest.mmd[-1])

@@ -74,7 +74,7 @@ def embedder(name: str, X: np.ndarray) -> Callable[[], object]:
     """The mean embedding of rows under a kernel."""
     precision = "float32" if name.startswith("gaussian32") else "float64"
     kernel = parse_kernel(name.replace("gaussian32", "gaussian"))
-    problem = kernel_sums.embedding_problem(kernel, X, X, np.full(len(X), 1.0 / len(X)), precision=precision)
+    problem = kernel_sums.make_embedding_problem(kernel, X, X, np.full(len(X), 1.0 / len(X)), precision=precision)
 
     def run() -> None:
         state = kernel_sums.initial_state(problem)

@@ -74,7 +74,10 @@ def main() -> None:
     fine = True
     for rows, count in ((5000, 300), (int(asked.rows), asked.count)):
         X, S = draws(rows, asked.columns)
-        for name, kernel in (("id", SteinKernel("imq", 1.0)), ("smpcov", stein_kernels.set_covariance(SteinKernel("imq", smpcov=True), X))):
+        for name, kernel in (
+            ("id", SteinKernel("imq", 1.0)),
+            ("smpcov", stein_kernels.with_covariance_metric(SteinKernel("imq", smpcov=True), X)),
+        ):
             started = time.process_time()
             ours = herd(X, S, kernel, count)
             middle = time.process_time()

@@ -85,7 +85,7 @@ def potts(count: int, pairs: np.ndarray, coupling: float, colours: int, field: f
 def colours() -> Iterator[Instance]:
     """Colourings of random graphs, and Potts models on lattices."""
     for nodes, degree, field, seed in ((30, 3.5, 0.3, 0), (40, 3.5, 0.2, 1), (60, 3.0, 0.2, 2), (60, 4.0, 0.1, 3), (60, 4.0, 0.0, 3)):
-        pairs = random_networks.random_edges(nodes, degree, np.random.default_rng(seed))
+        pairs = random_networks.draw_random_edges(nodes, degree, np.random.default_rng(seed))
         yield "colour", f"{nodes} of 3 colours, degree {degree:g}, h {field:g}", potts(nodes, pairs, -np.inf, 3, field, seed)
     for side, coupling, field, seed in ((8, 1.0, 0.1, 4), (8, 2.0, 0.05, 5), (8, -2.0, 0.2, 6), (9, 1.005, 0.02, 7)):
         pairs = random_networks.grid_edges(side, side)
@@ -119,14 +119,14 @@ def instances(kinds: list[str]) -> Iterator[Instance]:
     if "grid" in kinds:
         for sigma_w in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0):
             for sigma_b, seed in ((1.0, 0), (0.1, 1)):
-                made = random_networks.generate("grid", rows=12, columns=12, sigma_w=sigma_w, sigma_b=sigma_b, seed=seed)
+                made = random_networks.generate_random_network("grid", rows=12, columns=12, sigma_w=sigma_w, sigma_b=sigma_b, seed=seed)
                 yield "grid", f"12×12 σ_w {sigma_w:g} σ_b {sigma_b:g}", made
     if "glass" in kinds:
         yield from glasses()
     if "random" in kinds:
         for sigma_w in (1.0, 3.0, 5.0):
             for nodes, degree in ((40, 4.0), (16, 15.0)):
-                made = random_networks.generate("random", nodes=nodes, degree=degree, sigma_w=sigma_w, sigma_b=0.5, seed=2)
+                made = random_networks.generate_random_network("random", nodes=nodes, degree=degree, sigma_w=sigma_w, sigma_b=0.5, seed=2)
                 yield "random", f"{nodes} degree {degree:g} σ_w {sigma_w:g}", made
     if "colour" in kinds:
         yield from colours()
@@ -138,18 +138,18 @@ def instances(kinds: list[str]) -> Iterator[Instance]:
 
 def exact(given: network.Network) -> list[np.ndarray]:
     """All marginals by the junction tree."""
-    return list(run_algorithm(algorithms.make_method(given, InferenceSettings())).nodes)
+    return list(run_algorithm(algorithms.make_inference_method(given, InferenceSettings())).nodes)
 
 
 def sampled(given: network.Network, algorithm: str, effort: float, seed: int) -> Any:
     """The result of chains of so much work; None where there is not enough for 48 sweeps."""
-    made: Any = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, seed=seed))
+    made: Any = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, seed=seed))
     before = made.steps - made.settings.sweeps - made.settings.burn_in
     sweeps = min(10_000, int(effort * MILLION / max(1.0, made.work()) - before) // 8 * 6)
     if sweeps < 48:
         return None
     asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)
-    return run_algorithm(made.again(asked) if hasattr(made, "again") else algorithms.make_method(given, asked))
+    return run_algorithm(made.with_settings(asked) if hasattr(made, "with_settings") else algorithms.make_inference_method(given, asked))
 
 
 def line(name: str, found: Any, truth: list[np.ndarray], seconds: float) -> tuple[str, dict[str, float]]:

@@ -25,7 +25,7 @@ from shared.real_data import FOLDER
 
 from herdcli.algorithm import run_algorithm
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
+from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
 from herdcli.markov.formats import evidence as evidence_files
 from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.method import InferenceSettings
@@ -49,7 +49,7 @@ def opened(path: Path, evidence: Path | None) -> network.Network:
 
 def cells(given: network.Network, order: np.ndarray) -> float:
     """log2 of the cells of the maximal cliques of an order."""
-    graph = cliques.junction_tree_from_order(junction_tree.plan_tree(given, order))[0]
+    graph = cliques.junction_tree_from_order(junction_tree.build_clique_tree(given, order))[0]
     return float(np.log2(float(graph.cells(given.cardinality))))
 
 
@@ -57,7 +57,7 @@ def ours(given: network.Network, orders: int) -> tuple[float, float, int]:
     """log2 of the cells, seconds of the processor, and orders that were tried, of a network as it is."""
     started = time.process_time()
     method = JunctionTree(given, InferenceSettings(algorithm="junction-tree", orders=orders), trimmed=TrimmedNetwork(given, None))
-    found = run_algorithm(EliminationOrders(method))
+    found = run_algorithm(EliminationOrderAlgorithm(method))
     seconds = time.process_time() - started
     if not found.complete:
         return float("inf"), seconds, found.step
@@ -67,7 +67,7 @@ def ours(given: network.Network, orders: int) -> tuple[float, float, int]:
 def theirs(python: str, given: network.Network) -> tuple[float, float]:
     """log2 of the cells of pyAgrum's junction tree, and seconds of the processor."""
     free = given.cardinality > 1
-    scopes = sorted({tuple(sorted(scope)) for scope in junction_tree.free_scopes(given, free)} - {()})
+    scopes = sorted({tuple(sorted(scope)) for scope in junction_tree.restrict_scopes(given, free)} - {()})
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"cardinality": given.cardinality.tolist(), "scopes": scopes}, file)
         file.flush()
@@ -96,7 +96,7 @@ def main() -> None:
         mine, seconds, tried = ours(given, options.orders)
         other, took = theirs(options.pyagrum, given)
         line = f"{name:24} {mine:7.2f} {other:7.2f} {mine - other:+6.2f}"
-        trimmed = possible_states.trim_network(given)
+        trimmed = possible_states.remove_impossible_states(given)
         if trimmed.kept is not None:
             less, _, _ = ours(trimmed.network, options.orders)
             line += f"   {less:19.2f} {theirs(options.pyagrum, trimmed.network)[0]:7.2f}"

@@ -64,7 +64,7 @@ def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
 
 def infer(given: network.Network, algorithm: str, **settings: Any) -> tuple[Any, Any]:
     """Last state and result of an algorithm."""
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     state = iterate.run_steps(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
@@ -80,11 +80,11 @@ def mixed(states: int, rows: int, columns: int) -> network.Network:
 
 def messages_a_second() -> None:
     """Updates of the compiled loop, or of its twin under HERD_KERNELS=python."""
-    sweeps = 20 if fast.kernels() == "cython" else 1
+    sweeps = 20 if fast.loops_in_use() == "cython" else 1
     for states, rows, columns in ((2, 10, 10), (2, 100, 100), (5, 60, 60), (11, 30, 30)):
-        given = random_networks.generate("grid", rows=rows, columns=columns) if states == 2 else mixed(states, rows, columns)
+        given = random_networks.generate_random_network("grid", rows=rows, columns=columns) if states == 2 else mixed(states, rows, columns)
         graph = reduce_to_pairwise(given)
-        fixed, target = graph.fixed_marginals({})
+        fixed, target = graph.flatten_fixed_marginals({})
         order, messages, scratch = loopy_propagation.forward_backward_order(graph), graph.uniform_messages(), graph.scratch()
         seconds, _ = least(lambda sent=(order, messages, messages, graph.arrays, fixed, target, 0.0, False, scratch): update(sent, sweeps))
         print(f"messages  {rows}×{columns} of {states} states: {sweeps * len(order) / seconds / 1e6:.2f} M/s")
@@ -99,8 +99,8 @@ def update(sent: tuple[Any, ...], sweeps: int) -> None:
 def lattices() -> None:
     """The ratio-domain loop: to 1e-9 on 300×300, and messages a second in and out of cache."""
     for rows in (300, 1500):
-        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
-        method = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
+        given = random_networks.generate_random_network("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
+        method = algorithms.make_inference_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
         seconds, state = least(lambda m=method: iterate.run_steps(m.step, m.init(), until=m.done))
         sweep, _ = least(lambda m=method, s=state: [fast.lattice_sweep(s.messages, m.weight, m.bias, False) for _ in range(10)])
         rate = 10 * 4 * rows * (rows - 1) / sweep / 1e9
@@ -119,7 +119,7 @@ def fixed_points() -> None:
     plain = {"clamp": "rows-columns", "iterations": 3000}
     regions = {"regions": "plaquettes", "iterations": 3000}
     for rows, sigma_w, seed in LATTICES:
-        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
+        given = random_networks.generate_random_network("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
         small = rows == 10 and seed < 3
         runs = [*settings.items(), *([("ups", plain), ("double-loop", {"iterations": 3000}), ("double-loop", regions)] if small else [])]
         for algorithm, chosen in runs:
@@ -144,10 +144,10 @@ def junction_trees(folder: Path, most: float) -> None:
         graph = elimination.moral_graph(given)
         started = time.perf_counter()
         search = iterate.run_steps(
-            lambda now, g=graph, n=given: elimination.search_step(n, g, 0, now), elimination.empty_search(given), steps=8
+            lambda now, g=graph, n=given: elimination.try_more_orders(n, g, 0, now), elimination.initial_order_search(given), steps=8
         )
         seconds = time.perf_counter() - started
-        tree = junction_tree.plan_tree(given, search.order)
+        tree = junction_tree.build_clique_tree(given, search.order)
         told = f"tree      {name:26} width {search.width:2}, 2^{np.log2(search.cells):4.1f} cells, order {seconds * 1e3:6.1f} ms"
         if tree.bytes_needed(given) > most:
             print(f"{told}, left out: {tree.bytes_needed(given) / 1e9:.1f} GB")
@@ -165,7 +165,7 @@ def junction_trees(folder: Path, most: float) -> None:
 def frontier() -> None:
     """Exact marginals of a lattice whose junction tree is too large."""
     for rows in (16, 20):
-        given = random_networks.generate("grid", rows=rows, columns=rows, sigma_w=2.0, sigma_b=1.0)
+        given = random_networks.generate_random_network("grid", rows=rows, columns=rows, sigma_w=2.0, sigma_b=1.0)
         started = time.process_time()
         _, found = infer(given, "frontier")
         print(f"frontier  {rows}×{rows}: {time.process_time() - started:.2f} s CPU, log Z {found.attributes['log_z']:.6f}")
@@ -179,12 +179,12 @@ def eights(folder: Path) -> constraints.LearningProblem | None:
         return None
     x = load(str(folder / "eights8x8.h5"), kinds={"dataset"}).value.X.astype(np.int64)
     rows, cardinality = constraints.StateRows(x, np.full(len(x), 1 / len(x))), np.full(64, 2)
-    information = constraints.pair_tables(rows, cardinality, 1.0).information()
+    information = constraints.compute_pair_tables(rows, cardinality, 1.0).information()
     for seed in range(1000):
         edges = structure_selection.structure_pairs("chow-liu+random", 0.05, 6, 64, information, None, seed)
         if len(edges) == 106:
             break
-    return constraints.LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, edges, 1.0), rows=rows)
+    return constraints.LearningProblem(cardinality, constraints.make_clusters(rows, cardinality, edges, 1.0), rows=rows)
 
 
 def scaling(problem: constraints.LearningProblem, rival: str | None, iterations: int) -> None:
@@ -308,7 +308,7 @@ def used(command: list[str]) -> tuple[float, int]:
 def plaquettes() -> None:
     """Damped gbp over plaquettes, as `auto` runs it, against the frontier sweep on 20×20."""
     for sigma_w, seed in ((2.0, 0), (2.0, 1), (5.0, 0), (5.0, 1), (5.0, 2)):
-        given = random_networks.generate("grid", rows=20, columns=20, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
+        given = random_networks.generate_random_network("grid", rows=20, columns=20, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
         exact = infer(given, "frontier")[1]
         started = time.process_time()
         state, found = infer(given, "gbp", regions="plaquettes", damping=0.5)
@@ -330,7 +330,7 @@ def corrected() -> None:
     sizes: dict[str, dict[str, Any]] = {"random": {"nodes": 40, "degree": 3.0}, "grid": {"rows": 8, "columns": 8}}
     for kind, size in sizes.items():
         for sigma_w in (1.0, 2.0, 4.0):
-            networks = [random_networks.generate(kind, **size, sigma_w=sigma_w, sigma_b=0.5, seed=seed) for seed in range(5)]
+            networks = [random_networks.generate_random_network(kind, **size, sigma_w=sigma_w, sigma_b=0.5, seed=seed) for seed in range(5)]
             exact = [infer(given, "junction-tree")[1] for given in networks]
             for algorithm, chosen in CORRECTED.items():
                 started = time.process_time()
@@ -351,7 +351,7 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=1e9, help="bytes a junction tree may take")
     parser.add_argument("--only", choices=["process", "queries", "gbp", "corrected"], default=None, help="these figures alone")
     options = parser.parse_args()
-    print(f"kernels   {fast.kernels()}")
+    print(f"kernels   {fast.loops_in_use()}")
     for name, figures in (("process", whole_process), ("queries", queries), ("gbp", plaquettes), ("corrected", corrected)):
         if options.only in (None, name):
             figures()

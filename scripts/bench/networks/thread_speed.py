@@ -54,7 +54,7 @@ def longest_way(given: network.Network, threads: int) -> float:
             shared += seconds
             return found
 
-        method = algorithms.make_method(given, InferenceSettings(algorithm="bp", output_marginals="nodes"), watched)
+        method = algorithms.make_inference_method(given, InferenceSettings(algorithm="bp", output_marginals="nodes"), watched)
         started, shared = time.thread_time(), 0.0
         method.result(iterate.run_steps(method.step, method.init(), until=method.done))
         return time.thread_time() - started + shared
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("-o", "--output", type=Path, default=None)
     options = parser.parse_args()
-    given = random_networks.generate("grid", rows=1000, columns=1000, sigma_w=1.0, sigma_b=1.0)
+    given = random_networks.generate_random_network("grid", rows=1000, columns=1000, sigma_w=1.0, sigma_b=1.0)
     works: dict[str, Callable[[int], float]] = {
         "propagation on a 1000×1000 lattice": lambda threads: longest_way(given, threads),
         f"copy of {BYTES >> 20} MB": copy_seconds,

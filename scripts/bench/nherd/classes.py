@@ -59,7 +59,7 @@ def errors(settings: Settings, train: Rows, test: Rows, classes: int) -> list[fl
     state = one.init()
     for step in range(source.steps):
         state = one.step(state)
-        if step + 1 in [passes * source.per_pass for passes in PASSES]:
+        if step + 1 in [passes * source.blocks_per_pass for passes in PASSES]:
             score = make_scorer(one.result(state))
             held = [block_from_rows(*test, slice(start, start + 5000)) for start in range(0, len(test[1]), 5000)]
             guessed = np.concatenate([predicted_classes(score(block)[0]) for block in held])

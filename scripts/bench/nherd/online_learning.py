@@ -31,8 +31,8 @@ from herdcli import algorithm, fast
 from herdcli.artifacts.text import svmlight
 from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
-from herdcli.online.learners.full_covariance import learn_full, symmetrise
-from herdcli.online.learners.reference_updates import loop_codes
+from herdcli.online.learners.full_covariance import complete_both_triangles, learn_full
+from herdcli.online.learners.reference_updates import settings_as_codes
 from herdcli.online.model import Settings
 from herdcli.online.normal_distribution import normal_cdf
 from herdcli.online.predictions.prediction import make_scorer, predicted_classes
@@ -82,7 +82,7 @@ def as_text(X: csr_matrix, y: np.ndarray) -> list[tuple[int, str]]:
 def in_memory(X: csr_matrix, y: np.ndarray) -> None:
     pointer, index, value = X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data
     rows, outcome = X.shape[0], np.zeros((2, X.shape[0]))
-    rule = loop_codes(Settings())
+    rule = settings_as_codes(Settings())
     table, running = np.zeros((X.shape[1] + 1, 2, 1)), np.zeros(2)
 
     def one_pass(fresh: bool) -> Callable[[], object]:
@@ -101,8 +101,8 @@ def in_memory(X: csr_matrix, y: np.ndarray) -> None:
     theirs = sgd_epoch(X, y)
     if theirs:
         tell("  time of an epoch of SGDClassifier(hinge, pa1) over ours", f"{theirs / ours:.2f} ×", "> 1")
-    kernels = fast.kernels()
-    fast.use("python")
+    kernels = fast.loops_in_use()
+    fast.use_loops("python")
     few = slice(0, 2001)
     part = pointer[few]
     table[:, 0], table[:, 1], running[:] = 0.0, 1.0, 0.0
@@ -110,7 +110,7 @@ def in_memory(X: csr_matrix, y: np.ndarray) -> None:
     seconds = best(lambda: fast.learn_binary(*run), 3)
     text = "".join(f"{label} {pairs}\n" for label, pairs in as_text(X[:2000], y[:2000])).encode()
     reading = best(lambda: [None for _ in BlockReader("x", False).blocks([text])], 3)
-    fast.use(kernels)
+    fast.use_loops(kernels)
     tell("NumPy twin, the same rows in memory", f"{2000 / seconds:,.0f} examples/s", "≥ 100,000")
     tell("  reading them from svmlight text", f"{2000 / reading:,.0f} lines/s", f"{len(text) / reading / 1e6:.0f} MB/s")
 
@@ -135,7 +135,7 @@ def large_table() -> None:
     value, y = random.standard_normal(rows * width) / np.sqrt(width), random.integers(0, 2, rows).astype(np.int32)
     table, running, outcome = np.zeros(((1 << 24) + 2, 2, 1)), np.zeros(2), np.zeros((2, rows))
     table[:, 1] = 1.0
-    run = (table, pointer, index.ravel(), value, y, None, loop_codes(Settings()), running, *outcome)
+    run = (table, pointer, index.ravel(), value, y, None, settings_as_codes(Settings()), running, *outcome)
     seconds = best(lambda: fast.learn_binary(*run), 3)
     tell("diagonal NHERD, table of 2^24, random indices", f"{seconds / index.size * 1e9:.2f} ns a nonzero", "≤ 6")
 
@@ -144,7 +144,7 @@ def full_covariance() -> None:
     random, d, rows = np.random.default_rng(2), 784, 600
     X, y = random.standard_normal((rows, d)) / np.sqrt(d), random.integers(0, 2, rows)
     mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
-    rule, running, outcome = loop_codes(Settings(C=1.0)), np.zeros(2), np.zeros((2, rows, 1))
+    rule, running, outcome = settings_as_codes(Settings(C=1.0)), np.zeros(2), np.zeros((2, rows, 1))
     updates = 0
 
     def run() -> None:
@@ -155,7 +155,11 @@ def full_covariance() -> None:
     tell(f"full covariance, d = {d}", f"{updates / seconds:,.0f} updates/s", f"{updates} updates; ≥ 8,000")
     mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
     learn_full(mean, sigma, 100 * X, y, None, rule, False, running, *outcome)
-    tell("  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴", f"{np.linalg.eigvalsh(symmetrise(sigma)[0])[0]:.2e}", "> 0")
+    tell(
+        "  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴",
+        f"{np.linalg.eigvalsh(complete_both_triangles(sigma)[0])[0]:.2e}",
+        "> 0",
+    )
 
 
 def error(settings: Settings, X: object, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
@@ -239,11 +243,11 @@ def from_text(X: csr_matrix, y: np.ndarray) -> None:
 def data_sets(X: csr_matrix, y: np.ndarray) -> None:
     """svmlight text as a data set, which every command but nherd-train reads, and Φ: compiled, as NumPy twins, and others'."""
     text, x = "".join(f"{label} {pairs}\n" for label, pairs in as_text(X[:5000], y[:5000])).encode(), np.linspace(-9.0, 9.0, 200_000)
-    kernels, found = fast.kernels(), {}
+    kernels, found = fast.loops_in_use(), {}
     for side in dict.fromkeys((kernels, "python")):
-        fast.use(side)
+        fast.use_loops(side)
         found[side] = best(lambda: svmlight.parse_svmlight(io.BytesIO(text), where="x")), best(lambda: normal_cdf(x))
-    fast.use(kernels)
+    fast.use_loops(kernels)
     (reading, phi), (slow_reading, slow_phi) = found[kernels], found["python"]
     tell("svmlight text into a data set", f"{len(text) / reading / 1e6:.0f} MB/s", "≥ 200")
     tell("  time of the NumPy twin over it", f"{slow_reading / reading:.1f} ×")
@@ -260,7 +264,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=FOLDER)
     options = parser.parse_args()
-    print(f"kernels: {fast.kernels()}, NumPy {np.__version__}, load {os.getloadavg()[0]:.1f}")
+    print(f"kernels: {fast.loops_in_use()}, NumPy {np.__version__}, load {os.getloadavg()[0]:.1f}")
     large_table()
     full_covariance()
     if (options.data / "newsgroups20_bow.h5").exists():

@@ -28,9 +28,9 @@ from checks.likelihood import FILES, rows_of
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import Diverged
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.curvature_bound import largest_moment
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
 
@@ -45,12 +45,12 @@ def judged(train: np.ndarray, held: np.ndarray, settings: Settings) -> float:
     problem = parallel_fits.LearningProblem([train], settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    return float(log_likelihood(h, held, log_partition_exact(h)).mean())
+    return float(row_log_likelihood(h, held, exact_log_partition(h)).mean())
 
 
 def _moment(rows: np.ndarray, units: str) -> float:
     """The largest moment of rows in the values of these units."""
-    return largest_moment(rows) * (4 if units == "spin" else 1)
+    return largest_covariance_eigenvalue(rows) * (4 if units == "spin" else 1)
 
 
 def independent(train: np.ndarray, held: np.ndarray) -> float:
@@ -98,7 +98,9 @@ def main() -> int:
         for (algorithm, units), seed in ((variant, seed) for variant in VARIANTS for seed in range(arguments.seeds)):
             kinds = {"visible_units": units, "hidden_units": units}
             asked = Settings(arguments.hidden, algorithm, epochs=arguments.epochs, seed=seed, **kinds)
-            chosen = fill_defaults(asked, len(train), rate=True, centering=True, decay=True, moment=partial(_moment, train, units))
+            chosen = fill_defaults(
+                asked, len(train), rate=True, centering=True, decay=True, largest_eigenvalue=partial(_moment, train, units)
+            )
             try:
                 found = judged(train, held, chosen)
             except Diverged:

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from bench.rbm.defaults import independent, judged
 
-from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
 from herdcli.rbm.settings import Settings, fill_defaults
 from herdcli.records import dataclass
 
@@ -74,9 +74,10 @@ def main() -> None:
         told = [name, f"{clouds.best:.1f}", f"{independent(train, held):.1f}"]
         for algorithm in algorithms:
             asked = [Settings(HIDDEN, algorithm, epochs=EPOCHS, seed=seed) for seed in range(arguments.seeds)]
-            moment = partial(largest_moment, train)
+            moment = partial(largest_covariance_eigenvalue, train)
             found = [
-                judged(train, held, fill_defaults(each, len(train), rate=True, centering=True, decay=True, moment=moment)) for each in asked
+                judged(train, held, fill_defaults(each, len(train), rate=True, centering=True, decay=True, largest_eigenvalue=moment))
+                for each in asked
             ]
             told.append(f"{np.mean(found):.1f} ({min(found):.1f})")
         print("\t".join(told), flush=True)

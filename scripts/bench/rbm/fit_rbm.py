@@ -239,7 +239,7 @@ def report(seconds: dict[str, list[float]], flops: float, bars: argparse.Namespa
         row = f"{name:<28} {1e3 * median[name]:>10.1f} {1e3 * min(values):>9.1f} {1e3 * max(values):>9.1f}"
         print(f"{row} {flops / median[name] / 1e9:>9.1f} {median[name] / own:>12.2f}")
     torch_names = [name for name in median if name.startswith("PyTorch")]
-    ratios = {"scikit-learn float32": bars.sklearn32, "scikit-learn float64": bars.sklearn64, "five products": bars.products}
+    ratios = {"scikit-learn float32": bars.sklearn32, "scikit-learn float64": bars.sklearn64, "five products": bars.sums_by_products}
     if torch_names:
         ratios[min(torch_names, key=lambda name: median[name])] = bars.torch
     fine = True
@@ -289,7 +289,8 @@ def main() -> int:
     except ImportError:
         pass
     print(
-        f"{what}, {X.shape[0]}x{X.shape[1]}, {arguments.hidden} hidden, batch {arguments.batch}, CD-1, one thread, {fast.kernels()} loops"
+        f"{what}, {X.shape[0]}x{X.shape[1]}, {arguments.hidden} hidden, batch {arguments.batch}, CD-1, one thread, {fast.loops_in_use()} "
+        f"loops"
     )
     with threadpool_limits(1):
         used = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip() for info in threadpool_info()})

@@ -25,8 +25,8 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.rbm import metrics
 from herdcli.rbm import class_models
 from herdcli.rbm.learning import hidden_size_search
-from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups
-from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_class_folds
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.settings import Settings, fill_defaults
 
@@ -38,7 +38,8 @@ def judged(groups: ClassGroups, problem: LearningProblem, hidden: int, state: ob
     """What `herd eval` says of the test rows: their log-likelihood, a star where log Z is not reliable, and that of independent columns."""
     settings = replace(problem.settings, hidden=hidden)
     model = class_models.assemble_rbm(
-        class_models.collect_models(groups, state, settings, [0], scored=False), class_models.fit_frame(groups, settings, scored=False)
+        class_models.collect_models(groups, state, settings, [0], scored=False),
+        class_models.collect_shared_parts(groups, settings, scored=False),
     )
     found = metrics(model, EvaluationSettings())
     lower = found.get("log_likelihood_conservative")
@@ -48,16 +49,19 @@ def judged(groups: ClassGroups, problem: LearningProblem, hidden: int, state: ob
 def raced(name: str, rows: np.ndarray, algorithm: str, epochs: int) -> tuple[float, list[object]]:
     """By how much the chosen size falls short of the best on test rows, and the line of the set."""
     split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
-    groups = assign_groups(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
-    asked, moment = Settings(hidden_size_search.LADDER[-1], algorithm, epochs=epochs), partial(largest_moment, rows[split == 0])
-    settings = fill_defaults(asked, int((split == 0).sum()), rate=True, centering=True, decay=True, moment=moment)
+    groups = assign_class_folds(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0)
+    asked, moment = (
+        Settings(hidden_size_search.LADDER[-1], algorithm, epochs=epochs),
+        partial(largest_covariance_eigenvalue, rows[split == 0]),
+    )
+    settings = fill_defaults(asked, int((split == 0).sum()), rate=True, centering=True, decay=True, largest_eigenvalue=moment)
     problem = LearningProblem(groups.training_rows(), settings, valid=groups.validation_rows())
-    run, taken, tests = hidden_size_search.SizeSearch(problem), {}, {}
+    run, taken, tests = hidden_size_search.HiddenSizeSearch(problem), {}, {}
     state = run.init()
     for hidden in hidden_size_search.LADDER:  # the climb, and beyond its end for the table
         tried, start = len(state.tried), time.process_time()
         if tried and run.done(state):
-            alone = hidden_size_search.SizeSearch(problem, sizes=(hidden,))
+            alone = hidden_size_search.HiddenSizeSearch(problem, sizes=(hidden,))
             other = alone.init()
             while not alone.done(other):
                 other = alone.step(other)

@@ -28,9 +28,9 @@ from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
 from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.likelihood import annealed_importance
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -67,13 +67,15 @@ def sklearn(train: np.ndarray, seed: int, rate: float) -> Harmonium:
 
 def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[LogZEstimate, LogZEstimate]:
     """log Z by annealing there and back."""
-    problem = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
+    problem = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate_parameters(valid),), chains=100, temperatures=1000, seed=seed)
     back = replace(problem, known=(valid,))
-    return run_algorithm(annealed_importance.Annealing(problem))[0], run_algorithm(annealed_importance.Annealing(back))[0]
+    return run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))[0], run_algorithm(
+        annealed_importance.AnnealedImportanceSampling(back)
+    )[0]
 
 
 def exact(h: Harmonium, rows: np.ndarray) -> float:
-    return float(log_likelihood(h, rows, log_partition_exact(h)).mean())
+    return float(row_log_likelihood(h, rows, exact_log_partition(h)).mean())
 
 
 def main() -> int:
@@ -90,7 +92,7 @@ def main() -> int:
         print(f"{name:<34}{np.mean(found):8.2f}{min(found):9.2f}{max(found):9.2f}")
     worst = 0.0
     for seed, h in zip(SEEDS, models, strict=True):
-        log_z, (there, back) = log_partition_exact(h), annealed(h, valid, seed)
+        log_z, (there, back) = exact_log_partition(h), annealed(h, valid, seed)
         gaps = [there.log_partition - log_z, back.log_partition - log_z]
         worst = max(worst, *map(abs, gaps))
         said = [f"{gap:+.4f} ± {way.standard_error:.4f}" for gap, way in zip(gaps, (there, back), strict=True)]

@@ -21,7 +21,7 @@ from checks.likelihood import rows_of
 from herdcli.algorithm import run_algorithm
 from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
-from herdcli.rbm.likelihood.enumeration import log2_states, log_partition_exact
+from herdcli.rbm.likelihood.enumeration import exact_log_partition, log2_state_count
 from herdcli.rbm.likelihood.repeated_annealing import repeated_annealing
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
@@ -58,8 +58,8 @@ def line(name: str, hidden: int, algorithm: str, batch: int, rate: float | None,
     tracked, problem, state = min(runs, key=lambda run: run[0])
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     log_z, error = state.track.figures[-1, 0, :2]
-    if log2_states(h.hidden, hidden) <= 20:
-        truth = f"{log_partition_exact(h):.2f}"
+    if log2_state_count(h.hidden, hidden) <= 20:
+        truth = f"{exact_log_partition(h):.2f}"
     else:
         (found,) = repeated_annealing((h,), (problem.rates(0),), (rows[:1000],), 100, 2000, 0, map, None)
         truth = f"{found.log_partition:.2f}" + ("" if found.reliable else "*")

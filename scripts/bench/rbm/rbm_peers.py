@@ -32,7 +32,7 @@ from bench.rbm.defaults import independent, judged
 from bench.rbm.likelihood import binary, exact
 from checks.likelihood import FILES, rows_of
 
-from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
 
@@ -111,8 +111,10 @@ def main() -> int:
         ours = []
         for seed in SEEDS:
             asked = Settings(HIDDEN, arguments.algorithm, epochs=arguments.epochs, seed=seed)
-            moment = partial(largest_moment, train)
-            ours.append(judged(train, held, fill_defaults(asked, len(train), rate=True, centering=True, decay=True, moment=moment)))
+            moment = partial(largest_covariance_eigenvalue, train)
+            ours.append(
+                judged(train, held, fill_defaults(asked, len(train), rate=True, centering=True, decay=True, largest_eigenvalue=moment))
+            )
         if name in known:
             best, peer = known[name]
         else:

@@ -21,7 +21,7 @@ import numpy as np
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.recurrent import metrics
-from herdcli.rbm.recurrent.artifacts import recurrent_artifact
+from herdcli.rbm.recurrent.artifacts import assemble_recurrent_rbm
 from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences
 from herdcli.rbm.recurrent.settings import RecurrentSettings, fill_defaults
@@ -50,7 +50,7 @@ def run(X: np.ndarray, settings: RecurrentSettings) -> list[float]:
     begun = time.perf_counter()
     state = run_algorithm(RecurrentLearning(problem))
     seconds = time.perf_counter() - begun
-    row = metrics(recurrent_artifact(problem, state, held(X[second:])), EvaluationSettings())
+    row = metrics(assemble_recurrent_rbm(problem, state, held(X[second:])), EvaluationSettings())
     return [*(float(row[name]) for name in SHOWN), seconds]  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from herdcli.algorithm import Algorithm, run_algorithm
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling, SamplingProblem
-from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
+from herdcli.rbm.sampling.independent_sampling import IndependentSampling, plan_enumerations
 from herdcli.rbm.units import unit_family
 
 MODELS = (
@@ -46,7 +46,7 @@ def main() -> None:
         random = np.random.default_rng(0)
         h = Harmonium(random.normal(0, 0.05, (D, K)), np.zeros(D), np.zeros(K), unit_family(name), unit_family("binary"))
         problem = SamplingProblem((h,), 100)
-        parts = enumeration_parts(problem)
+        parts = plan_enumerations(problem)
         chains = seconds(BlockGibbsSampling(problem), arguments.runs)
         if parts is None:
             print(f"{D} {name}\t{K}\t-\t{chains:.2f}\t-")

@@ -23,8 +23,8 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.rbm import metrics
 from herdcli.rbm import class_models
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.learning.class_rows import ClassGroups, assign_groups
-from herdcli.rbm.learning.curvature_bound import largest_moment
+from herdcli.rbm.learning.class_rows import ClassGroups, assign_class_folds
+from herdcli.rbm.learning.curvature_bound import largest_covariance_eigenvalue
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.settings import Settings, fill_defaults
 
@@ -37,7 +37,8 @@ def judged(groups: ClassGroups, settings: Settings) -> tuple[float, str, float]:
     problem = LearningProblem(groups.training_rows(), settings, valid=groups.validation_rows())
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     model = class_models.assemble_rbm(
-        class_models.collect_models(groups, state, settings, [0], scored=False), class_models.fit_frame(groups, settings, scored=False)
+        class_models.collect_models(groups, state, settings, [0], scored=False),
+        class_models.collect_shared_parts(groups, settings, scored=False),
     )
     found = metrics(model, EvaluationSettings())
     star = "*" if found.get("log_likelihood_conservative") is not None else ""
@@ -59,9 +60,15 @@ def main() -> int:
             continue
         rows = rows[: arguments.rows]
         split = np.searchsorted([0.6, 0.8], (np.arange(len(rows)) + 0.5) / len(rows)).astype(np.uint8)
-        groups, n = assign_groups(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0), int((split == 0).sum())
-        asked, moment = Settings(arguments.hidden, arguments.algorithm, epochs=arguments.epochs), partial(largest_moment, rows[split == 0])
-        default = fill_defaults(asked, n, rate=True, centering=True, decay=True, moment=moment)
+        groups, n = (
+            assign_class_folds(rows, np.broadcast_to(np.int64(0), len(rows)), split, ["all"], folds=0, seed=0),
+            int((split == 0).sum()),
+        )
+        asked, moment = (
+            Settings(arguments.hidden, arguments.algorithm, epochs=arguments.epochs),
+            partial(largest_covariance_eigenvalue, rows[split == 0]),
+        )
+        default = fill_defaults(asked, n, rate=True, centering=True, decay=True, largest_eigenvalue=moment)
         found = [judged(groups, replace(default, weight_decay=decay)) for decay in (*DECAYS, default.weight_decay)]
         behind += max(value for value, star, _ in found if not star) - found[-1][0] > BAR
         print(name, n, f"{found[-1][2]:.2f}", *(f"{value:.2f}{star}" for value, star, _ in found), sep="\t", flush=True)

@@ -123,9 +123,9 @@ def coverage(sets: list[str], models: int, minutes: float, out: Path | None) -> 
         hidden, algorithm, rate = (12, 8, 14, 4)[turn % 4], ("pt", "cd")[turn % 2], (0.003, 0.0001, 0.01, 0.0003)[(turn // 2) % 4]
         cut = X.shape[0] * 2 // 3
         h = trained(X[:cut], hidden, algorithm, rate, turn)
-        lengths, counts = np.unique(word_counts.row_lengths(X[cut:]), return_counts=True)
-        exact = float(word_counts.log_partitions_by_length(h, lengths) @ counts / counts.sum())
-        mean = length_annealing.annealed_partitions(h, lengths, counts, chains=100, most=MOST_TEMPERATURES, seed=turn).mean
+        lengths, counts = np.unique(word_counts.count_words_per_row(X[cut:]), return_counts=True)
+        exact = float(word_counts.exact_log_partitions(h, lengths) @ counts / counts.sum())
+        mean = length_annealing.anneal_log_partitions(h, lengths, counts, chains=100, max_sweeps=MOST_TEMPERATURES, seed=turn).mean
         error, half = mean.log_partition - exact, STUDENT * mean.standard_error
         found.append((abs(error) <= half, half, mean.reliable))
         figures = (f"{exact:.3f}", f"{error:+.4f}", f"{half:.4f}", f"{mean.effective:.1f}", mean.temperatures, int(mean.reliable))

@@ -35,7 +35,7 @@ from shared.script_paths import script
 from herdcli.algorithm import run_algorithm
 from herdcli.em.driver import EM, EMSettings, run_em
 from herdcli.em.mixture import gmm, kmeans
-from herdcli.numerics.block_statistics import RowBlocks, RowTable
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks
 from herdcli.regression import families, fit, model
 
 
@@ -91,7 +91,7 @@ def mixtures(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     from sklearn.mixture import GaussianMixture
 
     X, centres = clusters(rows, 20, 50)
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
     start = {"weight": np.full(50, 0.02), "mean": centres, "covariance": np.repeat(np.cov(X.T)[None], 50, axis=0)}
     precision = np.linalg.inv(start["covariance"])
     begun = gmm.prepare_gmm(source, 50, floor=0.0, start=start)
@@ -119,12 +119,12 @@ def lloyd(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     from sklearn.cluster import KMeans
 
     X, centres = clusters(rows, 20, 100)
-    source = RowBlocks(RowTable(X))
+    source = RowBlocks(ArrayRows(X))
 
     def ours(map: Any) -> None:
         run_em(
             EM(
-                kmeans.prepare_kmeans(source, 100, given=centres, map=map),
+                kmeans.prepare_kmeans(source, 100, start_centres=centres, map=map),
                 source,
                 EMSettings(asked.iterations, 0.0, asked.iterations + 1),
                 map,
@@ -143,7 +143,7 @@ def counts(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     random = np.random.default_rng(1)
     X = random.normal(size=(rows, 50))
     y = random.poisson(np.exp(0.5 + X @ (0.1 * random.normal(size=50)))).astype(float)
-    problem = fit.RegressionProblem(RowTable(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("poisson"), 1, 50, l2=1e-3)
+    problem = fit.RegressionProblem(ArrayRows(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("poisson"), 1, 50, l2=1e-3)
 
     def ours(map: Any) -> np.ndarray:
         return run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem, map), map=map)).theta
@@ -172,7 +172,7 @@ def lasso(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     X = random.normal(size=(rows, 50))
     y = (X[:, :5].sum(axis=1) + random.logistic(size=rows) > 0).astype(float)
     l1 = 0.01
-    problem = fit.RegressionProblem(RowTable(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("bernoulli"), 1, 50, l1=l1)
+    problem = fit.RegressionProblem(ArrayRows(np.column_stack([X, y, np.zeros(rows)])), families.family_by_name("bernoulli"), 1, 50, l1=l1)
 
     def ours(map: Any) -> np.ndarray:
         return run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem, map), map=map)).theta

@@ -67,7 +67,7 @@ def compare(name: str, covariance: str, options: argparse.Namespace) -> None:
     random = np.random.default_rng(0)
     lengths = np.full(options.sequences, options.steps)
     X = rows(name, options.states, lengths, random)
-    found = sequences.group_rows(X, np.repeat(np.arange(options.sequences), lengths))
+    found = sequences.group_rows_into_sequences(X, np.repeat(np.arange(options.sequences), lengths))
     family, moments = hmm.emission_family(name, found, covariance=covariance, floor=0.0)
     model = hmm.prepare_hmm(found, options.states, family, moments)
     p = model.start(0)
@@ -76,7 +76,7 @@ def compare(name: str, covariance: str, options: argparse.Namespace) -> None:
         sums = driver.SumTree()
         for block in map(model.expect(p), sequences.SequenceBlocks(found).take(0, sequences.SequenceBlocks(found).count)):
             sums.push(block)
-        whole = model.settle(p, sums.total())
+        whole = model.complete_statistics(p, sums.total())
         model.maximise(p, whole)
         return float(whole["log_likelihood"][0])
 

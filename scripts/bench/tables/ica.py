@@ -114,8 +114,8 @@ def sources() -> np.ndarray:
 def recordings() -> tuple[np.ndarray, np.ndarray]:
     """Whitened rows of the mixed recordings, and forward @ mixing."""
     S = sources()
-    A = mixing_matrices.random(16, seed=0)
-    X = mixing_matrices.mixed(S, A)
+    A = mixing_matrices.random_mixing_matrix(16, seed=0)
+    X = mixing_matrices.mix_sources(S, A)
     fit = whitening.fit_whitening(X, method="zca")
     return fit.apply(X), fit.forward @ A
 
@@ -130,10 +130,10 @@ def optima() -> list[Row]:
     cases = [("logistic", 1.0), ("laplace-smooth", 1.0), *(("student", gamma) for gamma in (0.6, 0.75, 1.0, 1.5, 2.0))]
     for name, A in (
         ("sources", np.eye(16)),
-        ("instamix", mixing_matrices.instamix(16, 0.5)),
-        ("random mixing", mixing_matrices.random(16, seed=0)),
+        ("instamix", mixing_matrices.instamix_matrix(16, 0.5)),
+        ("random mixing", mixing_matrices.random_mixing_matrix(16, seed=0)),
     ):
-        whitened = whitening.fit_whitening(mixing_matrices.mixed(sources(), A), method="zca").forward @ A
+        whitened = whitening.fit_whitening(mixing_matrices.mix_sources(sources(), A), method="zca").forward @ A
         rows += [(f"{name}, whitened by ZCA", amari_distance(whitened), None, "")]
     return rows + [(f"{name}, γ = {gamma:g}", amari_distance(likeliest(Z, name, gamma) @ product), None, "") for name, gamma in cases]
 
@@ -145,7 +145,7 @@ def separate() -> list[Row]:
     optimum = amari_distance(likeliest(Z, "laplace-smooth") @ product)
     rows: list[Row] = [("ml, s", own, None, f"Amari {optimum:.4f}")]
     rows += [("ml that chooses densities, s", choosing, None, f"Amari {amari_distance(likeliest(Z, 'auto') @ product):.4f}")]
-    if external_libraries.is_installed("picard"):
+    if external_libraries.is_library_installed("picard"):
         found: list[np.ndarray] = []
         other = seconds(
             lambda: found.append(external_libraries.run_picard(Z, np.eye(16), tolerance=1e-7, iterations=500, extended=False)[0]), 3
@@ -201,7 +201,7 @@ def narrow() -> list[Row]:
     plain = own = float("inf")
     for _ in range(300):
         plain = min(plain, seconds(loop, 1))
-        own = min(own, seconds(lambda: energy.trajectory(z, k, 0.05, 30), 2))
+        own = min(own, seconds(lambda: energy.leapfrog_trajectory(z, k, 0.05, 30), 2))
     return [("NumPy over compiled, 16 × 16", plain / own, -5.0, f"{1e6 * own:.0f} µs beside {1e6 * plain:.0f} µs")]
 
 
@@ -222,7 +222,7 @@ def wide() -> list[Row]:
     own, bare = float("inf"), float("inf")
     for _ in range(15):
         bare = min(bare, seconds(products, 1))
-        own = min(own, seconds(lambda: hmc.propose_moves(energy, z, energy.energy(z), k, uniform, 0.02, 30), 1))
+        own = min(own, seconds(lambda: hmc.run_hmc_proposal(energy, z, energy.energy(z), k, uniform, 0.02, 30), 1))
     rate = 64 * 2 * n * D * M / bare / 1e9
     return [("HMC, % of sgemm, 256 × 768", 100 * bare / own, -85.0, f"{1e3 * own:.1f} ms; sgemm {rate:.0f} GFLOP/s")]
 
@@ -250,7 +250,9 @@ def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
     with h5py.File(FOLDER / "patches16.h5") as file:
         X = file["X"][: 20 * rows : 20].reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(float)
     algorithm = variational_sparse_coding.VariationalCoding(
-        variational_sparse_coding.CodingProblem(whitening.fit_whitening(X, method="zca").apply(X), 128, noise=0.3, iterations=iterations)
+        variational_sparse_coding.VariationalCodingProblem(
+            whitening.fit_whitening(X, method="zca").apply(X), 128, noise=0.3, iterations=iterations
+        )
     )
     spent = seconds(lambda: run_algorithm(algorithm), 1) / rows / iterations
     P = np.stack([64.0 * np.eye(128) + np.eye(128)[::-1]] * 8)
@@ -261,7 +263,7 @@ def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
 def held_out(A: np.ndarray, Z: np.ndarray) -> float:
     """Mean over rows of min_s ½|z − As|² + σ²γ|s|₁, columns of A of length 1."""
     model = sparse_coding.SparseCodingModel(A / np.sqrt((A**2).sum(axis=0)), "laplace", 1.0, NOISE, "map")
-    mean = model.infer(Z).mean
+    mean = model.infer_sources(Z).mean
     return float((0.5 * np.square(Z - mean @ model.A.T).sum(axis=1) + NOISE**2 * np.abs(mean).sum(axis=1)).mean())
 
 

@@ -103,7 +103,7 @@ def likeliest(Z: np.ndarray, seed: int) -> np.ndarray:
 def stochastic(Z: np.ndarray, seed: int) -> np.ndarray:
     given = dict.fromkeys(("expert", "density", "rates", "batch_size", "average"))
     settings = stochastic_learning.LearningSettings(
-        algorithm="infomax", seed=seed, **defaults.default_options("infomax", Z.shape[1], True, given)
+        algorithm="infomax", seed=seed, **defaults.default_learning_options("infomax", Z.shape[1], True, given)
     )
     problem = stochastic_learning.LearningProblem(Z, settings)
     return run_algorithm(stochastic_learning.StochasticGradient(problem)).J
@@ -117,9 +117,9 @@ def mne_infomax(Z: np.ndarray, seed: int) -> np.ndarray:
 
 def programs() -> dict[str, object]:
     found = {"ml": likeliest, "infomax": stochastic}
-    if external_libraries.is_installed("picard"):
+    if external_libraries.is_library_installed("picard"):
         found["picard"] = lambda Z, seed: external_libraries.run_picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
-    if external_libraries.is_installed("fastica"):
+    if external_libraries.is_library_installed("fastica"):
         found["FastICA"] = lambda Z, seed: run_algorithm(external_libraries.LibraryRun("fastica", Z, 1e-4, 500, seed)).J
     if importlib.util.find_spec("mne"):
         found["MNE infomax"] = mne_infomax
@@ -137,9 +137,9 @@ def main() -> int:
     missed, distances = 0, {}
     for seed in range(arguments.seeds):
         for name, S in cases(seed).items():
-            A = mixing_matrices.random(S.shape[1], seed=seed)
-            fitted = whitening.fit_whitening(mixing_matrices.mixed(S, A), method="zca")
-            Z = fitted.apply(mixing_matrices.mixed(S, A))
+            A = mixing_matrices.random_mixing_matrix(S.shape[1], seed=seed)
+            fitted = whitening.fit_whitening(mixing_matrices.mix_sources(S, A), method="zca")
+            Z = fitted.apply(mixing_matrices.mix_sources(S, A))
             for program, function in run.items():
                 J = function(Z, seed)
                 distances.setdefault(name, {}).setdefault(program, []).append(amari_distance(J @ fitted.forward @ A))

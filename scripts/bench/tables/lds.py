@@ -29,10 +29,10 @@ from shared.real_data import path
 from herdcli import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings, run_em
 from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
-from herdcli.em.sequence.lds import LDS, floor_and_scale
+from herdcli.em.sequence.lds import LDS, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import window_moments
 from herdcli.em.sequence.particle_filter import LinearGaussianModel, bootstrap_filter, smooth_particles
-from herdcli.em.sequence.sequences import SequenceBlocks, group_rows
+from herdcli.em.sequence.sequences import SequenceBlocks, group_rows_into_sequences
 
 PYKALMAN_STEPS = 2000
 
@@ -157,9 +157,9 @@ def climbing(iterations: int) -> None:
         ("music16_long.h5", None, 5000, 8),
     ):
         Y, key = series(name, sequences, steps)
-        source = SequenceBlocks(group_rows(Y, key))
+        source = SequenceBlocks(group_rows_into_sequences(Y, key))
         found = window_moments(source, states, None)
-        model = LDS(states, False, *floor_and_scale(found.variance, None), found, None, 0, key is not None)
+        model = LDS(states, False, *variance_floor_and_scale(found.variance, None), found, None, 0, key is not None)
         print(f"{name}: {len(Y)} rows of {Y.shape[1]} columns, {states} states")
         fits = [timed(EM(model, source, EMSettings(iterations, 1e-6, 3, 1, accelerate))) for accelerate in (False, True)]
         for title, (fit, took) in zip(("EM alone", "quasi-Newton"), fits, strict=True):

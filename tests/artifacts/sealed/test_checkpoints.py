@@ -105,7 +105,9 @@ class New:
 def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scales = kinds.Kind(name="scales", versions=(f"{__name__}.Old", f"{__name__}.New"))
     monkeypatch.setitem(kinds.KINDS, "scales", scales)
-    monkeypatch.setattr(kinds.Kind, "type_of", lambda self, version, where=None: original(self, version, where=where, here=(Old, New)))
+    monkeypatch.setattr(
+        kinds.Kind, "dataclass_of_version", lambda self, version, where=None: original(self, version, where=where, here=(Old, New))
+    )
     path = tmp_path / "scales.h5"
     sealed_hdf5.write_sealed(path, "scales", 1, Old(np.array([500.0])), [])
     assert load(str(path)).value.kilograms.tolist() == [0.5]
@@ -115,11 +117,11 @@ def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypat
     assert "pip install --upgrade" in (caught.value.hint or "")
 
 
-_type_of = kinds.Kind.type_of
+_type_of = kinds.Kind.dataclass_of_version
 
 
 def original(kind: kinds.Kind, version: int, *, where: str | None, here: tuple[type[Any], ...]) -> type[Any]:
-    """`type_of` for dataclasses that live in this file, which has no importable path."""
+    """`dataclass_of_version` for dataclasses that live in this file, which has no importable path."""
     return here[version - 1] if 1 <= version <= len(here) else _type_of(kind, version, where=where)
 
 
@@ -133,7 +135,7 @@ def test_an_unknown_kind_and_format_are_refused(tmp_path: Path) -> None:
 def test_every_kind_s_dataclass_can_be_imported() -> None:
     for name, kind in kinds.KINDS.items():
         assert kind.name == name
-        assert all(kind.type_of(version) for version in range(1, kind.version + 1))
+        assert all(kind.dataclass_of_version(version) for version in range(1, kind.version + 1))
 
 
 def test_the_archived_file_of_every_version_loads() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.artifacts.tables.column_roles import ROLES, ColumnRoles, ColumnUse, describe_use, match_columns, role_warning
+from herdcli.artifacts.tables.column_roles import ROLES, ColumnRoles, ColumnUse, describe_column_use, find_matching_columns, role_warning
 from herdcli.errors import BadUsage
 
 NAMES = ["id", "x1", "x2", "height", "weight", "Class"]
@@ -49,18 +49,18 @@ def test_a_column_that_is_not_there_is_refused():
     ],
 )
 def test_names_patterns_ranges_and_places(text, found):
-    assert match_columns(NAMES, text, "--drop", "t") == found
+    assert find_matching_columns(NAMES, text, "--drop", "t") == found
 
 
 @pytest.mark.parametrize("text", ["y", "z*", "7", "0", "4:2", "x1:y"])
 def test_what_matches_no_column_is_refused(text):
     with pytest.raises(BadUsage, match=r"--drop .*: there is no such column") as error:
-        match_columns(NAMES, text, "--drop", "t")
+        find_matching_columns(NAMES, text, "--drop", "t")
     assert error.value.hint == "columns: id, x1, x2, height, weight, Class"
 
 
 def test_a_name_goes_before_a_place():
-    assert match_columns(["2", "1"], "1", "--columns", "t") == ["1"]
+    assert find_matching_columns(["2", "1"], "1", "--columns", "t") == ["1"]
 
 
 def test_columns_with_another_role_are_spared():
@@ -69,8 +69,10 @@ def test_columns_with_another_role_are_spared():
 
 
 def test_what_is_said_of_columns():
-    assert describe_use(None) == describe_use(ColumnUse({}, {}, True)) == ""
-    assert describe_use(ColumnUse({"y": "class", "weight": "w"}, {}, False)) == ", weights from column 'w', labels from column 'class'"
+    assert describe_column_use(None) == describe_column_use(ColumnUse({}, {}, True)) == ""
+    assert describe_column_use(ColumnUse({"y": "class", "weight": "w"}, {}, False)) == (
+        ", weights from column 'w', labels from column 'class'"
+    )
     assert role_warning(ColumnUse({}, {"y": "--label"}, False)) == "column 'y' is a feature (else: --label y)"
     both = role_warning(ColumnUse({}, {"split": "--split-column", "y": "--label"}, False))
     assert both == "columns 'split' and 'y' are features (else: --split-column split, --label y)"

@@ -49,7 +49,7 @@ def test_a_stretch_has_the_parts_that_all_rows_say(tmp_path, form, name):
         for start in range(0, 6, 2):
             assert found.read(start, start + 2).split.tolist() == expected[start : start + 2]
         assert found.split().tolist() == expected
-        kept = lazy_matrix.dataset_in_file(found)
+        kept = lazy_matrix.file_backed_dataset(found)
         assert form == "several" or kept.split.tolist() == expected
 
 
@@ -57,4 +57,4 @@ def test_labels_of_text_are_numbered_by_all_rows(tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"a": X[:, 0], "y": ["b", "b", "c", "a", "a", "a"]}), path, row_group_size=2)
     with row_ranges.open_ranges(str(path), input_format=None, note=ignore_note, verified=False) as found:
-        assert lazy_matrix.dataset_in_file(found) is None
+        assert lazy_matrix.file_backed_dataset(found) is None

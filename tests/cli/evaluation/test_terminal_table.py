@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from herdcli.cli.eval.explain import explanation_text
+from herdcli.cli.eval.explain import metric_explanation_text
 from herdcli.cli.eval.terminal_table import terminal_text
 from herdcli.errors import BadUsage
 from herdcli.evaluation.table import value_with_error
@@ -129,15 +129,15 @@ def test_explain_says_what_a_figure_is(herd):
         "  baselines  independent, log_likelihood_first\n"
         "  error      log_likelihood_bound_se\n",
     )
-    assert explanation_text("log Z").startswith("log_z\n")
+    assert metric_explanation_text("log Z").startswith("log_z\n")
 
 
 def test_explain_names_the_nearest_figures():
     with pytest.raises(BadUsage, match="--explain: no figure is called 'eror'") as caught:
-        explanation_text("eror")
+        metric_explanation_text("eror")
     assert str(caught.value.hint).startswith("did you mean error")
     with pytest.raises(BadUsage, match=r"no figure is called 'q{9}'") as caught:
-        explanation_text("q" * 9)
+        metric_explanation_text("q" * 9)
     assert caught.value.hint == "figures are the columns of herd eval --format csv"
 
 

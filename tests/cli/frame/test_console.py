@@ -49,7 +49,7 @@ def test_no_command_imports_scipy_stats(tmp_path):
 def test_version_names_the_kernels(herd):
     from herdcli import __version__, fast
 
-    assert herd("--version").out.decode() == f"herd {__version__} ({fast.kernels()} kernels)\n"
+    assert herd("--version").out.decode() == f"herd {__version__} ({fast.loops_in_use()} kernels)\n"
 
 
 @pytest.mark.examples

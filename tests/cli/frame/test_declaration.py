@@ -10,7 +10,7 @@ import click
 import pytest
 
 from herdcli.artifacts.tables.condition_holdout import ConditionHoldout
-from herdcli.cli.frame.history.request import as_file, recorded_options, where_changed
+from herdcli.cli.frame.history.request import field_recorded_as_file, field_recorded_if_changed, recorded_options
 from herdcli.cli.frame.options.declaration import (
     LEARNING,
     Condition,
@@ -20,23 +20,23 @@ from herdcli.cli.frame.options.declaration import (
     OneOf,
     OptionGroup,
     When,
-    check,
-    check_options,
-    choice,
+    check_declared_options,
+    check_request_options,
+    choice_kind,
     click_options,
-    declaration_of,
     declarations,
+    find_declaration,
     flag,
     format_number,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    parsed,
-    repeated,
+    parsed_kind,
+    repeated_option,
     shared_option,
-    text,
-    whole,
+    text_kind,
 )
-from herdcli.cli.frame.options.help_pages import Command, group_of
+from herdcli.cli.frame.options.help_pages import Command, option_heading
 from herdcli.cli.frame.options.session_options import SessionOptions
 from herdcli.cli.frame.run.session import Session
 from herdcli.cli.main import COMMANDS
@@ -53,20 +53,24 @@ def _parse_pair(given: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-PAIR = parsed("axb", _parse_pair, lambda pair: "x".join(map(str, pair)))
+PAIR = parsed_kind("axb", _parse_pair, lambda pair: "x".join(map(str, pair)))
 DEEP = Condition("deep", why="without --layers 2 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    layers: int = option(whole(1), default=1, help="Layers.")
-    rate: float = option(number(0, 1, open_low=True), default=0.125, group=LEARNING, record=where_changed(0.5), help="Step size.")
+    layers: int = option(integer_kind(1), default=1, help="Layers.")
+    rate: float = option(
+        number_kind(0, 1, open_low=True), default=0.125, group=LEARNING, record=field_recorded_if_changed(0.5), help="Step size."
+    )
     shape: tuple[int, ...] = option(PAIR, default=(2, 3), only=DEEP, help="Shape.")
     center: bool = flag(
         default=True, negative="--no-center", only=Condition("deep", refusal="--center needs layers", hint="--layers 2"), help="C."
     )
-    model: str | None = option(text(), "-M", "--continue", metavar="MODEL", record=as_file(), help="Go on with a model.")
-    names: tuple[str, ...] = repeated(choice("a", "b"), "--name", help="Names.")
+    model: str | None = option(
+        text_kind(), "-M", "--continue", metavar="MODEL", record=field_recorded_as_file(), help="Go on with a model."
+    )
+    names: tuple[str, ...] = repeated_option(choice_kind("a", "b"), "--name", help="Names.")
 
     @property
     def deep(self) -> bool:
@@ -75,10 +79,12 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Contradictory:
-    rule: str = option(choice("plain", "best"), default="plain", only=OneOf("keep", None, refusal="--rule {rule} keeps {keep}"), help="R.")
-    keep: str | None = option(text(), only=Excludes("drop", "value_range", hint="leave out {other}"), help="K.")
+    rule: str = option(
+        choice_kind("plain", "best"), default="plain", only=OneOf("keep", None, refusal="--rule {rule} keeps {keep}"), help="R."
+    )
+    keep: str | None = option(text_kind(), only=Excludes("drop", "value_range", hint="leave out {other}"), help="K.")
     drop: bool = flag(only=When(OneOf("rule", "best"), Excludes("value_range", refusal="{option} has no {other}")), help="D.")
-    value_range: str | None = option(text(), "--range", help="V.")
+    value_range: str | None = option(text_kind(), "--range", help="V.")
 
 
 class Listening:
@@ -114,7 +120,7 @@ def test_options_are_typed_as_declared():
 
 def test_a_required_option_cannot_be_left_out():
     @click.command("scratch", cls=Command)
-    @shared_option("count", option(whole(1), "-m", "--count", required=True, help="C."))
+    @shared_option("count", option(integer_kind(1), "-m", "--count", required=True, help="C."))
     def command(count: int) -> int:
         return count
 
@@ -152,18 +158,18 @@ def test_the_record_follows_from_the_declaration():
 
 def test_an_option_without_effect_is_named():
     session = Listening("shape")
-    check(parse("--shape", "4x5"), session)
+    check_request_options(parse("--shape", "4x5"), session)
     assert session.warned == [("shape", "without --layers 2 or more")]
     session = Listening("shape")
-    check(parse("--shape", "4x5", "--layers", "2"), session)
+    check_request_options(parse("--shape", "4x5", "--layers", "2"), session)
     assert session.warned == []
 
 
 def test_an_option_that_contradicts_is_refused():
     with pytest.raises(BadUsage, match="--center needs layers") as refused:
-        check(parse("--center"), Listening("center"))
+        check_request_options(parse("--center"), Listening("center"))
     assert refused.value.hint == "--layers 2"
-    check(parse(), Listening())  # not typed
+    check_request_options(parse(), Listening())  # not typed
 
 
 @pytest.mark.parametrize(
@@ -179,22 +185,22 @@ def test_a_refusal_names_the_options_as_they_are_typed(values, message, hint):
     request = Contradictory(**{"rule": "best", "keep": None, "drop": False, "value_range": None} | values)
     given = [name for name, value in vars(request).items() if value not in (None, False, "plain")]
     with pytest.raises(BadUsage) as refused:
-        check(request, Listening(*given))
+        check_request_options(request, Listening(*given))
     assert (refused.value.message, refused.value.hint) == (message, hint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conflicting:
     rule: str = option(
-        choice("a", "b"),
+        choice_kind("a", "b"),
         default="a",
         only=Needs(When(OneOf("rule", "b"), Condition("sizes")), "--rule {rule} needs sizes", hint="--size 1, or leave out --rule {rule}"),
         help="R.",
     )
-    sizes: tuple[int, ...] = repeated(whole(), "--size", only=Condition("deep", why="with {layers} layers"), help="S.")
-    layers: int = option(whole(1), default=1, only=Needs(OneOf("rule", "a"), "not with {rule}", typed=True), help="L.")
-    refine: int = option(whole(0), default=0, only=Needs(OneOf("rule", "a"), "{option} needs another rule than {rule}"), help="R.")
-    width: int = option(whole(0), default=1, only=OneOf("rule", "a", why="without rule a"), help="W.")
+    sizes: tuple[int, ...] = repeated_option(integer_kind(), "--size", only=Condition("deep", why="with {layers} layers"), help="S.")
+    layers: int = option(integer_kind(1), default=1, only=Needs(OneOf("rule", "a"), "not with {rule}", typed=True), help="L.")
+    refine: int = option(integer_kind(0), default=0, only=Needs(OneOf("rule", "a"), "{option} needs another rule than {rule}"), help="R.")
+    width: int = option(integer_kind(0), default=1, only=OneOf("rule", "a", why="without rule a"), help="W.")
 
     @property
     def deep(self) -> bool:
@@ -207,34 +213,36 @@ def conflicting(**options: object) -> Conflicting:
 
 def test_every_value_but_the_default_needs_what_it_is_said_to_need():
     with pytest.raises(BadUsage, match=r"^--rule b needs sizes$") as refused:
-        check(conflicting(rule="b"), Listening())  # whether it was typed, or made of other options
+        check_request_options(conflicting(rule="b"), Listening())  # whether it was typed, or made of other options
     assert refused.value.hint == "--size 1, or leave out --rule b"
-    check(conflicting(rule="b", sizes=(1,)), Listening("rule"))
+    check_request_options(conflicting(rule="b", sizes=(1,)), Listening("rule"))
     with pytest.raises(BadUsage, match=r"^--refine needs another rule than b$"):
-        check(conflicting(rule="b", sizes=(1,), refine=1), Listening("rule", "refine"))
-    check(conflicting(rule="b", sizes=(1,)), Listening("rule", "refine"))  # --refine 0 refines nothing
+        check_request_options(conflicting(rule="b", sizes=(1,), refine=1), Listening("rule", "refine"))
+    check_request_options(conflicting(rule="b", sizes=(1,)), Listening("rule", "refine"))  # --refine 0 refines nothing
     with pytest.raises(BadUsage, match=r"^not with b$"):
-        check(conflicting(rule="b", sizes=(1,)), Listening("rule", "layers"))
+        check_request_options(conflicting(rule="b", sizes=(1,)), Listening("rule", "layers"))
 
 
 def test_a_warning_names_values_and_no_refused_default():
     session = Listening("sizes", "refine", "width")
-    check(conflicting(rule="b", sizes=(1,)), session)
+    check_request_options(conflicting(rule="b", sizes=(1,)), session)
     assert session.warned == [("sizes", "with 1 layers"), ("width", "without rule a")]
 
 
 def test_options_of_the_run_may_depend_on_the_request():
-    group = OptionGroup({"threads": declaration_of(option(whole(1), help="T.")), "shard": declaration_of(option(whole(1), help="S."))})
+    group = OptionGroup(
+        {"threads": find_declaration(option(integer_kind(1), help="T.")), "shard": find_declaration(option(integer_kind(1), help="S."))}
+    )
     narrowed = group.where(threads=OneOf("rule", "b"), shard=(Needs(OneOf("rule", "a"), "{option} not with {rule}", typed=True),))
     session = Listening("threads")
     session.request = conflicting(rule="a")
-    check_options(narrowed.declared.items(), session, session)
+    check_declared_options(narrowed.declared.items(), session, session)
     assert session.warned == [("threads", "with --rule a")]
     session = Listening("threads", "shard")
     session.request = conflicting(rule="b")
     with pytest.raises(BadUsage, match=r"^--shard not with b$"):
-        check_options(narrowed.declared.items(), session, session)
-    check_options(group.declared.items(), session, session)  # which is as it was
+        check_declared_options(narrowed.declared.items(), session, session)
+    check_declared_options(group.declared.items(), session, session)  # which is as it was
     assert session.warned == []
 
 
@@ -242,7 +250,7 @@ def test_the_heading_in_the_help_is_the_declared_one():
     command = click.Command("scratch", params=[])
     for decorate in click_options(Request):
         decorate(command)
-    groups = {param.name: group_of(str(param.name), "scratch", param) for param in command.params}
+    groups = {param.name: option_heading(str(param.name), "scratch", param) for param in command.params}
     assert groups["rate"] == LEARNING
     assert groups["layers"] == "Model"
 

@@ -68,7 +68,7 @@ em turns.csv --model lds --components 1 --iterations 2 -o lds.h5
 """.strip().splitlines()
 
 
-@pytest.mark.skipif(fast.kernels() == "python", reason="compares both kernels; needs the compiled ones")
+@pytest.mark.skipif(fast.loops_in_use() == "python", reason="compares both kernels; needs the compiled ones")
 def test_every_command_that_loops_gives_the_same_bytes_on_both(herd, small, tmp_path):
     random = np.random.default_rng(5)
     np.savetxt(tmp_path / "points.csv", random.laplace(size=(60, 3)), delimiter=",", header="a,b,c", comments="")

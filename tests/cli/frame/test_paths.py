@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from herdcli.cli.frame.history.request import OUTPUT, USE, names_files
+from herdcli.cli.frame.history.request import OUTPUT, USE, can_name_file
 from herdcli.cli.frame.run.file_registry import OF_EVERY_RUN, NamedFile, refuse_conflicts
 from herdcli.cli.main import COMMANDS
 from herdcli.errors import BadUsage
@@ -56,7 +56,9 @@ def uses(command: click.Command) -> dict[str, str]:
     """Parameters that name files, by what is done with these."""
     kind = vars(command.callback)["request"]
     found = {
-        each.name: "out" if each.metadata.get(USE) == OUTPUT else "in" for each in fields(kind) if names_files(each) or USE in each.metadata
+        each.name: "out" if each.metadata.get(USE) == OUTPUT else "in"
+        for each in fields(kind)
+        if can_name_file(each) or USE in each.metadata
     }
     return found | {param.name: "out" for param in command.params if param.name in OF_EVERY_RUN}
 

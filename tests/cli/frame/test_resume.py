@@ -129,7 +129,7 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
     from herdcli.algorithm import HasStateShapes
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.main import main
-    from herdcli.schema import check_like
+    from herdcli.schema import check_same_shapes
 
     begun = []
 
@@ -140,8 +140,8 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
             monkeypatch.setattr(kind, "init", lambda self: pytest.fail("init is run by a resumed run"))
         else:
             first = algorithm.init()
-            check_like(first, algorithm.like())
-            check_like(algorithm.like(), first)
+            check_same_shapes(first, algorithm.state_template())
+            check_same_shapes(algorithm.state_template(), first)
         begun.append(session.resume)
         return original(session, algorithm, **more)
 

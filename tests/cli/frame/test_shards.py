@@ -347,9 +347,9 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
         rows = indexed_rows.IndexedRows(
             ranged.count, ranged.names, SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part)), request
         )
-        assert len(indexed_rows.sample_of_rows(rows)) == 32
+        assert len(indexed_rows.sample_row_ranges(rows)) == 32
         spread, read[:] = list(read), []
-        block, weights, first = block_tree.RowLeaves(rows, 50).leaf(5)
+        block, weights, first = block_tree.RowLeaves(rows, 50).read_leaf(5)
     assert (spread[0], spread[-1], len(spread)) == ((0, 2), (398, 400), 16)
     assert (read, first, weights.tolist()) == ([(250, 300)], 250, [1.0] * 50)
     np.testing.assert_array_equal(block, X[250:300])

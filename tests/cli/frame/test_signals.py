@@ -227,6 +227,6 @@ def test_a_scheduler_may_repeat_its_signal(tmp_path):
         signal.raise_signal(signal.SIGTERM)
         return Counter(state.step + 1)
 
-    with iterate.interruptible(), pytest.raises(Interrupted) as caught:
+    with iterate.allow_interrupts(), pytest.raises(Interrupted) as caught:
         iterate.run_steps(step, Counter(0), steps=5, checkpoint=saved.append)
     assert (str(caught.value), saved) == ("interrupted after step 1", [Counter(1)])

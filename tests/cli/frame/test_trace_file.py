@@ -20,7 +20,7 @@ from herdcli.cli.frame.run import trace_file
     ],
 )
 def test_figures_are_parsed(text, found):
-    assert trace_file.parse_figures(text) == found
+    assert trace_file.parse_progress_numbers(text) == found
 
 
 @pytest.mark.parametrize(

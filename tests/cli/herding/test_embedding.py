@@ -37,8 +37,8 @@ def asked(**options):
 
 def test_large_data_are_approximated_by_default_and_told(monkeypatch):
     assert asked() == (None, [])
-    monkeypatch.setattr(approximation, "WORTH", approximation.exact_seconds(140, 140, 3))
-    monkeypatch.setattr(approximation, "nystrom_seconds", lambda points, rows, columns, size: 1e-9 * size)
+    monkeypatch.setattr(approximation, "WORTH", approximation.estimate_exact_seconds(140, 140, 3))
+    monkeypatch.setattr(approximation, "estimate_nystrom_seconds", lambda points, rows, columns, size: 1e-9 * size)
     monkeypatch.setattr(embedding_choice, "LANDMARKS", 20)
     found, told = asked()
     assert (found.text(), found.is_suitable(150, 150, 3), found.is_suitable(90, 90, 3)) == ("nystrom:20", True, False)

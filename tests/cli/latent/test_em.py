@@ -92,7 +92,7 @@ def stopped(rows, line, tmp_path):
     from herdcli.cli.em import inputs
     from herdcli.cli.em.command import command
     from herdcli.cli.em.request import Request
-    from herdcli.cli.frame.history.request import topic_settings
+    from herdcli.cli.frame.history.request import settings_from_request
     from herdcli.cli.frame.run.console import Console
     from herdcli.cli.frame.run.session import Session
     from herdcli.em.driver import EMSettings
@@ -104,7 +104,7 @@ def stopped(rows, line, tmp_path):
     session = Session("em", Console("em", -1), asked, set(), "-", True, 1, None, None, None, False, False)
     with dataset_preparation.use_split_rule(session.rule):
         read = inputs.read_inputs(session, asked)
-    search = prepare_fit(read.rows, read.asked, topic_settings(EMSettings, asked)).search
+    search = prepare_fit(read.rows, read.asked, settings_from_request(EMSettings, asked)).search
     state = search.init()
     for _ in range(4):
         state = search.step(state)

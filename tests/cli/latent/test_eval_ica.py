@@ -10,7 +10,7 @@ import pytest
 from herdcli import artifacts
 from herdcli.cli.main import main
 from herdcli.ica import whitening
-from herdcli.ica.model import ICA, Trace
+from herdcli.ica.model import ICA, ICATrace
 
 S = np.random.default_rng(0).laplace(size=(300, 3))
 A = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, 0.3], [0.4, 0.1, 1.0]])
@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     fitted = whitening.fit_whitening(X)
     J = np.linalg.inv(fitted.forward @ A)
     settings = {"algorithm": "infomax", "experts": ["logistic"] * 3, "objective": "entropy", "rows": 300, "iterations": 1, "seed": 0}
-    trace = Trace(np.arange(1), np.zeros(1))
+    trace = ICATrace(np.arange(1), np.zeros(1))
     value = ICA(J=J, gamma=np.ones(3), power=np.ones(3), kurtosis=np.ones(3), whitening=fitted, trace=trace, **settings)
     artifacts.save("model.h5", value, [])
     split = np.repeat([0, 2], [250, 50])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.em.sequence.sequences import group_rows
+from herdcli.em.sequence.sequences import group_rows_into_sequences
 
 COUNTS = 40  # sequences
 
@@ -65,7 +65,7 @@ def test_apply_gives_states_probabilities_and_paths(herd, rows, tmp_path):
     assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     model = load(str(tmp_path / "m.h5")).value
     data = load(str(tmp_path / "rows.csv"), keep=["sequence"]).value
-    own = group_rows(data.X, data.columns["sequence"])
+    own = group_rows_into_sequences(data.X, data.columns["sequence"])
     for want in ("smoothed", "filtered", "predicted"):
         assert herd("apply", "m.h5", "rows.csv", "--want", want, "-o", f"{want}.h5").code == 0
         found = load(str(tmp_path / f"{want}.h5")).value
@@ -129,7 +129,7 @@ def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
     beliefs, smoothed, model = (load(str(tmp_path / name)).value for name in ("b.h5", "p.h5", "m.h5"))
     assert np.array(beliefs.marginals()) == pytest.approx(smoothed.X, abs=1e-12)
     data = load(str(tmp_path / "few.csv"), keep=["sequence"]).value
-    own = group_rows(data.X, data.columns["sequence"])
+    own = group_rows_into_sequences(data.X, data.columns["sequence"])
     assert beliefs.log_z == pytest.approx(model.log_likelihood(own) * len(smoothed.X), abs=1e-9)
     assert beliefs.names[:2] == ["s00.0", "s00.1"]
 

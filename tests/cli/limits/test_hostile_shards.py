@@ -126,7 +126,7 @@ def test_a_fault_of_herd_in_merge_is_told_as_one(run: Callable, halves: Callable
     def broken(*given: object) -> None:
         raise TypeError("a fault of herd's")
 
-    monkeypatch.setattr("herdcli.cli.fit_rbm.model_runs.finish", broken)
+    monkeypatch.setattr("herdcli.cli.fit_rbm.model_runs.save_all_units", broken)
     with pytest.raises(TypeError, match="a fault of herd's"):  # the fixture no_bug_is_a_refusal raises what would end in exit code 70
         run("merge", "1.h5", "2.h5", "-o", "out.h5")
 

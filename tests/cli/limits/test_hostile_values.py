@@ -76,8 +76,8 @@ def test_an_overflow_that_nobody_foresaw_is_told_in_one_line(run: Callable[..., 
         return 0
 
     shown: list[str] = []
-    monkeypatch.setattr(main, "_fail", lambda label, message, hint, code: shown.append(f"{label}: {message}") or code)
-    tell = main._tell_arithmetic("herd eval")
+    monkeypatch.setattr(main, "_print_error", lambda label, message, hint, code: shown.append(f"{label}: {message}") or code)
+    tell = main._show_arithmetic_warnings("herd eval")
     monkeypatch.setattr(warnings, "showwarning", tell)
     overflowing(())
     assert [line.rpartition(" (")[0] for line in shown] == ["herd eval: warning: overflow encountered in scalar multiply"]

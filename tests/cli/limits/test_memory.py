@@ -11,7 +11,7 @@ import pytest
 
 from herdcli import iterate
 from herdcli.rbm.likelihood import annealed_importance, mean_field_modes, population_annealing
-from herdcli.rbm.likelihood.annealed_importance import Annealing
+from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
 from herdcli.rbm.likelihood.population_annealing import PopulationAnnealing
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
@@ -149,13 +149,15 @@ def test_the_estimate_of_annealing_grows_as_its_peak_does(monkeypatch, way):
     grown = []
     for D in (100, 100, 400):
         h = Harmonium(np.zeros((D, 40)), np.zeros(D), np.zeros(40), unit_family("binary"), unit_family("binary"))
-        algorithm: Annealing | PopulationAnnealing
+        algorithm: AnnealedImportanceSampling | PopulationAnnealing
         if way == "populations":
             base = mean_field_modes.BaseMixture.of(h, np.zeros((1, D)))
             algorithm = PopulationAnnealing(population_annealing.PopulationProblem((h,), (base,), (np.linspace(0.0, 1.0, 11),), chains=800))
         else:
             known = (np.zeros((9, D), dtype=np.float32),) if way == "back" else None
-            algorithm = Annealing(annealed_importance.AnnealingProblem((h,), (np.zeros(D),), chains=800, temperatures=10, known=known))
+            algorithm = AnnealedImportanceSampling(
+                annealed_importance.AnnealingProblem((h,), (np.zeros(D),), chains=800, temperatures=10, known=known)
+            )
         grown.append(traced(algorithm)[:2])
     (estimate, peak), (more, higher) = grown[1:]
     assert more > estimate

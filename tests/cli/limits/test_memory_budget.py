@@ -57,7 +57,7 @@ def test_less_room_is_fewer_rows_at_a_time_and_the_same_bytes(run, rows, monkeyp
     monkeypatch.setattr(split_files.SpilledRows, "read", spied(split_files.SpilledRows.read))
     line, most = [name.split()[0], "rows.h5", *RUNS[name], "-q"], []
     for room, out in ((sys.maxsize, "free.h5"), (process_limits.COPIES * 8 * COLUMNS * BLOCK, "bound.h5")):
-        monkeypatch.setattr(process_limits, "available_bytes", lambda room=room: room)
+        monkeypatch.setattr(process_limits, "allocatable_bytes", lambda room=room: room)
         read.clear()
         ended = run(*line, "-o", out)
         assert ended.code == 0, ended.err

@@ -16,7 +16,7 @@ from small_networks import brute_force, random_network
 from herdcli import artifacts, iterate
 from herdcli.algorithm import run_algorithm
 from herdcli.cli.main import main
-from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.query import log_z_bounds as enclosing
 from herdcli.markov.query import marginal_map, marginal_map_search, max_product
@@ -256,7 +256,7 @@ def test_bounds_enclose_log_z_on_fifty_networks():
         exact_log_z = brute_force(given)[1]
         settings = InferenceSettings(algorithm="tree-reweighted", iterations=5 + seed)
         above = run_algorithm(TreeReweighted(given, settings)).attributes["log_z"]
-        told = enclosing.bound_log_z(given, mean_field_bound(given), float(above), 64, settings)
+        told = enclosing.compute_log_z_bounds(given, compute_mean_field_bound(given), float(above), 64, settings)
         assert told.lower <= exact_log_z + 1e-9
         assert told.upper >= exact_log_z - 1e-9
 
@@ -294,7 +294,7 @@ def test_marginal_map_that_coordinate_ascent_has_no_room_for(tmp_path, monkeypat
             main([*line, *words])
         return ended.value.code, capsys.readouterr().err
 
-    monkeypatch.setattr(marginal_map, "bytes_needed", lambda network, asked: 1 << 40)
+    monkeypatch.setattr(marginal_map, "elimination_bytes", lambda network, asked: 1 << 40)
     (tmp_path / "chain.uai").write_text(hidden_chain(30))
     asked = f"mmap:{','.join(map(str, range(30, 60)))}"
     line = ["ups-infer", str(tmp_path / "chain.uai"), "--query", asked, "--max-memory", "200M", "-o", str(tmp_path / "m.csv")]
@@ -334,7 +334,7 @@ def test_marginal_map_is_refused_before_the_search_for_a_beginning(tmp_path, mon
     def never(*_, **__):
         raise AssertionError("max-product was begun")
 
-    monkeypatch.setattr(marginal_map, "bytes_needed", lambda network, asked: 1 << 40)
+    monkeypatch.setattr(marginal_map, "elimination_bytes", lambda network, asked: 1 << 40)
     monkeypatch.setattr(max_product.MaxProduct, "init", never)
     (tmp_path / "chain.uai").write_text(hidden_chain(30))
     asked = f"mmap:{','.join(map(str, range(30, 60)))}"

@@ -240,7 +240,7 @@ def test_errors_against_a_reference(shell, tmp_path):
 
 def test_auto_goes_on_where_a_candidate_fails_and_blames_no_zeros(herd, tmp_path):
     # Two leaves say that x100 is 0, two that it is 1, with odds of 1e600, which no float64 holds; the network is possible for all that.
-    lattice = random_networks.generate("grid", rows=10, columns=10, sigma_w=1.0)
+    lattice = random_networks.generate_random_network("grid", rows=10, columns=10, sigma_w=1.0)
     sure = np.array([[1e300, 1e-300], [1e300, 1e-300]])
     leaves = [((101 + k, 100), sure if k < 2 else sure[:, ::-1]) for k in range(4)]
     text = network_formats.write_uai(network.build_network([2] * 105, [*lattice.factors(), *leaves]))
@@ -393,8 +393,8 @@ def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     likely = re.match(r"bp: likely (\d+) steps, about ", told)
     assert likely, told
-    given = random_networks.generate("grid", rows=8, columns=8)
-    made = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="parallel"))
+    given = random_networks.generate_random_network("grid", rows=8, columns=8)
+    made = algorithms.make_inference_method(given, InferenceSettings(algorithm="bp", schedule="parallel"))
     taken = iterate.run_steps(made.step, made.init(), until=made.done).step
     assert int(likely[1]) == pytest.approx(taken, rel=0.4)
 

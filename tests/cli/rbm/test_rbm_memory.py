@@ -68,4 +68,4 @@ def test_chosen_rows_of_a_sparse_matrix_are_dense_when_asked_for() -> None:
     assert rows.shape == (3, 7)
     np.testing.assert_array_equal(rows[:], X[[3, 1, 19]])
     np.testing.assert_array_equal(rows[np.array([2, 0])], X[[19, 3]])
-    np.testing.assert_array_equal(rows.stored(slice(1, 3)).toarray(), X[[1, 19]])
+    np.testing.assert_array_equal(rows.read_stored_rows(slice(1, 3)).toarray(), X[[1, 19]])

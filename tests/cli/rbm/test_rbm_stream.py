@@ -80,8 +80,8 @@ def test_rows_are_those_of_the_matrix_however_they_are_asked_for():
         np.testing.assert_array_equal(rows[numbers], own[numbers])
     assert rows.memory == 2 * 3 * 96
     chosen = RANDOM.random(240) < 0.3
-    np.testing.assert_array_equal(rows.among(chosen)[:], own[chosen])
-    np.testing.assert_array_equal(rows.mapped(np.sqrt)[3:9], np.sqrt(own[3:9]))
+    np.testing.assert_array_equal(rows.select_among(chosen)[:], own[chosen])
+    np.testing.assert_array_equal(rows.map_values(np.sqrt)[3:9], np.sqrt(own[3:9]))
 
 
 def test_learning_that_goes_on_from_a_state_takes_the_rows_of_one_that_never_ended():

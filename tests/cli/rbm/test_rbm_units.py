@@ -477,9 +477,11 @@ def test_the_archived_model_of_version_1_is_judged(run: Callable) -> None:
 def test_a_model_without_a_distribution_is_not_judged(run: Callable, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from herdcli.rbm.model import Rows, rbm_from_weights
+    from herdcli.rbm.model import StoredHeldoutRows, rbm_from_weights
 
-    model = replace(rbm_from_weights(0.5 * np.eye(3), C, C, "poisson", "poisson"), holdout=Rows(np.ones((2, 3)), np.array([2, 2])))
+    model = replace(
+        rbm_from_weights(0.5 * np.eye(3), C, C, "poisson", "poisson"), holdout=StoredHeldoutRows(np.ones((2, 3)), np.array([2, 2]))
+    )
     artifacts.save(str(tmp_path / "m.h5"), model, [])
     ended = run("eval", "m.h5")
     says = "the model is not normalisable: a weight is 0.5, poisson layers need weights of at most 0"

@@ -91,7 +91,7 @@ def test_codes_of_classes_in_the_order_of_frequencies_are_no_counts(herd, tmp_pa
     """Their distribution is that of counts, and columns go up and down with them."""
     Z, y = codes(np.random.default_rng(1))
     assert count_detection.look_like_counts(y.astype(float))
-    assert count_detection.is_unordered(Z, y.astype(float))
+    assert count_detection.contradicts_count_order(Z, y.astype(float))
     (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{a:.4f},{b:.4f},{c}\n" for (a, b), c in zip(Z, y, strict=True)))
     ended = herd("regress", "t.csv", "-o", "m.h5")
     assert ended.code == 0, ended.err
@@ -107,15 +107,17 @@ def test_columns_follow_the_order_of_counts(features):
         Z = random.normal(size=(300, 3))
         Z = (Z > 0).astype(float) if features == "levels" else Z
         y = random.poisson(np.exp(0.5 + 0.5 * (Z @ [1.0, -1.0, 0.0]) * (features != "noise")))
-        wrong += count_detection.is_unordered(Z, y.astype(float))
+        wrong += count_detection.contradicts_count_order(Z, y.astype(float))
     assert wrong <= 2
 
 
 def test_units_and_origins_of_columns_do_not_matter():
     Z, y = codes(np.random.default_rng(2), 60)
     for moved in (Z * [1e9, 1e-9], Z + np.array([1e6, -1e3]), np.column_stack([Z, np.full(60, 3.0)])):
-        assert count_detection.is_unordered(moved, y.astype(float)) == count_detection.is_unordered(Z, y.astype(float))
-    assert not count_detection.is_unordered(np.full((60, 1), 0.1), y.astype(float))
+        assert count_detection.contradicts_count_order(moved, y.astype(float)) == count_detection.contradicts_count_order(
+            Z, y.astype(float)
+        )
+    assert not count_detection.contradicts_count_order(np.full((60, 1), 0.1), y.astype(float))
 
 
 def test_what_the_best_rising_means_leave():
@@ -129,4 +131,4 @@ def test_what_the_best_rising_means_leave():
             pooled = np.bincount(label, weights=weight * mean) / np.bincount(label, weights=weight)
             if (np.diff(pooled) >= 0).all():
                 best = min(best, weight @ np.square(mean - pooled[label]))
-        assert count_detection._left_by_rising(mean, weight) == pytest.approx(best, abs=1e-12)
+        assert count_detection._isotonic_residual_squares(mean, weight) == pytest.approx(best, abs=1e-12)

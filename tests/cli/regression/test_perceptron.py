@@ -143,7 +143,7 @@ def test_the_penalty_of_one_row_is_the_default(herd, table, tmp_path):
         assert herd("regress", "classes.csv", "--hidden", "4", "--iterations", "3", *more, "-q", "-o", f"{name}.h5").code == 0
     default, none = (herdcli.load(tmp_path / f"{name}.h5") for name in ("default", "none"))
     assert (default.l2, none.l2) == (1 / default.rows, 0.0)
-    assert provenance.option_of(artifacts.load(str(tmp_path / "default.h5")).history, "regress", "l2") is None
+    assert provenance.recorded_text_option(artifacts.load(str(tmp_path / "default.h5")).history, "regress", "l2") is None
     assert herd("regress", "classes.csv", "-q", "-o", "linear.h5").code == 0
     assert herdcli.load(tmp_path / "linear.h5").l2 == 0.0
 

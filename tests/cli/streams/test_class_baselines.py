@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.numerics import class_baselines
-from herdcli.numerics.class_baselines import fit
+from herdcli.numerics.class_baselines import fit_baselines
 
 
 def test_eval_has_their_errors_and_verdicts(herd, tmp_path):
@@ -47,7 +47,7 @@ def test_other_rows_are_judged_by_the_same_baselines(herd, tmp_path, command):
     found = herd("eval", "m.h5", "--data", "test.csv", "--format", "json")
     assert found.code == 0, found.err
     (row,) = json.loads(found.out)
-    fitted = fit(X[:100], y[:100], 3)
+    fitted = fit_baselines(X[:100], y[:100], 3)
     assert fitted is not None
     expected = (fitted.predictions(X[100:]) != y[100:, None]).mean(axis=0)
     assert [row["error_centroid"], row["error_linear"]] == pytest.approx(expected.tolist())
@@ -68,7 +68,7 @@ def test_merged_models_have_the_baselines_of_their_shards(herd, tmp_path):
     merged = herd("merge", "a.h5", "b.h5", "-o", "m.h5")
     assert merged.code == 0, merged.err
     (row,) = json.loads(herd("eval", "m.h5", "--data", "test.csv", "--format", "json").out)
-    best = (class_baselines.fit(X[:200], y[:200], 2).predictions(X[200:]) != y[200:, None]).mean(axis=0)
+    best = (class_baselines.fit_baselines(X[:200], y[:200], 2).predictions(X[200:]) != y[200:, None]).mean(axis=0)
     assert [row["error_centroid"], row["error_linear"]] == pytest.approx(best.tolist(), abs=0.03)
 
 
@@ -90,7 +90,7 @@ def test_text_is_judged_by_the_centroids_of_earlier_examples(herd, tmp_path):
     assert row["error_linear"] is None
     assert "worse than nearest centroid" in row["verdict"]
     (anew,) = json.loads(herd("eval", "m.h5", "--data", "new.svm", "--format", "json").out)
-    fitted = fit(X, y, 2)
+    fitted = fit_baselines(X, y, 2)
     assert fitted is not None
     assert anew["error_centroid"] == pytest.approx((fitted.predictions(X[:400])[:, 0] != y[:400]).mean())
     assert herd("nherd-train", "t.svm", "-o", "good.h5").code == 0
@@ -115,7 +115,7 @@ def test_a_continued_stream_is_judged_by_its_own_centroids(herd, tmp_path):
         assert herd("nherd-train", f"{name}.svm", "--continue", "first.h5", "-o", f"{name}.h5").code == 0
         (row,) = json.loads(herd("eval", f"{name}.h5", "--format", "json").out)
         found.append(row["error_centroid"])
-    fitted = fit(X[1000:], y[1000:], 3)
+    fitted = fit_baselines(X[1000:], y[1000:], 3)
     assert fitted is not None
     assert found[0] == pytest.approx((fitted.predictions(X[1500:])[:, 0] != y[1500:]).mean(), abs=0.02)
     assert found[1] is None  # most of the held-out examples are older than the sums

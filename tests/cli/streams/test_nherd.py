@@ -268,7 +268,7 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
 def test_lines_are_read_into_one_buffer_whatever_their_length(piece, text, monkeypatch):
     monkeypatch.setattr(labelled_examples, "PIECE", piece)
     read, lines = [], []
-    for fresh, whole in labelled_examples._whole_lines(io.BytesIO(text), 1 << 30, "text"):
+    for fresh, whole in labelled_examples._read_whole_lines(io.BytesIO(text), 1 << 30, "text"):
         read.append(bytes(fresh))
         lines.append(bytes(whole))
     assert b"".join(read) == b"".join(lines) == text

@@ -39,9 +39,9 @@ def trained(herd, tmp_path):
 
 def test_sets_are_told_stored_and_given_to_new_rows(herd, tmp_path, trained):
     found = load(str(tmp_path / "m.h5")).value.coverage
-    said = f"sets hold the truth of {found.reached:.4g} of them (0.9 wanted), {found.mean_size(numbers=False):.4g} classes a set"
+    said = f"sets hold the truth of {found.share_covered:.4g} of them (0.9 wanted), {found.mean_size(numbers=False):.4g} classes a set"
     assert said in trained.err
-    assert abs(found.reached - 0.9) <= (0.9 + RATE) / (RATE * 3_000)
+    assert abs(found.share_covered - 0.9) <= (0.9 + RATE) / (RATE * 3_000)
     made = herd("apply", "m.h5", "test.svm", "--want", "sets", "-o", "sets.csv")
     assert made.code == 0, made.err
     assert "sets contain the true value in a share of 0.9 of the rows, provided that these come from" in made.err
@@ -54,7 +54,7 @@ def test_sets_are_told_stored_and_given_to_new_rows(herd, tmp_path, trained):
     row = json.loads(herd("eval", "m.h5", "--data", "test.svm", "--format", "json").out)[0]
     assert row["coverage"] == pytest.approx(covered)
     assert row["set_size"] == pytest.approx(np.mean([sum(row[name] == "1" for name in "012") for row in rows]))
-    assert row["progressive_coverage"] == found.reached
+    assert row["progressive_coverage"] == found.share_covered
     alone = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
     assert (alone["judged_on"], alone["coverage"]) == ("calibration", None)
 

@@ -85,7 +85,7 @@ def test_evidence_fades_to_half_in_a_half_life():
         def evidence(state=state):
             if state.table is not None:
                 return 1.0 / state.table[:, 1] - 1.0
-            return np.linalg.inv(forgetting.symmetrise(state.sigma)) - np.eye(11)
+            return np.linalg.inv(forgetting.complete_both_triangles(state.sigma)) - np.eye(11)
 
         before = evidence()
         for _ in range(64):

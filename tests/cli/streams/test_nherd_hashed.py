@@ -84,10 +84,10 @@ def test_tables_that_are_mostly_met_are_stored_whole(herd, text):
 )  # fmt: skip
 def test_crafted_columns_are_refused(herd, text, monkeypatch, change, message):
     assert herd("nherd-train", "-q", "train.vw", "-o", "m.h5").code == 0
-    model = load(str(text / "m.h5")).value.condensed()
+    model = load(str(text / "m.h5")).value.condense()
     with monkeypatch.context() as patched:
         patched.setattr("herdcli.artifacts.sealed.sealed_hdf5.check_arrays", lambda value, **more: None)
-        patched.setattr(type(model), "condensed", lambda self: self)
+        patched.setattr(type(model), "condense", lambda self: self)
         save(str(text / "bad.h5"), replace(model, **change(model)), [])
     for line in (("check", "bad.h5"), ("eval", "bad.h5"), ("apply", "bad.h5", "test.vw", "-o", "p.csv")):
         ended = herd(*line)

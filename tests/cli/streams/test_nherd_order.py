@@ -52,9 +52,9 @@ def test_rows_in_no_order_stay_as_they_are(herd, tmp_path, write):
     ],
 )
 def test_an_order_that_spoils_learning_is_found(y, found):
-    from herdcli.online.order_check import is_sorted_by
+    from herdcli.online.order_check import is_sorted_by_label
 
-    assert is_sorted_by(y) == found
+    assert is_sorted_by_label(y) == found
 
 
 def test_sorted_rows_learn_as_well_as_mixed_ones(herd, tmp_path, digits):

@@ -14,7 +14,7 @@ from herdcli import fast
 from herdcli.artifacts import load
 from herdcli.artifacts.text import documents
 from herdcli.errors import DataError
-from herdcli.online.text.documents import Documents, count_words
+from herdcli.online.text.documents import DocumentConversion, count_words
 
 SPORT, SPACE = ["ball", "goal", "team", "match", "referee", "coach"], ["orbit", "moon", "rocket", "launch", "Mars", "probe"]
 COMMON = ["the", "a", "of", "and,", "it's", "in", "–", "naïve", "café"]
@@ -79,7 +79,7 @@ def test_words_are_those_of_scikit_learn(tmp_path):
     text = pytest.importorskip("sklearn.feature_extraction.text")
     texts, _ = corpus()
     for lower, ngrams in ((True, 1), (False, 1), (True, 2)):
-        how, names = Documents("text", 20, lower, ngrams), dict[int, str]()
+        how, names = DocumentConversion("text", 20, lower, ngrams), dict[int, str]()
         ours = count_words(texts, how, names)
         options = {"lowercase": lower, "ngram_range": (1, ngrams), "token_pattern": r"(?u)\b\w+\b"}
         found = text.CountVectorizer(**options)

@@ -47,9 +47,11 @@ def convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 def test_steps_are_taken_in_the_order_of_the_paper(faces, convert):
     made = convert(faces, "--equalize", "--mask", "ellipse", "--subsample", 2).value
     with h5py.File(faces) as file:
-        small = image_normalization.subsampled(file["X"][:], (4, 6), 2)
-    inside = image_normalization.ellipse((2, 3))
-    np.testing.assert_array_equal(made.X, image_normalization.equalized(image_normalization.masked(small, inside, 0), inside))
+        small = image_normalization.downsample_images(file["X"][:], (4, 6), 2)
+    inside = image_normalization.ellipse_mask((2, 3))
+    np.testing.assert_array_equal(
+        made.X, image_normalization.equalize_histograms(image_normalization.mask_pixels(small, inside, 0), inside)
+    )
     assert made.image_shape.tolist() == [2, 3]
     assert made.value_range.tolist() == [0, 255]
 

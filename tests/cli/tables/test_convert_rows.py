@@ -185,12 +185,12 @@ def test_columns_are_cut_in_halves_of_their_training_rows(convert):
 
 
 def test_the_cut_is_the_one_nearest_to_halves():
-    from herdcli.rows.binarization import cuts
+    from herdcli.rows.binarization import balanced_thresholds
 
     random = np.random.default_rng(1)
     for n in (1, 2, 3, 8, 15):
         X = random.integers(0, 4, (n, 30)).astype(float)
-        for column, cut in zip(X.T, cuts(X), strict=True):
+        for column, cut in zip(X.T, balanced_thresholds(X), strict=True):
             assert cut in column
             away = {value: abs(2 * (column >= value).sum() - n) for value in np.unique(column)[1:]}
             assert not away or abs(2 * (column >= cut).sum() - n) == min(away.values())

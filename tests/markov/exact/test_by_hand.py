@@ -26,8 +26,8 @@ GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}  # 9 variables, 12 e
 
 
 def method(algorithm, given=None, **settings):
-    given = random_networks.generate("grid", **GRID) if given is None else given
-    return algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    given = random_networks.generate_random_network("grid", **GRID) if given is None else given
+    return algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
 
 
 def walked(made, steps):
@@ -35,7 +35,7 @@ def walked(made, steps):
 
 
 def observed(given=None):
-    given = random_networks.generate("grid", **GRID) if given is None else given
+    given = random_networks.generate_random_network("grid", **GRID) if given is None else given
     return network.with_observed_marginals(given, {0: np.array([0.3, 0.7]), 8: np.array([0.6, 0.4])})
 
 
@@ -60,28 +60,29 @@ def test_the_tree_of_residuals_has_each_message_s_own_change_for_a_leaf():
 def test_many_messages_are_swept_and_by_residual_once_sweeps_come_no_nearer(monkeypatch):
     """The same fixed point; on the ring of strong frustrated couplings sweeps go to and fro, and the largest change comes first."""
     monkeypatch.setattr(loopy_propagation, "SWEPT", 20)
-    easy = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.0, seed=1)
+    easy = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=1.0, seed=1)
     found = {}
     for schedule in ("auto", "residual"):
-        made = algorithms.make_method(easy, InferenceSettings(algorithm="bp", schedule=schedule))
+        made = algorithms.make_inference_method(easy, InferenceSettings(algorithm="bp", schedule=schedule))
         state = iterate.run_steps(made.step, made.init(), until=made.done)
         assert (len(state.tree) > 0) == (schedule == "residual")
         found[schedule] = made.result(state)
     assert np.allclose([p[1] for p in found["auto"].nodes], [p[1] for p in found["residual"].nodes], atol=1e-9)
-    hard = algorithms.make_method(
-        random_networks.generate("grid", rows=6, columns=6, sigma_w=6.0, seed=2), InferenceSettings(algorithm="bp", iterations=60)
+    hard = algorithms.make_inference_method(
+        random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=6.0, seed=2),
+        InferenceSettings(algorithm="bp", iterations=60),
     )
     state = iterate.run_steps(hard.step, hard.init(), until=hard.done)
     assert len(state.tree) > 0
-    assert not hard.met(state)
+    assert not hard.meets_criterion(state)
 
 
 def test_sweeps_are_slow_where_half_of_them_do_not_halve_the_residual():
     falling = 0.5 ** (np.arange(20) / 9.9)
-    assert not loopy_propagation.is_slow(falling)
-    assert not loopy_propagation.is_slow(np.ones(19))
-    assert loopy_propagation.is_slow(np.ones(20))
-    assert loopy_propagation.is_slow(np.append(falling[:-1], np.nan))
+    assert not loopy_propagation.has_stalled(falling)
+    assert not loopy_propagation.has_stalled(np.ones(19))
+    assert loopy_propagation.has_stalled(np.ones(20))
+    assert loopy_propagation.has_stalled(np.append(falling[:-1], np.nan))
 
 
 def test_steps_are_expected_from_how_the_residual_falls():
@@ -103,7 +104,7 @@ def test_propagation_counts_every_message_and_starts_with_nothing(schedule):
     assert (state.step, state.updates.tolist(), len(state.residual), len(state.free_energy)) == (3, [0, 3 * 24], 3, 3)
     told = made.result(state).attributes
     assert (told["propagation_updates"], told["scaling_updates"], told["iterations"]) == (72, 0, 3)
-    assert told["log_z"] == -told["free_energy"] == pytest.approx(-bethe.free_energy(made.graph, made.beliefs(state)))
+    assert told["log_z"] == -told["free_energy"] == pytest.approx(-bethe.bethe_free_energy(made.graph, made.beliefs(state)))
     assert (made.steps, made.progress(state).bound) == (50, 50)
 
 
@@ -146,7 +147,7 @@ def test_a_belief_too_small_for_a_float64_is_told_by_its_first_edge():
     """P(x_2 = 1) = 5·10⁻³²⁴ is the least there is: the ratio that x_1 sends to x_2 would be infinite."""
     made = method("ups", random_networks.network_from_weights(np.array([[0, 1], [1, 2]]), np.array([1.0, 2.0]), np.zeros(3)))
     begun = made.init()
-    state, bad = made._pairs_all_clamped(begun, binary_edges.edge_log_tables(made.graph), np.array([0.5, 0.5, 0.5, 0.5, 1.0, 5e-324]), 1.0)
+    state, bad = made._clamp_all_nodes(begun, binary_edges.edge_log_tables(made.graph), np.array([0.5, 0.5, 0.5, 0.5, 1.0, 5e-324]), 1.0)
     assert (state is begun, bad, int(made.graph.tail[bad]), int(made.graph.head[bad])) == (True, 2, 1, 2)
 
 
@@ -167,8 +168,8 @@ def test_double_loops_count_the_pairs_of_regions():
 
 @pytest.mark.parametrize("how", ["rows", "columns", "rows-columns"])
 def test_sweeps_over_trees_count_scalings_and_propagations(how):
-    given = random_networks.generate("grid", **GRID)
-    made = algorithms.make_method(given, InferenceSettings(algorithm="ups", clamp=how))
+    given = random_networks.generate_random_network("grid", **GRID)
+    made = algorithms.make_inference_method(given, InferenceSettings(algorithm="ups", clamp=how))
     ends = {"rows": [{3, 4, 5}, {0, 1, 2, 6, 7, 8}], "columns": [{1, 4, 7}, {0, 2, 3, 5, 6, 8}]}
     ends["rows-columns"] = [ends["columns"][0], ends["rows"][0], ends["columns"][1], ends["rows"][1]]
     assert [set(plan.clamped.tolist()) for plan in made.plans] == ends[how]
@@ -185,7 +186,9 @@ def test_sweeps_over_trees_count_scalings_and_propagations(how):
     assert (state.updates[0], state.updates.sum()) in counts
     assert state.clamped.tolist() == sorted(ends[how][0])
     with pytest.raises(BadUsage, match="--clamp rows needs a network that was made as a grid"):
-        algorithms.make_method(random_networks.generate("tree", nodes=5), InferenceSettings(algorithm="ups", clamp="rows"))
+        algorithms.make_inference_method(
+            random_networks.generate_random_network("tree", nodes=5), InferenceSettings(algorithm="ups", clamp="rows")
+        )
 
 
 @pytest.mark.parametrize("seen", [False, True])
@@ -200,8 +203,8 @@ def test_two_state_networks_begin_with_every_hidden_variable_held_at_one_half(se
     assert state.updates.tolist() == [24, 0]
     assert (state.step, state.shift) == (1, 1.0)
     ratio, pair = binary_edges.bouncing_messages(made.graph, made.tables, node)
-    np.testing.assert_allclose(state.messages, binary_edges.messages_from_ratios(ratio))
-    assert state.free_energy[0] == pytest.approx(bethe.free_energy(made.graph, bethe.PairBeliefs(node, pair.ravel())))
+    np.testing.assert_allclose(state.messages, binary_edges.ratios_to_messages(ratio))
+    assert state.free_energy[0] == pytest.approx(bethe.bethe_free_energy(made.graph, bethe.PairBeliefs(node, pair.ravel())))
 
 
 def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
@@ -218,10 +221,10 @@ def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
 
 def test_places_on_a_lattice_are_read_from_pairs_alone():
     pairs = [((i, j), np.ones((2, 2))) for i, j in ((0, 1), (2, 3), (0, 2), (1, 3))]
-    np.testing.assert_array_equal(lattice_detection.lattice_layout(network.build_network([2] * 4, pairs)), [[0, 1], [2, 3]])
-    np.testing.assert_array_equal(lattice_detection.lattice_layout(network.build_network([2] * 2, pairs[:1])).ravel(), [0, 1])
-    assert lattice_detection.lattice_layout(network.build_network([2] * 4, [*pairs, ((0, 1, 2), np.ones((2, 2, 2)))])) is None
-    assert lattice_detection.lattice_layout(network.build_network([2], [])) is None
+    np.testing.assert_array_equal(lattice_detection.find_lattice_layout(network.build_network([2] * 4, pairs)), [[0, 1], [2, 3]])
+    np.testing.assert_array_equal(lattice_detection.find_lattice_layout(network.build_network([2] * 2, pairs[:1])).ravel(), [0, 1])
+    assert lattice_detection.find_lattice_layout(network.build_network([2] * 4, [*pairs, ((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    assert lattice_detection.find_lattice_layout(network.build_network([2], [])) is None
 
 
 def test_free_energies_of_many_messages_are_computed_every_tenth_iteration(monkeypatch):
@@ -275,14 +278,14 @@ def test_messages_of_zeros_are_named_by_their_ends():
     given = network.build_network([2] * 3, [((0, 1, 2), np.full((2, 2, 2), 1.5)), ((0, 1), np.ones((2, 2)))], names=["a", "b", "c"])
     graph = pairwise.reduce_to_pairwise(given)
     names = ["a", "b", "c", "a larger factor"]
-    loopy_propagation.refuse_zero_message(given, graph, -1)
+    loopy_propagation.raise_zero_message(given, graph, -1)
     for d in range(2 * graph.edges):
         told = f"the message from {names[graph.tail[d]]} to {names[graph.head[d]]} is zero everywhere"
         with pytest.raises(Diverged, match=told) as caught:
-            loopy_propagation.refuse_zero_message(given, graph, d)
+            loopy_propagation.raise_zero_message(given, graph, d)
         assert "junction-tree, double-loop or gibbs" in caught.value.hint
     with pytest.raises(Diverged) as caught:
-        loopy_propagation.refuse_zero_message(network.with_observed_marginals(given, {0: np.array([0.5, 0.5])}), graph, 0)
+        loopy_propagation.raise_zero_message(network.with_observed_marginals(given, {0: np.array([0.5, 0.5])}), graph, 0)
     assert "--ignore-observed" in caught.value.hint
 
 
@@ -290,15 +293,15 @@ def test_messages_of_zeros_are_named_by_their_ends():
 
 
 def test_random_starts_are_exponentials_normalised_and_messages_share_them():
-    graph = pairwise.reduce_to_pairwise(random_networks.generate("grid", **GRID))
+    graph = pairwise.reduce_to_pairwise(random_networks.generate_random_network("grid", **GRID))
     settings = InferenceSettings(seed=4, start=3)
     drawn = generator(4, Stream.INITIAL, unit=3).standard_exponential(18).reshape(9, 2) + 1e-3
     expected = drawn / drawn.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(starts.initial_marginals(settings, graph.cardinality), expected.ravel())
-    found = bethe.beliefs(graph, starts.initial_messages(settings, graph), *graph.fixed_marginals({}))
+    np.testing.assert_allclose(starts.make_initial_marginals(settings, graph.cardinality), expected.ravel())
+    found = bethe.compute_beliefs(graph, starts.make_initial_messages(settings, graph), *graph.flatten_fixed_marginals({}))
     np.testing.assert_allclose(found.node, expected.ravel())
-    assert (starts.initial_marginals(InferenceSettings(seed=4), graph.cardinality) == 0.5).all()
-    tilted = starts.initial_marginals(InferenceSettings(seed=4), graph.cardinality, 0.5).reshape(9, 2)
+    assert (starts.make_initial_marginals(InferenceSettings(seed=4), graph.cardinality) == 0.5).all()
+    tilted = starts.make_initial_marginals(InferenceSettings(seed=4), graph.cardinality, 0.5).reshape(9, 2)
     z = generator(4, Stream.INITIAL, unit=0).standard_normal(18).reshape(9, 2)
     np.testing.assert_allclose(tilted, np.exp(0.5 * z) / np.exp(0.5 * z).sum(axis=1, keepdims=True))
 
@@ -311,7 +314,7 @@ def result(node, energy, converged=True):
 
 def test_fixed_points_within_a_ten_thousandth_are_one_and_the_lowest_is_kept():
     tried = [result(0.5, 3.0), result(0.5 + 0.9e-4, 2.9), result(0.5 + 1.1e-4, 1.0), result(0.9, 0.5, converged=False), result(0.7, 1.0)]
-    found = starts.best_start(tried)
+    found = starts.select_best_start(tried)
     assert found.fixed_point_energy.tolist() == [1.0, 1.0, 3.0]
     assert found.fixed_point_runs.tolist() == [1, 1, 2]
     assert found.node is tried[2].node
@@ -339,27 +342,29 @@ def boltzmann(given):
 
 
 def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
-    given = random_networks.generate("grid", rows=2, columns=3, sigma_w=1.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=2, columns=3, sigma_w=1.0, seed=1)
     W, b, constant = boltzmann(given)
-    found = lattice_bp.find_lattice(given)
+    found = lattice_bp.find_binary_lattice(given)
     np.testing.assert_allclose(found.bias.ravel(), b)
     np.testing.assert_allclose(found.right, [[W[0, 1], W[1, 2], 0], [W[3, 4], W[4, 5], 0]])
     np.testing.assert_allclose(found.down, [[W[0, 3], W[1, 4], W[2, 5]], [0, 0, 0]])
     assert found.constant == pytest.approx(constant)
-    assert lattice_bp.find_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
-    assert lattice_bp.find_lattice(observed()) == "does not work with observed marginals"
+    assert lattice_bp.find_binary_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
+    assert lattice_bp.find_binary_lattice(observed()) == "does not work with observed marginals"
     more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
-    assert lattice_bp.find_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
-    assert lattice_bp.find_lattice(network.build_network([3] * 6, [], shape=given.shape)) == "needs two-state variables and positive pairs"
+    assert lattice_bp.find_binary_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
+    assert lattice_bp.find_binary_lattice(network.build_network([3] * 6, [], shape=given.shape)) == (
+        "needs two-state variables and positive pairs"
+    )
     pair = np.array([[0, 1]])
     for weight, fits in ((299.0, True), (301.0, False)):
         one = random_networks.network_from_weights(pair, np.array([1.0]), np.array([weight - 1, 0.0]), shape=np.array([1, 2]))
-        assert isinstance(lattice_bp.find_lattice(one), lattice_bp.BinaryLattice) == fits
-    assert lattice_bp.find_lattice(one) == "needs weights that sum to at most 300 at a unit"
+        assert isinstance(lattice_bp.find_binary_lattice(one), lattice_bp.BinaryLattice) == fits
+    assert lattice_bp.find_binary_lattice(one) == "needs weights that sum to at most 300 at a unit"
 
 
 def test_large_lattices_take_four_sweeps_a_step(monkeypatch):
-    given = random_networks.generate("grid", **GRID)
+    given = random_networks.generate_random_network("grid", **GRID)
     small = method("bp", given, schedule="checkerboard", iterations=10)
     monkeypatch.setattr(lattice_bp, "SMALL", 8)
     large = method("bp", given, schedule="checkerboard", iterations=10)
@@ -376,7 +381,7 @@ def test_large_lattices_take_four_sweeps_a_step(monkeypatch):
 
 def test_which_bp_goes_over_a_lattice(monkeypatch):
     monkeypatch.setattr(lattice_bp, "WORTH_IT", 9)
-    given = random_networks.generate("grid", **GRID)
+    given = random_networks.generate_random_network("grid", **GRID)
     assert isinstance(method("bp", given), lattice_bp.LatticePropagation)
     for settings in ({"schedule": "residual"}, {"damping": 0.1}, {"damping_schedule": (0.1,)}, {"start": 1}, {"linear_response": True}):
         assert isinstance(method("bp", given, **settings), loopy_propagation.BeliefPropagation)
@@ -387,31 +392,31 @@ def test_which_bp_goes_over_a_lattice(monkeypatch):
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 5), (2, 2), (3, 4), (4, 1)])
 def test_lattices_are_recognised_by_their_pairs_under_any_numbering(rows, columns):
-    given = random_networks.generate("grid", rows=rows, columns=columns)
+    given = random_networks.generate_random_network("grid", rows=rows, columns=columns)
     plain = replace(given, shape=None)
     cells = np.arange(rows * columns)
     told = cells[None] if min(rows, columns) == 1 else cells.reshape(rows, columns)
-    assert lattice_detection.lattice_layout(plain).tolist() == told.tolist()
-    assert lattice_detection.lattice_layout(given).shape == (rows, columns)
+    assert lattice_detection.find_lattice_layout(plain).tolist() == told.tolist()
+    assert lattice_detection.find_lattice_layout(given).shape == (rows, columns)
     if min(rows, columns) > 1:
         order = np.random.default_rng(0).permutation(rows * columns)
-        found = lattice_detection.lattice_layout(network.reorder_variables(given, order.tolist()))
+        found = lattice_detection.find_lattice_layout(network.reorder_variables(given, order.tolist()))
         near = {frozenset((int(order[found[r, c]]), int(order[found[r + i, c + j]])))
                 for i, j in ((0, 1), (1, 0)) for r in range(found.shape[0] - i) for c in range(found.shape[1] - j)}  # fmt: skip
         assert near == {frozenset(scope) for scope, _ in given.factors() if len(scope) == 2}
-    assert lattice_detection.lattice_layout(network.build_network([2] * 3, [((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    assert lattice_detection.find_lattice_layout(network.build_network([2] * 3, [((0, 1, 2), np.ones((2, 2, 2)))])) is None
     star = [((0, k), np.ones((2, 2))) for k in range(1, 6)]
-    assert lattice_detection.lattice_layout(network.build_network([2] * 6, star)) is None
+    assert lattice_detection.find_lattice_layout(network.build_network([2] * 6, star)) is None
     ring = [((k, (k + 1) % 5), np.ones((2, 2))) for k in range(5)]
-    assert lattice_detection.lattice_layout(network.build_network([2] * 5, ring)) is None
+    assert lattice_detection.find_lattice_layout(network.build_network([2] * 5, ring)) is None
 
 
 # clamp sets
 
 
 def test_automatic_forests_grow_from_the_nodes_that_were_free_least_often():
-    graph = pairwise.reduce_to_pairwise(random_networks.generate("grid", **GRID))
-    plans = clamping.clamp_plans(graph, set(), "auto", None, 3)
+    graph = pairwise.reduce_to_pairwise(random_networks.generate_random_network("grid", **GRID))
+    plans = clamping.make_clamp_plans(graph, set(), "auto", None, 3)
     free, made = np.zeros(9), []
     while len(made) < 8 or free.min() == 0:
         priority = free + 0.5 * generator(3, Stream.CLAMP, step=len(made)).random(9)
@@ -424,10 +429,10 @@ def test_automatic_forests_grow_from_the_nodes_that_were_free_least_often():
         made.append(tuple(sorted(set(range(9)) - forest)))
         free[list(forest)] += 1
     assert [tuple(plan.clamped.tolist()) for plan in plans] == list(dict.fromkeys(made))
-    tree = pairwise.reduce_to_pairwise(random_networks.generate("tree", nodes=6))
-    (only,) = clamping.clamp_plans(tree, set(), "auto", None, 0)
+    tree = pairwise.reduce_to_pairwise(random_networks.generate_random_network("tree", nodes=6))
+    (only,) = clamping.make_clamp_plans(tree, set(), "auto", None, 0)
     assert (len(only.clamped), len(only.order), only.scalings.tolist()) == (0, 10, [0])
-    (walk,) = clamping.clamp_plans(tree, set(range(6)), [set()], None, 0)  # everything observed: each edge is a tree of its own
+    (walk,) = clamping.make_clamp_plans(tree, set(range(6)), [set()], None, 0)  # everything observed: each edge is a tree of its own
     assert (walk.segments.tolist(), walk.scalings.tolist()) == ([0, 2, 4, 6, 8, 10], [2] * 5)
 
 
@@ -462,7 +467,7 @@ class Proposals:
 
     def __init__(self, monkeypatch, made, outcomes):
         self.asked, self.outcomes, self.held = [], iter(outcomes), []
-        monkeypatch.setattr(ups.newton_step, "newton_proposal", self.propose)
+        monkeypatch.setattr(ups.newton_step, "propose_newton_step", self.propose)
         for name in ("_minimise_with_clamps", "_pairs_all_clamped"):
             monkeypatch.setattr(made, name, self.judge)
 
@@ -530,9 +535,9 @@ def test_newton_steps_of_pairs_are_damped_tenfold_until_one_does_well(monkeypatc
 def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
     made = method("ups", tolerance=1e-6)
     state = made.init()
-    assert made._propagate_inner(state) == 1e-5
+    assert made._inner_tolerance(state) == 1e-5
     for last, inner in ((1.0, 1e-5), (1e-2, 1e-6), (1e-3, 1e-7), (1e-5, 1e-7)):
-        assert made._propagate_inner(replace(state, residual=np.array([last]))) == pytest.approx(inner)
+        assert made._inner_tolerance(replace(state, residual=np.array([last]))) == pytest.approx(inner)
 
 
 # orders of elimination
@@ -540,7 +545,7 @@ def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
 
 def price(graph, states, kind):
     """What eliminating the first variable costs."""
-    return numpy_orders._Prices(graph, states, np.log2(states).tolist(), kind).of(0)
+    return numpy_orders._EliminationPrices(graph, states, np.log2(states).tolist(), kind).of(0)
 
 
 def test_the_cost_of_an_order_by_hand():
@@ -562,9 +567,9 @@ def test_the_cost_of_an_order_by_hand():
     prices = {kind: price(star, states, kind) for kind in elimination.KINDS}
     assert prices == {"fill": 3, "weight": 1 + 2 + 3, "cells": 2 * 4 + 2 * 8 + 4 * 8, "logs": 1 * 2 + 1 * 3 + 2 * 3}
     assert price([{1, 2}, {0, 2}, {0, 1}], [2, 3, 4], "cells") == 0
-    state = elimination.empty_search(given)
+    state = elimination.initial_order_search(given)
     assert (state.step, state.width, state.complete, state.cells) == (0, 0, False, 0.0)
-    state = elimination.search_step(given, elimination.moral_graph(given), 0, state)
+    state = elimination.try_more_orders(given, elimination.moral_graph(given), 0, state)
     assert (state.step, state.complete, state.width) == (1, True, 1)
 
 
@@ -594,6 +599,6 @@ def test_states_to_read_a_checkpoint_into_look_like_the_first_ones(name):
 
 
 def look_alike(made):
-    for field, one, other in zip(vars(made.init()), vars(made.like()).values(), vars(made.init()).values(), strict=True):
+    for field, one, other in zip(vars(made.init()), vars(made.state_template()).values(), vars(made.init()).values(), strict=True):
         assert type(one) is type(other), field
         assert not isinstance(one, np.ndarray) or (one.shape, one.dtype) == (other.shape, other.dtype), field

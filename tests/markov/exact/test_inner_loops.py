@@ -23,7 +23,7 @@ TRIANGLE = [(0, 1), (1, 2), (0, 2)]
 def learner(algorithm, **settings):
     x = np.random.default_rng(0).integers(0, 2, (50, 3))
     rows = StateRows(x, np.full(50, 1 / 50))
-    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), TRIANGLE, 1.0), rows=rows)
+    given = LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), TRIANGLE, 1.0), rows=rows)
     return learning.make_learner(given, learning.LearningSettings(algorithm=algorithm, tolerance=1e-6, **settings))
 
 
@@ -80,7 +80,7 @@ def test_damped_loopy_scaling_scales_all_clusters_before_each_propagation(monkey
 
 def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_where_it_does_not(monkeypatch):
     given = network.with_observed_marginals(
-        random_networks.generate("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
+        random_networks.generate_random_network("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
     )
     real, asked, told = fast.settle, [], {}
 
@@ -92,7 +92,7 @@ def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_whe
     monkeypatch.setattr(fast, "settle", settle)
     for reached, finite in ((0.0, True), (1.01e-4, False), (0.1 * 1e-3, True)):
         told["reached"] = reached
-        made = algorithms.make_method(given, InferenceSettings(algorithm="is-bp", tolerance=1e-3))
+        made = algorithms.make_inference_method(given, InferenceSettings(algorithm="is-bp", tolerance=1e-3))
         state = made.step(made.init())
         assert np.isfinite(state.residual[-1]) == finite
     assert set(map(str, asked)) == {str((0.1 * 1e-3, 1000, [0, 8]))}
@@ -100,10 +100,10 @@ def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_whe
 
 def test_is_bp_scales_one_node_at_a_time_and_gis_bp_all_by_a_root():
     given = network.with_observed_marginals(
-        random_networks.generate("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
+        random_networks.generate_random_network("grid", rows=2, columns=2, seed=1), {0: np.array([0.3, 0.7]), 3: np.array([0.6, 0.4])}
     )
     for name, power in (("is-bp", 1.0), ("gis-bp", 0.5)):
-        made = algorithms.make_method(given, InferenceSettings(algorithm=name, tolerance=1e-6))
+        made = algorithms.make_inference_method(given, InferenceSettings(algorithm=name, tolerance=1e-6))
         state = made.init()
         for step in range(3):
             node, potential = made.beliefs(state).node.copy(), state.potential.copy()
@@ -111,22 +111,23 @@ def test_is_bp_scales_one_node_at_a_time_and_gis_bp_all_by_a_root():
             chosen = [0, 3] if name == "gis-bp" else [[0, 3][step % 2]]
             for i in chosen:
                 own = slice(2 * i, 2 * i + 2)
-                scaled = potential[own] * (given.observations()[i] / node[own]) ** power
+                scaled = potential[own] * (given.stored_marginals()[i] / node[own]) ** power
                 potential[own] = scaled / scaled.max()
             np.testing.assert_allclose(state.potential, potential)
             found = made.beliefs(state).node
             assert state.residual[-1] == pytest.approx(
-                max(np.abs(found[2 * i : 2 * i + 2] - p).max() for i, p in given.observations().items())
+                max(np.abs(found[2 * i : 2 * i + 2] - p).max() for i, p in given.stored_marginals().items())
             )
 
 
 @pytest.mark.parametrize(("last", "enough"), [(None, 1e-4), (0.5, 0.5e-4), (1e-7, 1e-8)])
 def test_units_are_minimised_to_a_share_of_the_last_residual(last, enough, monkeypatch):
-    made = algorithms.make_method(
-        random_networks.generate("grid", rows=2, columns=2, seed=1), InferenceSettings(algorithm="belief-optimization", tolerance=1e-6)
+    made = algorithms.make_inference_method(
+        random_networks.generate_random_network("grid", rows=2, columns=2, seed=1),
+        InferenceSettings(algorithm="belief-optimization", tolerance=1e-6),
     )
     asked = []
-    monkeypatch.setattr(made, "_minimise", lambda logit, part, enough: asked.append(enough) or (7, 0.25))
+    monkeypatch.setattr(made, "_minimise_colour", lambda logit, part, enough: asked.append(enough) or (7, 0.25))
     state = made.init()
     state.residual = np.empty(0) if last is None else np.array([last])
     state = made.step(state)
@@ -138,7 +139,7 @@ def test_belief_optimization_of_a_pair_ends_where_its_slope_vanishes():
     """logit q_i = b_i + log M_i with the pair belief of the odds ratio e^w: b_00 b_11 / (b_01 b_10) = e^w."""
     w, b = 2.0, np.array([-0.5, 0.8])
     given = random_networks.network_from_weights(np.array([[0, 1]]), np.array([w]), b)
-    made = algorithms.make_method(given, InferenceSettings(algorithm="belief-optimization", tolerance=1e-12))
+    made = algorithms.make_inference_method(given, InferenceSettings(algorithm="belief-optimization", tolerance=1e-12))
     state = made.init()
     np.testing.assert_array_equal(state.logit, 0.0)
     while not made.done(state):
@@ -161,7 +162,7 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
     graph = SimpleNamespace(nodes=2, cardinality=np.array([2, 2]))
     found = SimpleNamespace(node=np.full(4, 0.5))
     slope = np.array([0.01, -0.02])
-    monkeypatch.setattr(newton_step, "bethe_hessian", lambda *given: second)
+    monkeypatch.setattr(newton_step, "compute_bethe_hessian", lambda *given: second)
     monkeypatch.setattr(newton_step, "_gradient", lambda *given: slope)
     asked, real = [], newton_step.conjugate_gradients
 
@@ -177,7 +178,7 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
         (0.1, [0.1], 1.0, 0.01),
     ):
         asked.clear()
-        node, shift = newton_step.newton_proposal(graph, found, none, none, none, begin, accuracy, 10.0)
+        node, shift = newton_step.propose_newton_step(graph, found, none, none, none, begin, accuracy, 10.0)
         np.testing.assert_allclose([each for each, _ in asked], [0.02 + each for each in shifts])
         assert {each for _, each in asked} == {used}
         assert shift == pytest.approx(shifts[-1])
@@ -186,9 +187,9 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
         expected = (0.5 * np.exp(change)).reshape(2, 2)
         np.testing.assert_allclose(node, (expected / expected.sum(axis=1, keepdims=True)).ravel(), rtol=1e-6)
     monkeypatch.setattr(newton_step, "conjugate_gradients", lambda *given: None)
-    assert newton_step.newton_proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
+    assert newton_step.propose_newton_step(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
     slope[0] = np.nan
-    assert newton_step.newton_proposal(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
+    assert newton_step.propose_newton_step(graph, found, none, none, none, 1.0, 1.0, 1.0) is None
 
 
 def test_conjugate_gradients_stop_at_their_accuracy_in_the_preconditioned_norm():
@@ -207,15 +208,17 @@ def test_conjugate_gradients_stop_at_their_accuracy_in_the_preconditioned_norm()
 @pytest.mark.parametrize("seen", [False, True])
 def test_a_polished_step_squares_what_is_left(seen):
     """Newton's method on the logarithms of messages: from 10⁻³ off the fixed point to about its square."""
-    given = random_networks.generate("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
     if seen:
         given = network.with_observed_marginals(given, {0: np.array([0.3, 0.7]), 4: np.array([0.6, 0.4])})
-    made = algorithms.make_method(given, InferenceSettings(algorithm="loopy-is" if seen else "bp", schedule="sequential", tolerance=1e-14))
+    made = algorithms.make_inference_method(
+        given, InferenceSettings(algorithm="loopy-is" if seen else "bp", schedule="sequential", tolerance=1e-14)
+    )
     state = made.init()
     while not made.done(state):
         state = made.step(state)
     ratio = np.log(state.messages[1::2] / state.messages[0::2])
     away = ratio + 1e-3 * np.random.default_rng(0).standard_normal(len(ratio))
-    found = binary_edges.polish_messages(made.graph, binary_edges.messages_from_ratios(away), made.fixed, made.target)
+    found = binary_edges.newton_step_messages(made.graph, binary_edges.ratios_to_messages(away), made.fixed, made.target)
     assert np.abs(away - ratio).max() > 1e-3
     assert np.abs(np.log(found[1::2] / found[0::2]) - ratio).max() < 2e-5

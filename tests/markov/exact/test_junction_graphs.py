@@ -28,15 +28,15 @@ def holds_running_intersection(graph: cliques.CliqueGraph, nodes: int) -> bool:
         own = [c for c, clique in enumerate(graph.cliques) if i in clique]
         edges = [(c, d) for c, d, scope in graph.separators if i in scope]
         parent = {c: c for c in own}
-        if len(edges) != len(own) - 1 or False in [cliques._union(parent, c, d) for c, d in edges]:
+        if len(edges) != len(own) - 1 or False in [cliques._merge_sets(parent, c, d) for c, d in edges]:
             return False
     return True
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_junction_trees_of_elimination_orders(seed):
-    given = random_networks.generate("random", nodes=25, degree=3, seed=seed)
-    tree = junction_tree.plan_tree(given, cliques.search_orders(given, seed, 3).order)
+    given = random_networks.generate_random_network("random", nodes=25, degree=3, seed=seed)
+    tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, seed, 3).order)
     graph, kept = cliques.junction_tree_from_order(tree)
     assert len(set(map(frozenset, graph.cliques))) == len(graph.cliques) == len(kept)
     assert not any(set(a) < set(b) for a in graph.cliques for b in graph.cliques)
@@ -48,9 +48,11 @@ def test_junction_trees_of_elimination_orders(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_junction_graph_of_a_junction_trees_cliques_is_a_junction_tree(seed):
-    given = random_networks.generate("random", nodes=25, degree=3, seed=seed)
-    tree, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, seed, 3).order))
-    graph = cliques.junction_graph(tree.cliques)
+    given = random_networks.generate_random_network("random", nodes=25, degree=3, seed=seed)
+    tree, _ = cliques.junction_tree_from_order(
+        junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, seed, 3).order)
+    )
+    graph = cliques.build_junction_graph(tree.cliques)
     assert graph.is_tree
     assert holds_running_intersection(graph, 25)
     total = sum(len(scope) for _, _, scope in graph.separators)
@@ -61,15 +63,17 @@ def test_a_junction_graph_of_a_junction_trees_cliques_is_a_junction_tree(seed):
 def test_any_cliques_make_a_junction_graph(size):
     random = np.random.default_rng(size)
     wanted = [tuple(sorted(random.choice(12, size, replace=False).tolist())) for _ in range(20)]
-    graph = cliques.junction_graph(wanted)
+    graph = cliques.build_junction_graph(wanted)
     assert set(map(frozenset, graph.cliques)) == set(map(frozenset, wanted))
     assert holds_running_intersection(graph, 12)
     assert not graph.is_tree
 
 
 def test_walks_around_a_tree_cross_each_separator_twice():
-    given = random_networks.generate("random", nodes=30, degree=3, seed=9)
-    graph, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, 0, 3).order))
+    given = random_networks.generate_random_network("random", nodes=30, degree=3, seed=9)
+    graph, _ = cliques.junction_tree_from_order(
+        junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 3).order)
+    )
     sends = [e for root in cliques.tree_roots(graph) for _, e, _ in cliques.walk_depth_first(graph, root) if e >= 0]
     assert sorted(sends) == list(range(2 * len(graph.separators)))
     assert len(sends) > 10
@@ -83,7 +87,7 @@ def test_edges_as_cliques_have_the_closed_form():
         logs = np.log(p) - np.log(p.sum(axis=1, keepdims=True)) - np.log(p.sum(axis=0, keepdims=True))
         expected = expected + logs.reshape([2 if k in (i, j) else 1 for k in range(6)])
     for i in range(6):
-        p = given.rows.marginal((i,), (2,), 1.0)
+        p = given.rows.empirical_marginal((i,), (2,), 1.0)
         expected = expected + np.log(p).reshape([2 if k == i else 1 for k in range(6)])
     expected = np.exp(expected) / np.exp(expected).sum()
     for algorithm, settings in (("loopy-is", {}), ("loopy-is", {"double_loop": True}), ("cvm", {"regions": tuple(GRID)})):
@@ -113,7 +117,7 @@ def test_squares_of_a_strip_are_exact():
 def test_counting_numbers_sum_to_one_for_every_variable():
     random = np.random.default_rng(1)
     outer = constraints.maximal_scopes([tuple(sorted(random.choice(10, 4, replace=False).tolist())) for _ in range(12)])
-    inner = cvm.kikuchi_regions(outer)
+    inner = cvm.find_kikuchi_regions(outer)
     assert any(c > 0 for *_, c in inner)
     for i in {i for scope in outer for i in scope}:
         assert sum(i in scope for scope in outer) + sum(c for scope, _, c in inner if i in scope) == 1
@@ -128,18 +132,18 @@ def test_the_double_loop_converges_its_entropy_never_falls_and_the_regions_agree
     given = cases.problem(seed, scopes, cardinality=np.full(8, 2))
     learner = learning.make_learner(given, LearningSettings(max_clique=3, tolerance=1e-9, iterations=3000, **settings))
     state = iterate.run_steps(learner.step, learner.init(), steps=3000, until=learner.done)
-    assert learner.met(state)
+    assert learner.meets_criterion(state)
     assert state.step > 4
     assert (np.diff(state.entropy) > -1e-7).all()
     assert state.entropy[-1] > state.entropy[0] + 1e-5
     made = learner.layout
     for r, (scope, around) in enumerate(learner.inner):
-        own = state.values[made.cells_of(made.clusters + r)]
+        own = state.values[made.scope_cells(made.clusters + r)]
         for c in around:
-            cell = cliques.cell_map(learner.outer[c], scope, [2] * 8)
+            cell = cliques.map_cells_to_scope(learner.outer[c], scope, [2] * 8)
             assert np.abs(np.bincount(cell, state.tables[made.table_of(c)]) - own).max() < 1e-8
     for a, cluster in enumerate(given.clusters):
-        cell = cliques.cell_map(learner.outer[made.home[a]], cluster.scope, [2] * 8)
+        cell = cliques.map_cells_to_scope(learner.outer[made.home[a]], cluster.scope, [2] * 8)
         assert np.abs(np.bincount(cell, state.tables[made.table_of(made.home[a])]) - cluster.target.ravel()).max() < 1e-8
 
 
@@ -167,7 +171,7 @@ def test_damped_scaling_ends_where_propagation_of_strong_couplings_is_unstable(s
     base = random.integers(0, 2, (60, 2))
     x = np.where(random.random((60, 10)) < 0.15, random.integers(0, 2, (60, 10)), base[:, np.arange(10) % 2])
     rows, scopes = StateRows(x, np.full(60, 1 / 60)), [(i, j) for i in range(10) for j in range(i + 2, 10, 2)]
-    given = LearningProblem(np.full(10, 2), constraints.clusters_from_scopes(rows, np.full(10, 2), scopes, 1.0), rows=rows)
+    given = LearningProblem(np.full(10, 2), constraints.make_clusters(rows, np.full(10, 2), scopes, 1.0), rows=rows)
     found = []
     for settings in ({"double_loop": True}, {"damping": 0.5}):
         _, learned = cases.fit(given, "loopy-is", max_clique=size, tolerance=1e-8, iterations=3000, **settings)
@@ -192,8 +196,10 @@ def test_a_base_that_has_the_marginals_of_each_clique_alone_is_not_taken_for_the
 
 
 def test_cliques_grow_inside_the_junction_tree_by_information():
-    given = random_networks.generate("random", nodes=20, degree=3.5, seed=2)
-    within, _ = cliques.junction_tree_from_order(junction_tree.plan_tree(given, cliques.search_orders(given, 0, 4).order))
+    given = random_networks.generate_random_network("random", nodes=20, degree=3.5, seed=2)
+    within, _ = cliques.junction_tree_from_order(
+        junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 4).order)
+    )
     widest = max(len(clique) for clique in within.cliques)
     assert widest >= 5
     random = np.random.default_rng(0)
@@ -225,7 +231,7 @@ def test_regions_that_hold_no_cluster_are_refused():
 
 
 def test_pairs_of_all_variables_intersect_in_themselves_alone():
-    assert cvm.kikuchi_regions([(0, 1), (2, 3)]) == []
-    assert cvm.kikuchi_regions(list(itertools.combinations(range(3), 2))) == [
+    assert cvm.find_kikuchi_regions([(0, 1), (2, 3)]) == []
+    assert cvm.find_kikuchi_regions(list(itertools.combinations(range(3), 2))) == [
         ((i,), [k for k in range(3) if k != 2 - i], -1) for i in range(3)
     ]

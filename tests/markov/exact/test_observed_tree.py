@@ -58,7 +58,7 @@ def test_it_is_the_nearest_distribution(seed, zeros):
 
 
 def test_a_lattice_with_its_border_observed():
-    given = random_networks.generate("grid", rows=3, columns=4, sigma_w=3.0, observe="border", sigma_alpha=1.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=3, columns=4, sigma_w=3.0, observe="border", sigma_alpha=1.0, seed=1)
     _, ours = run(given, "junction-tree", tolerance=1e-11)
     _, theirs = run(given, "enumerate", tolerance=1e-11)
     assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, theirs.nodes, strict=True)) < 1e-8

@@ -43,8 +43,8 @@ def answers(given):
     """log Z, the likeliest state, marginal MAP and a joint table, and what of them is in files and threads."""
     everything = range(given.count)
     for asked in ({}, {"maximised": everything}, {"maximised": ASKED}, {"kept": ASKED}):
-        order = run_algorithm(exact_queries.search_order(given, 4, 0, **asked)).order.tolist()
-        yield collect_pass.plan_pass(given, order, **asked)
+        order = run_algorithm(exact_queries.make_order_search(given, 4, 0, **asked)).order.tolist()
+        yield collect_pass.plan_elimination_pass(given, order, **asked)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -91,20 +91,20 @@ def test_products_below_every_float_are_maximised_in_logarithms():
     given = network.build_network([2] * 6, [((i, j), pair) for i in range(6) for j in range(i)])
     truth = {x: sum(math.log(pair[x[i], x[j]]) for i in range(6) for j in range(i)) for x in np.ndindex(*[2] * 6)}
     value = max(truth.values())
-    found = exact_queries.likeliest_states(given, range(6), range(6))
+    found = exact_queries.find_most_probable_states(given, range(6), range(6))
     assert found.value == pytest.approx(value, rel=1e-14)
     assert truth[tuple(found.states[i] for i in range(6))] == pytest.approx(value, rel=1e-14)
-    assert exact_queries.exact_log_z(given, range(6)) == pytest.approx(
+    assert exact_queries.compute_exact_log_z(given, range(6)) == pytest.approx(
         value + math.log(sum(math.exp(t - value) for t in truth.values())), rel=1e-14
     )
 
 
 def test_of_states_that_are_as_likely_the_first_is_told():
     given = network.build_network([3, 2], [((0,), np.array([1.0, 2.0, 2.0])), ((0, 1), np.ones((3, 2)))])
-    assert exact_queries.likeliest_states(given, [0, 1], [0, 1]).states == {0: 1, 1: 0}
-    top, at = table_arithmetic.maximum_and_position(np.array([[1.0, 5.0], [3.0, 5.0], [3.0, 0.0]]))
+    assert exact_queries.find_most_probable_states(given, [0, 1], [0, 1]).states == {0: 1, 1: 0}
+    top, at = table_arithmetic.max_and_argmax(np.array([[1.0, 5.0], [3.0, 5.0], [3.0, 0.0]]))
     assert (top.tolist(), at.tolist(), at.dtype) == ([3.0, 5.0], [1, 0], np.uint8)
-    assert table_arithmetic.maximum_and_position(np.zeros((257, 1)))[1].dtype == np.uint16
+    assert table_arithmetic.max_and_argmax(np.zeros((257, 1)))[1].dtype == np.uint16
 
 
 def test_what_no_column_is_possible_of_is_a_negative_result(monkeypatch):
@@ -112,27 +112,29 @@ def test_what_no_column_is_possible_of_is_a_negative_result(monkeypatch):
     few_columns(monkeypatch)
     parity = np.indices([2] * 5).sum(axis=0) % 2
     given = network.build_network([2] * 5, [(tuple(range(5)), (parity == k).astype(float)) for k in range(2)])
-    tree = junction_tree.plan_tree(given, np.arange(5))
+    tree = junction_tree.build_clique_tree(given, np.arange(5))
     among = sparse_cliques.possible_columns(given, tree)
     assert among[0].count == 0
     with pytest.raises(NegativeResult, match="no joint state is possible"):
-        exact_queries.likeliest_states(given, range(5), range(5))
+        exact_queries.find_most_probable_states(given, range(5), range(5))
     with pytest.raises(NegativeResult, match="no joint state is possible"):
-        streamed_propagation.propagate(given, tree, message_storage.single_stretch_schedule(tree, given), columns=among)
+        streamed_propagation.propagate(given, tree, message_storage.single_stretch_schedule(tree, given), possible_columns=among)
 
 
 def test_evidence_does_not_hold_back_the_order_of_the_likeliest_state():
-    given = network.condition_network(random_networks.generate("grid", rows=8, columns=8, sigma_w=1.0), dict.fromkeys(range(0, 64, 9), 0))
+    given = network.condition_network(
+        random_networks.generate_random_network("grid", rows=8, columns=8, sigma_w=1.0), dict.fromkeys(range(0, 64, 9), 0)
+    )
     free = [i for i in range(64) if i % 9]
-    some, every = (run_algorithm(exact_queries.search_order(given, 4, 0, maximised=names)) for names in (free, range(64)))
+    some, every = (run_algorithm(exact_queries.make_order_search(given, 4, 0, maximised=names)) for names in (free, range(64)))
     assert some.cells == every.cells
-    assert every.cells == run_algorithm(exact_queries.search_order(given, 4, 0)).cells
+    assert every.cells == run_algorithm(exact_queries.make_order_search(given, 4, 0)).cells
 
 
 def test_messages_that_wait_are_fewer_than_those_of_both_passes():
-    given = random_networks.generate("grid", rows=10, columns=10)
-    order = run_algorithm(exact_queries.search_order(given, 4, 0)).order
-    work = collect_pass.plan_pass(given, order)
+    given = random_networks.generate_random_network("grid", rows=10, columns=10)
+    order = run_algorithm(exact_queries.make_order_search(given, 4, 0)).order
+    work = collect_pass.plan_elimination_pass(given, order)
     assert work.most * 3 < message_storage.single_stretch_schedule(work.tree, given).most
 
 
@@ -143,7 +145,7 @@ def held(given, allowed, row):
     """The marginals and log Z of one row by enumeration."""
     factors = [((i,), table[:, row].astype(float)) for i, table in enumerate(allowed)]
     small = network.build_network(given.cardinality, [*given.factors(), *factors])
-    return run_algorithm(algorithms.make_method(small, InferenceSettings(algorithm="enumerate")))
+    return run_algorithm(algorithms.make_inference_method(small, InferenceSettings(algorithm="enumerate")))
 
 
 def some_rows(given, count, seed=0):
@@ -165,9 +167,9 @@ def some_rows(given, count, seed=0):
 def test_rows_have_the_marginals_of_each_row_by_itself(seed, zeros, count):
     given = random_network(seed, zeros, 7)
     allowed = some_rows(given, count, seed)
-    order = run_algorithm(exact_queries.search_order(given, 4, 0)).order
+    order = run_algorithm(exact_queries.make_order_search(given, 4, 0)).order
     found = row_propagation.propagate_rows(given, order, allowed)
-    whole = row_propagation.propagate_rows(given, order, allowed, families=True)
+    whole = row_propagation.propagate_rows(given, order, allowed, factors_instead=True)
     for row in range(count):
         known = held(given, allowed, row)
         assert found.log_z[row] == pytest.approx(known.attributes["log_z"], abs=1e-12)
@@ -204,15 +206,15 @@ def test_the_first_impossible_row_is_named():
 def test_finding_what_zeros_leave_empty_is_left_out_where_it_does_not_fit(monkeypatch):
     few_columns(monkeypatch)
     given = random_network(0, True, 8)
-    whole = exact_queries.search_order(given, 4, 0)
+    whole = exact_queries.make_order_search(given, 4, 0)
     order = run_algorithm(whole).order.tolist()
-    free = collect_pass.PassPlan(whole.trimmed, order)
-    need = sparse_cliques.possible_bytes(free.network, free.tree)
+    free = collect_pass.EliminationPassPlan(whole.trimmed, order)
+    need = sparse_cliques.estimate_possible_columns_bytes(free.network, free.tree)
     assert sum(
         8 * (found.numbers - found.count) for found in sparse_cliques.possible_columns(free.network, free.tree) if found
     ) <= need + 16 * len(order)
     for limit in (need, need - 1):
-        bounded = collect_pass.PassPlan(whole.trimmed, order, limit=limit)
+        bounded = collect_pass.EliminationPassPlan(whole.trimmed, order, limit=limit)
         assert bounded.sparse == (free.sparse and limit == need)
         assert bounded.answer().value == pytest.approx(free.answer().value, abs=1e-12)
     assert free.sparse

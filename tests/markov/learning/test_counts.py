@@ -7,9 +7,9 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.markov.learning import fit_summary
-from herdcli.markov.model.constraints import StateRows, pair_tables
+from herdcli.markov.model.constraints import StateRows, compute_pair_tables
 from herdcli.markov.model.network import build_network
-from herdcli.markov.model.row_counts import StateBlock, add_all, expand_tally, join_counts, tally_block
+from herdcli.markov.model.row_counts import StateBlock, count_block_rows, join_counts, sum_tallies, widen_tally_states
 from herdcli.numerics.block_units import UnitLayout
 
 RANDOM = np.random.default_rng(2)
@@ -23,7 +23,7 @@ STATES = np.array([2, 4, 3])
 
 def parts(size, weight):
     return [
-        tally_block(StateBlock(X[at : at + size], SPLIT[at : at + size], None if weight is None else weight[at : at + size]), SCOPES)
+        count_block_rows(StateBlock(X[at : at + size], SPLIT[at : at + size], None if weight is None else weight[at : at + size]), SCOPES)
         for at in range(0, len(X), size)
     ]
 
@@ -40,8 +40,12 @@ def test_counts_are_those_of_the_rows(size, weight):
     for smoothing in (0.0, 1.5):
         for scope in ((1,), (0, 2), (2, 1), (1, 0, 2), (2, 0, 1)):
             shape = STATES[list(scope)].tolist()
-            np.testing.assert_allclose(found.marginal(scope, shape, smoothing), rows.marginal(scope, shape, smoothing), atol=1e-15)
-        np.testing.assert_allclose(pair_tables(found, STATES, smoothing).table, pair_tables(rows, STATES, smoothing).table, atol=1e-15)
+            np.testing.assert_allclose(
+                found.empirical_marginal(scope, shape, smoothing), rows.empirical_marginal(scope, shape, smoothing), atol=1e-15
+            )
+        np.testing.assert_allclose(
+            compute_pair_tables(found, STATES, smoothing).table, compute_pair_tables(rows, STATES, smoothing).table, atol=1e-15
+        )
     assert np.array_equal(whole.holdout, X[~train])
     assert np.array_equal(whole.holdout_split, SPLIT[~train])
 
@@ -61,12 +65,12 @@ def test_the_likelihood_of_counts_is_that_of_the_rows():
 @pytest.mark.parametrize(("seen", "expected"), [(1, -np.inf), (0, np.log(0.5))], ids=["of a row", "of no row"])
 def test_a_factor_of_zero_counts_where_a_row_is(seen, expected):
     block = StateBlock(np.array([[0], [seen]], dtype=np.uint8), np.zeros(2, dtype=np.uint8))
-    found, _ = join_counts([tally_block(block, ())], ())
-    assert found.log_potential(build_network([2], [((0,), np.array([0.5, 0.0]))])) == pytest.approx(expected)
+    found, _ = join_counts([count_block_rows(block, ())], ())
+    assert found.mean_log_potential(build_network([2], [((0,), np.array([0.5, 0.0]))])) == pytest.approx(expected)
 
 
 def test_growing_moves_no_count():
-    part = expand_tally(parts(50, None)[0], STATES, SCOPES)
+    part = widen_tally_states(parts(50, None)[0], STATES, SCOPES)
     assert part.table.shape == (9, 9)
     assert np.array_equal(np.diag(part.table)[2:6], [*np.bincount(X[:50, 1][SPLIT[:50] == 0]), 0, 0])
     assert part.table.sum() == 9 * part.rows
@@ -75,8 +79,8 @@ def test_growing_moves_no_count():
 
 def test_sums_do_not_depend_on_how_many_parts_come_at_a_time():
     weight = RANDOM.random(90)
-    whole = add_all(parts(8, weight), SCOPES)
-    tables = add_all(iter(parts(8, weight)), SCOPES)
+    whole = sum_tallies(parts(8, weight), SCOPES)
+    tables = sum_tallies(iter(parts(8, weight)), SCOPES)
     assert np.array_equal(whole.table, tables.table)
     assert np.array_equal(whole.cells, tables.cells)
 
@@ -92,6 +96,6 @@ def test_units_are_few(rows, columns, size, units):
 def test_nothing_to_learn_from_is_told():
     block = StateBlock(X[:5], np.ones(5, dtype=np.uint8))
     with pytest.raises(DataError, match="the training part has no rows"):
-        join_counts([tally_block(block, ())], ())
+        join_counts([count_block_rows(block, ())], ())
     with pytest.raises(DataError, match="the training rows have a total weight of zero"):
-        join_counts([tally_block(StateBlock(X[:5], np.zeros(5, dtype=np.uint8), np.zeros(5)), ())], ())
+        join_counts([count_block_rows(StateBlock(X[:5], np.zeros(5, dtype=np.uint8), np.zeros(5)), ())], ())

@@ -131,7 +131,7 @@ def test_gradients_are_differences(kind, penalty):
     random = np.random.default_rng(1)
     given = cases.problem(scopes=[(0, 1), (1, 2), (2, 3), (3, 0)])
     f = random.standard_normal((2, 2, 3))
-    given.clusters.append(Cluster((4, 5), f.reshape(2, -1) @ given.rows.marginal((4, 5), (2, 3)).ravel(), f))
+    given.clusters.append(Cluster((4, 5), f.reshape(2, -1) @ given.rows.empirical_marginal((4, 5), (2, 3)).ravel(), f))
     learner = kind(given, LearningSettings(algorithm="gradient", penalty=penalty))
     theta = 0.5 * random.standard_normal(len(learner.parameters.target))
     _, gradient = learner.objective(theta)
@@ -156,11 +156,11 @@ def test_pseudo_likelihood_is_the_sum_of_conditionals():
 
 
 def test_pseudo_likelihood_is_consistent_and_chains_come_near():
-    truth = random_networks.generate("grid", rows=2, columns=3, sigma_w=1.0, sigma_b=0.5, seed=4)
+    truth = random_networks.generate_random_network("grid", rows=2, columns=3, sigma_w=1.0, sigma_b=0.5, seed=4)
     p = enumeration.initial_joint(truth).joint
     rows = constraints.StateRows(np.array(list(np.ndindex(*p.shape))), p.ravel())  # every state, with its probability
     edges = [tuple(edge) for edge in random_networks.grid_edges(2, 3).tolist()]
-    given = LearningProblem(np.full(6, 2), constraints.clusters_from_scopes(rows, np.full(6, 2), edges, 0.0), rows=rows)
+    given = LearningProblem(np.full(6, 2), constraints.make_clusters(rows, np.full(6, 2), edges, 0.0), rows=rows)
     for name, most in {"pseudo-likelihood": 1e-12, "gibbs": 0.005, "cd": 0.005}.items():
         settings = {} if name == "pseudo-likelihood" else {"expectations": name, "iterations": 200, "chains": 300, "learning_rate": 1.0}
         _, learned = cases.fit(given, "gradient" if settings else name, **settings)
@@ -176,7 +176,7 @@ def test_linear_response_is_right_to_second_order_in_the_weights():
     for scale in (0.02, 0.04, 0.08, 0.16):
         p = random_networks.network_from_weights(pairs, scale * W, b)
         table = enumeration.initial_joint(p).joint
-        clusters = [Cluster(pair, enumeration.joint_marginal(p, table, pair)) for pair in map(tuple, pairs.tolist())]
+        clusters = [Cluster(pair, enumeration.marginal_of_joint(p, table, pair)) for pair in map(tuple, pairs.tolist())]
         given = LearningProblem(np.full(6, 2), clusters)
         _, learned = cases.fit(given, "linear-response")
         q = cases.joint(given, learned.factors)
@@ -190,7 +190,7 @@ def test_linear_response_refuses_what_has_no_inverse():
     x = np.zeros((10, 3), dtype=np.int64)
     x[5:, 1:] = 1
     rows = constraints.StateRows(x, np.full(10, 0.1))
-    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
+    given = LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
     with pytest.raises(DataError, match="x0 never changes, so its covariance has no inverse"):
         cases.fit(given, "linear-response")
     with pytest.raises(BadUsage, match="needs the marginals of all pairs"):
@@ -201,42 +201,42 @@ def test_the_likeliest_tree_and_its_closed_form():
     """P = Π p_ij / Π p_i^(d_i − 1), and no spanning tree has more information."""
     cardinality = cases.CARDINALITY[:5]
     rows = cases.sample(150, 4, cardinality)
-    pairs = constraints.pair_tables(rows, cardinality)
+    pairs = constraints.compute_pair_tables(rows, cardinality)
     information = pairs.information()
-    p01 = rows.marginal((0, 1), (2, 3))
+    p01 = rows.empirical_marginal((0, 1), (2, 3))
     by_hand = float((p01 * np.log(p01 / np.outer(p01.sum(axis=1), p01.sum(axis=0)))).sum())
     assert abs(information[0, 1] - by_hand) < 1e-14
-    tree = structure_selection.chow_liu(information)
+    tree = structure_selection.chow_liu_edges(information)
     best = max(
         sum(information[i, j] for i, j in edges)
         for edges in itertools.combinations(itertools.combinations(range(5), 2), 4)
-        if len(cliques.junction_graph(edges).separators) == 3 and {i for e in edges for i in e} == set(range(5))
+        if len(cliques.build_junction_graph(edges).separators) == 3 and {i for e in edges for i in e} == set(range(5))
     )
     assert abs(sum(information[i, j] for i, j in tree) - best) < 1e-12
-    given = LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, tree, 0.0), rows=rows)
+    given = LearningProblem(cardinality, constraints.make_clusters(rows, cardinality, tree, 0.0), rows=rows)
     _, learned = cases.fit(given)
     assert learned.iterations <= 2
     expected = np.ones(cardinality)
     for i, j in tree:
-        p = rows.marginal((i, j), (cardinality[i], cardinality[j]))
+        p = rows.empirical_marginal((i, j), (cardinality[i], cardinality[j]))
         expected = expected * p.reshape([cardinality[k] if k in (i, j) else 1 for k in range(5)])
     for i in range(5):
-        p = rows.marginal((i,), (cardinality[i],)) ** (1 - sum(i in edge for edge in tree))
+        p = rows.empirical_marginal((i,), (cardinality[i],)) ** (1 - sum(i in edge for edge in tree))
         expected = expected * p.reshape([-1 if k == i else 1 for k in range(5)])
     assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-14
     likelihood = fit_summary.mean_log_likelihood(given.network(learned.factors), rows, 1e9)
-    entropies = [float(-(q[q > 0] * np.log(q[q > 0])).sum()) for q in (rows.marginal((i,), (cardinality[i],)) for i in range(5))]
+    entropies = [float(-(q[q > 0] * np.log(q[q > 0])).sum()) for q in (rows.empirical_marginal((i,), (cardinality[i],)) for i in range(5))]
     assert abs(likelihood - (best - sum(entropies))) < 1e-12
 
 
 def test_random_pairs_are_near_on_the_tree():
     path = [(i, i + 1) for i in range(29)]
-    found = structure_selection.add_near_pairs(30, path, 0.3, 4, seed=1)
+    found = structure_selection.add_random_near_pairs(30, path, 0.3, 4, seed=1)
     others = set(found) - set(path)
     assert set(path) <= set(found)
     assert {j - i for i, j in others} == {2, 3, 4}
     assert 10 < len(others) < 40  # of 81
-    assert structure_selection.add_near_pairs(30, path, 1.0, 4, seed=1) == sorted(
+    assert structure_selection.add_random_near_pairs(30, path, 1.0, 4, seed=1) == sorted(
         (i, j) for i in range(30) for j in range(i + 1, min(30, i + 5))
     )
 
@@ -244,8 +244,8 @@ def test_random_pairs_are_near_on_the_tree():
 def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     cardinality = np.full(6, 2)
     rows = cases.sample(200, 8, cardinality)
-    pairs = constraints.pair_tables(rows, cardinality, 1.0)
-    start = LearningProblem(cardinality, constraints.clusters_from_scopes(rows, cardinality, [], 1.0), rows=rows)
+    pairs = constraints.compute_pair_tables(rows, cardinality, 1.0)
+    start = LearningProblem(cardinality, constraints.make_clusters(rows, cardinality, [], 1.0), rows=rows)
     grown, added = run_algorithm(induction.Induction(start, pairs, 6, LearningSettings(), 1.0, 1e9))
     information = pairs.information()
     assert abs(added[0][2] - information.max()) < 1e-9
@@ -257,7 +257,7 @@ def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     assert gained >= sum(gain for *_, gain in added) - 1e-9  # each gain is of one scaling, fitting anew adds to it
     learner = learning.make_learner(grown, LearningSettings(tolerance=1e-12))
     state = iterate.run_steps(learner.step, learner.init(), steps=100, until=learner.done)
-    table = induction.pair_marginals(learner, state)
+    table = induction.all_pair_marginals(learner, state)
     for i, j in [(0, 5), (1, 3)]:
         expected = after.sum(axis=tuple(k for k in range(6) if k not in (i, j)))
         assert np.abs(table[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] - expected).max() < 1e-9
@@ -269,12 +269,12 @@ def test_tilting_gives_the_expectations():
     p[2] = q[2] = 0
     p, q = p / p.sum(), q / q.sum()
     f = random.standard_normal((3, 8))
-    ratio = feature_tilting.feature_tilt(p, f, f @ q)
+    ratio = feature_tilting.fit_feature_tilt(p, f, f @ q)
     assert np.abs(f @ (p * ratio) - f @ q).max() < 1e-11
     logs = np.log(ratio[p > 0])
     A = np.column_stack([f[:, p > 0].T, np.ones(7)])
     assert np.abs(A @ np.linalg.lstsq(A, logs, rcond=None)[0] - logs).max() < 1e-10
-    assert feature_tilting.feature_tilt(p, f, f.max(axis=1) + 1) is None
+    assert feature_tilting.fit_feature_tilt(p, f, f.max(axis=1) + 1) is None
 
 
 def test_marginals_that_contradict_zeros_are_refused():
@@ -306,7 +306,7 @@ def test_moments_text():
     text = """{"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
       "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},
                    {"scope": [1, 2], "features": [0, 0, 0, 0, 0, 1], "expectations": 0.3}]}"""
-    given = constraints.check_problem(given_moments.read_moments(text))
+    given = constraints.validate_problem(given_moments.read_moments(text))
     _, learned = cases.fit(given, tolerance=1e-13)
     p = cases.joint(given, learned.factors)
     assert abs(p[:, 1, 2].sum() - 0.3) < 1e-12
@@ -333,12 +333,12 @@ def test_resumed_runs_end_at_the_same_bits(algorithm, settings, tmp_path):
 
 def test_marginals_of_pairs_are_counted_once_or_each_the_same():
     given = cases.sample(70, 2)
-    known = constraints.pair_tables(given, cases.CARDINALITY, 0.5)
+    known = constraints.compute_pair_tables(given, cases.CARDINALITY, 0.5)
     scopes = [(0, 1), (3, 2), (4, 5)]
-    counted, read = (constraints.clusters_from_scopes(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
+    counted, read = (constraints.make_clusters(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
     assert [c.scope for c in counted] == [c.scope for c in read] == scopes
     assert all(np.abs(a.target - b.target).max() < 1e-15 for a, b in zip(counted, read, strict=True))
-    assert np.abs(known.single()[:2] - given.marginal((0,), (2,), 0.5)).max() < 1e-15
+    assert np.abs(known.single()[:2] - given.empirical_marginal((0,), (2,), 0.5)).max() < 1e-15
 
 
 def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
@@ -356,10 +356,10 @@ def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
 def test_a_fit_knows_its_rows_and_its_last_residual():
     given = cases.problem(rows=57)
     _, learned = cases.fit(given)
-    found = fit_summary.fit_record(given, learned, "ups-jt")
+    found = fit_summary.make_fit_record(given, learned, "ups-jt")
     assert (found.rows, found.iterations, found.residual) == (57, learned.iterations, learned.residual[-1])
-    assert fit_summary.fit_record(replace(given, rows=None), learned, "ups-jt").rows == 0
-    unstepped = fit_summary.fit_record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
+    assert fit_summary.make_fit_record(replace(given, rows=None), learned, "ups-jt").rows == 0
+    unstepped = fit_summary.make_fit_record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
     assert unstepped.residual == 0.0
 
 

@@ -24,7 +24,7 @@ def two_pairs():
     x[:25, 1] = x[:25, 0]
     x[10:35, 2] = x[10:35, 1]
     rows = StateRows(x, np.random.default_rng(1).dirichlet(np.ones(40)))
-    return LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2)], 1.0), rows=rows)
+    return LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), [(0, 1), (1, 2)], 1.0), rows=rows)
 
 
 def joint_of(given, logs):
@@ -60,7 +60,7 @@ def test_generalised_scaling_is_a_share_of_the_log_ratio():
 def test_iterative_scaling_counts_and_looks_like_its_first_state(name):
     given = two_pairs()
     learner = learning.make_learner(given, learning.LearningSettings(algorithm=name, iterations=5))
-    begun, like = learner.init(), learner.like()
+    begun, like = learner.init(), learner.state_template()
     assert (begun.step, begun.counts.tolist(), len(begun.residual)) == (0, [0, 0], 0)
     for one, other in zip(vars(like).values(), vars(begun).values(), strict=True):
         assert np.shape(one) == np.shape(other)
@@ -153,8 +153,8 @@ def test_linear_response_of_a_pair_by_hand():
 
 def test_a_pair_is_added_where_its_junction_tree_takes_just_what_there_is():
     given = two_pairs()
-    start = replace(given, clusters=constraints.clusters_from_scopes(given.rows, given.cardinality, [], 1.0))
-    pairs = constraints.pair_tables(given.rows, given.cardinality, 1.0)
+    start = replace(given, clusters=constraints.make_clusters(given.rows, given.cardinality, [], 1.0))
+    pairs = constraints.compute_pair_tables(given.rows, given.cardinality, 1.0)
     first = induction.Induction(start, pairs, 2, learning.LearningSettings(), 1.0, 1e9)
     state = first.step(first.init())
     needed = induction.IterativeScaling(first._add_pairs(state.pairs), first._chosen).bytes_needed()[0]
@@ -174,10 +174,10 @@ def test_pairs_of_states_that_never_occur_have_probability_nought():
     """x_0 is never 1: conditioned on it nothing can be; the other pairs are those of the joint table."""
     x = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 0], [0, 0, 0]])
     rows = StateRows(x, np.full(4, 0.25))
-    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2)], 0.0), rows=rows)
+    given = LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), [(0, 1), (1, 2)], 0.0), rows=rows)
     learner = learning.make_learner(given, learning.LearningSettings())
     state = learner.step(learner.step(learner.init()))
-    table = induction.pair_marginals(learner, state)
+    table = induction.all_pair_marginals(learner, state)
     joint = np.zeros((2, 2, 2))
     joint[0] = given.clusters[1].target
     expected = np.block([[np.einsum("abc->" + "abc"[i] + "abc"[j], joint) if i != j else
@@ -189,32 +189,34 @@ def test_pairs_and_smoothing_of_weighted_rows_by_hand():
     x, w = np.array([[0, 2], [1, 0], [1, 2], [0, 2]]), np.array([0.1, 0.2, 0.3, 0.4])
     states = np.array([2, 3])
     for smoothing, share in ((0.0, 0.0), (4.0, 0.5)):
-        found = constraints.pair_tables(StateRows(x, w), states, smoothing)
+        found = constraints.compute_pair_tables(StateRows(x, w), states, smoothing)
         expected = (1 - share) * np.array([[0, 0, 0.5], [0.2, 0, 0.3]]) + share / 6
         np.testing.assert_allclose(found.of(0, 1), expected)
-        np.testing.assert_allclose(StateRows(x, w).marginal((0, 1), [2, 3], smoothing), expected)
+        np.testing.assert_allclose(StateRows(x, w).empirical_marginal((0, 1), [2, 3], smoothing), expected)
         np.testing.assert_allclose(found.single(), np.concatenate([expected.sum(axis=1), expected.sum(axis=0)]))
     model = np.full((4, 4), 0.25)
     for p in (np.array([[0.3, 0.1], [0.2, 0.4]]), np.array([[0.3, 0.0], [0.3, 0.4]])):
         whole = PairTables(np.full(2, 2), np.block([[np.diag(p.sum(axis=1)), p], [p.T, np.diag(p.sum(axis=0))]]))
         gain = sum(each * np.log(each / 0.25) for each in p.ravel() if each)
-        np.testing.assert_allclose(induction.pair_gains(whole, model), [[0, gain], [gain, 0]])
+        np.testing.assert_allclose(induction.pair_divergences(whole, model), [[0, gain], [gain, 0]])
 
 
 def test_p_log_p_of_nothing_is_nothing():
-    np.testing.assert_array_equal(cvm._p_log_p(np.array([0.0, 1.0])), 0.0)
-    assert cvm._p_log_p(np.array([0.25])) == pytest.approx(0.25 * np.log(0.25))
+    np.testing.assert_array_equal(cvm._negative_entropy_terms(np.array([0.0, 1.0])), 0.0)
+    assert cvm._negative_entropy_terms(np.array([0.25])) == pytest.approx(0.25 * np.log(0.25))
 
 
 def test_constraints_that_cannot_be_are_named():
     def refused(message, *clusters, **more):
         with pytest.raises(DataError, match=message):
-            constraints.check_problem(LearningProblem(np.array([2, 3]), list(clusters), **more))
+            constraints.validate_problem(LearningProblem(np.array([2, 3]), list(clusters), **more))
 
     good = Cluster((0, 1), np.full((2, 3), 1 / 6))
     f = np.arange(6.0).reshape(1, 2, 3)
-    constraints.check_problem(LearningProblem(np.array([2, 3]), [good, Cluster((0,), np.array([0.5, 0.5 + 0.9e-6]))]))
-    constraints.check_problem(LearningProblem(np.array([2, 3]), [Cluster((0, 1), np.array([0.0]), f), Cluster((0, 1), np.array([5.0]), f)]))
+    constraints.validate_problem(LearningProblem(np.array([2, 3]), [good, Cluster((0,), np.array([0.5, 0.5 + 0.9e-6]))]))
+    constraints.validate_problem(
+        LearningProblem(np.array([2, 3]), [Cluster((0, 1), np.array([0.0]), f), Cluster((0, 1), np.array([5.0]), f)])
+    )
     refused("cluster 1 names variable 2, there are 2", good, Cluster((2,), np.full(2, 0.5)))
     refused("cluster 0 names variable -1, there are 2", Cluster((-1,), np.full(2, 0.5)))
     refused("cluster 0 names a variable twice", Cluster((0, 0), np.full((2, 2), 0.25)))
@@ -253,14 +255,14 @@ def test_moments_that_are_wrong_are_named():
 
 
 def test_likelihoods_of_rows_and_marginals_of_any_scopes():
-    given = random_networks.generate("grid", rows=2, columns=2, sigma_w=1.0, seed=3)
+    given = random_networks.generate_random_network("grid", rows=2, columns=2, sigma_w=1.0, seed=3)
     table = np.zeros([2] * 4)
     for x in np.ndindex(2, 2, 2, 2):
         table[x] = math.prod(float(t[tuple(x[i] for i in scope)]) for scope, t in given.factors())
     x, w = np.array([[0, 1, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0]]), np.array([0.5, 0.5, 0.0])
     expected = w @ np.log(table[tuple(x.T)] / table.sum())
     assert fit_summary.mean_log_likelihood(given, StateRows(x, w), 1e9) == pytest.approx(expected)
-    tree = junction_tree.plan_tree(given, cliques.search_orders(given, 0, 4).order)
+    tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 4).order)
     needed = tree.bytes_needed(given)
     assert fit_summary.mean_log_likelihood(given, StateRows(x, w), needed) == pytest.approx(expected)
     assert math.isnan(fit_summary.mean_log_likelihood(given, StateRows(x, w), needed - 1))
@@ -313,7 +315,7 @@ def test_structures_are_read_with_their_limits():
 
 def test_networks_are_made_from_draws_in_their_order():
     random = generator(5, Stream.NETWORK)
-    given = random_networks.generate("grid", rows=2, columns=3, sigma_w=2.0, sigma_b=0.5, seed=5)
+    given = random_networks.generate_random_network("grid", rows=2, columns=3, sigma_w=2.0, sigma_b=0.5, seed=5)
     edges = [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
     W = 2.0 * random.standard_normal(7)
     into = np.array([sum(w for w, e in zip(W, edges, strict=True) if i in e) for i in range(6)])
@@ -324,26 +326,29 @@ def test_networks_are_made_from_draws_in_their_order():
     np.testing.assert_allclose([t[1, 1] for _, t in ours[6:]], np.exp(W))
     assert all((t.ravel()[:-1] == 1).all() for _, t in ours)
     assert given.shape.tolist() == [2, 3]
-    seen = random_networks.generate("grid", rows=3, columns=3, observe="border", sigma_alpha=2.0, seed=5)
-    assert sorted(seen.observations()) == [0, 1, 2, 3, 5, 6, 7, 8]
-    leaves = random_networks.generate("tree", nodes=9, observe="leaves", seed=1)
+    seen = random_networks.generate_random_network("grid", rows=3, columns=3, observe="border", sigma_alpha=2.0, seed=5)
+    assert sorted(seen.stored_marginals()) == [0, 1, 2, 3, 5, 6, 7, 8]
+    leaves = random_networks.generate_random_network("tree", nodes=9, observe="leaves", seed=1)
     degree = np.bincount([i for scope, _ in leaves.factors() if len(scope) == 2 for i in scope], minlength=9)
-    assert sorted(leaves.observations()) == np.flatnonzero(degree == 1).tolist()
+    assert sorted(leaves.stored_marginals()) == np.flatnonzero(degree == 1).tolist()
     assert degree.sum() == 16
     usual = {"rows": 5, "columns": 5, "nodes": 25, "degree": 4.0, "sigma_w": 1.0, "sigma_b": 1.0, "sigma_alpha": 1.0, "seed": 0}
     for kind, observe in (("grid", "border"), ("tree", "leaves"), ("random", None)):
-        ours, theirs = random_networks.generate(kind, observe=observe), random_networks.generate(kind, observe=observe, **usual)
+        ours, theirs = (
+            random_networks.generate_random_network(kind, observe=observe),
+            random_networks.generate_random_network(kind, observe=observe, **usual),
+        )
         assert np.array_equal(ours.table, theirs.table)
         assert np.array_equal(ours.scope, theirs.scope)
         assert observe is None or np.array_equal(ours.observed_marginal, theirs.observed_marginal)
-    sparse = random_networks.generate("random", nodes=40, degree=3.0, seed=1)
+    sparse = random_networks.generate_random_network("random", nodes=40, degree=3.0, seed=1)
     count = sum(len(scope) == 2 for scope, _ in sparse.factors())
     assert abs(count - 60) < 5 * np.sqrt(60)
-    assert sum(len(scope) == 2 for scope, _ in random_networks.generate("random", nodes=4, degree=3.0).factors()) == 6
+    assert sum(len(scope) == 2 for scope, _ in random_networks.generate_random_network("random", nodes=4, degree=3.0).factors()) == 6
     with pytest.raises(BadUsage, match=r"--degree 3\.1 is more than 4 nodes can have"):
-        random_networks.generate("random", nodes=4, degree=3.1)
+        random_networks.generate_random_network("random", nodes=4, degree=3.1)
     with pytest.raises(BadUsage, match="--observe border needs a grid"):
-        random_networks.generate("tree", observe="border")
+        random_networks.generate_random_network("tree", observe="border")
     one = np.array([[0, 1]])
     assert random_networks.network_from_weights(one, np.array([700.0]), np.zeros(2)).count == 2
     with pytest.raises(BadUsage, match=r"a random weight is 701, but tables hold at most e\^700"):

@@ -11,7 +11,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.markov.learning.bayesian_networks import WeightedCases
 from herdcli.markov.learning.family_scores import FamilyScore, FamilyScores, score_family
-from herdcli.markov.learning.hill_climbing import HillClimbing, bootstrap_sample
+from herdcli.markov.learning.hill_climbing import HillClimbing, draw_bootstrap_weights
 from herdcli.markov.model.graphs.dag import find_cycle
 
 
@@ -60,7 +60,7 @@ def test_bdeu_is_alike_for_equivalent_graphs():
 def test_families_counted_together_have_the_same_scores(kind, missing):
     cases = rows(missing=missing)
     score = FamilyScore(kind, 2.0)
-    found = FamilyScores(cases, score).extended(1, (0,), [2, 3])
+    found = FamilyScores(cases, score).score_added_parents(1, (0,), [2, 3])
     np.testing.assert_allclose(found, [score_family(score, cases, 1, (0, k)) for k in (2, 3)], rtol=1e-12)
 
 
@@ -120,10 +120,10 @@ def test_a_long_tabu_list_does_not_hinder_changes_that_improve_the_best_graph():
 
 def test_bootstrap_samples_have_as_many_rows():
     cases = rows(count=500)
-    sample, again = bootstrap_sample(cases, 3, 0), bootstrap_sample(cases, 3, 0)
+    sample, again = draw_bootstrap_weights(cases, 3, 0), draw_bootstrap_weights(cases, 3, 0)
     assert sample.weight.sum() == 500
     assert np.array_equal(sample.x, again.x)
-    assert not np.array_equal(sample.weight, bootstrap_sample(cases, 3, 1).weight[: len(sample.weight)])
+    assert not np.array_equal(sample.weight, draw_bootstrap_weights(cases, 3, 1).weight[: len(sample.weight)])
 
 
 def test_rounding_does_not_choose_between_equal_graphs():
@@ -154,6 +154,6 @@ def test_what_a_search_remembers_changes_nothing():
         np.testing.assert_allclose(state.score, other.score, rtol=1e-13)
         closed = np.linalg.matrix_power(np.eye(7, dtype=int) + state.edge, 7) - np.eye(7, dtype=int) > 0
         edges.append(int(state.edge.sum()))
-        kept._follow(state.edge)
+        kept._update_caches(state.edge)
         np.testing.assert_array_equal(kept.columns.below, closed)
     assert 0 in np.diff(edges)[:-1]  # an edge was turned, which no shorter way of looking for paths covers

@@ -11,13 +11,13 @@ from herdcli.markov.model.pairwise import reduce_to_pairwise
 
 
 def test_the_gap_of_pairs_is_that_of_the_belief_that_was_moved():
-    graph = reduce_to_pairwise(random_networks.generate("grid", rows=2, columns=2, sigma_w=0.0, sigma_b=0.0))
+    graph = reduce_to_pairwise(random_networks.generate_random_network("grid", rows=2, columns=2, sigma_w=0.0, sigma_b=0.0))
     node, pair = np.full(8, 0.5), np.full(4 * graph.edges, 0.25)
-    assert bethe.consistency_gap(graph, bethe.PairBeliefs(node, pair)) == 0.0
+    assert bethe.largest_inconsistency(graph, bethe.PairBeliefs(node, pair)) == 0.0
     node[:2] = 0.75, 0.25
-    assert bethe.consistency_gap(graph, bethe.PairBeliefs(node, pair)) == 0.25
+    assert bethe.largest_inconsistency(graph, bethe.PairBeliefs(node, pair)) == 0.25
     pair[:4] = 0.0, 0.0, 0.0, 1.0
-    assert bethe.consistency_gap(graph, bethe.PairBeliefs(node, pair)) == 0.75
+    assert bethe.largest_inconsistency(graph, bethe.PairBeliefs(node, pair)) == 0.75
 
 
 @pytest.mark.parametrize("evidence", [{}, {3: 1}])

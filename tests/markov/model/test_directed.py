@@ -15,7 +15,7 @@ from herdcli.markov.formats import bif
 from herdcli.markov.learning import bayesian_networks, family_scores, l1_selection
 from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
 from herdcli.markov.learning.bayesian_networks import WeightedCases
-from herdcli.markov.learning.hill_climbing import HillClimbing, reachability
+from herdcli.markov.learning.hill_climbing import HillClimbing, path_matrix
 from herdcli.markov.model.graphs import dag
 
 STATES = np.array([2, 3, 2, 2])
@@ -38,7 +38,7 @@ def fitted(cases, parents, **more):
     asked = {"smoothing": 0.0, "tolerance": 1e-10, "iterations": 300} | more
     method = ExpectationMaximisation(cases, parents, **asked)
     state = run_algorithm(method)
-    return method, state, method.tables_of(state.tables)
+    return method, state, method.split_into_tables(state.tables)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 3.0])
@@ -59,14 +59,14 @@ def test_complete_rows_are_counted_whatever_the_treewidth():
     method, state, tables = fitted(cases, parents, smoothing=1.0, iterations=1)
     found, likelihood = method.expected(tables)
     assert state.step == 1
-    assert all((part == bayesian_networks.case_counts(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
+    assert all((part == bayesian_networks.count_cases(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
     by_row = sum(math.log(tables[j][tuple(row[i] for i in scope)]) for row in cases.x.tolist() for j, scope in enumerate(method.scopes))
     assert likelihood == pytest.approx(by_row, rel=1e-12)
 
 
 def test_complete_rows_that_the_tables_rule_out_are_told():
     method = ExpectationMaximisation(rows(0), CHAIN, smoothing=0.0, tolerance=1e-9, iterations=1)
-    tables = [np.zeros_like(part) for part in method.tables_of(method.init().tables)]
+    tables = [np.zeros_like(part) for part in method.split_into_tables(method.init().tables)]
     with pytest.raises(DataError, match=r"^the initial tables give a training row probability 0$"):
         method.expected(tables)
 
@@ -77,21 +77,21 @@ def test_counts_are_of_rows_that_have_the_whole_scope():
     for row, weight in zip(cases.x.tolist(), cases.weight, strict=True):
         if row[1] >= 0 and row[3] >= 0:
             found[row[1], row[3]] += weight
-    assert (bayesian_networks.case_counts(cases, (1, 3)) == found).all()
-    assert bayesian_networks.case_counts(cases, ()) == cases.weight.sum()
+    assert (bayesian_networks.count_cases(cases, (1, 3)) == found).all()
+    assert bayesian_networks.count_cases(cases, ()) == cases.weight.sum()
 
 
 def test_states_of_the_parents_that_no_row_has_are_uniform_without_smoothing():
-    assert bayesian_networks.conditional_table(np.array([[0.0, 0.0], [1.0, 3.0]]), 0.0).tolist() == [[0.5, 0.5], [0.25, 0.75]]
-    assert bayesian_networks.conditional_table(np.array([[0.0, 0.0], [1.0, 3.0]]), 4.0).tolist() == [[0.5, 0.5], [2 / 6, 4 / 6]]
+    assert bayesian_networks.normalise_to_conditional(np.array([[0.0, 0.0], [1.0, 3.0]]), 0.0).tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert bayesian_networks.normalise_to_conditional(np.array([[0.0, 0.0], [1.0, 3.0]]), 4.0).tolist() == [[0.5, 0.5], [2 / 6, 4 / 6]]
 
 
 def test_expected_counts_are_those_of_a_loop_over_completions():
     cases = rows(1, 30, missing=0.3)
     method = ExpectationMaximisation(cases, CHAIN, smoothing=1.0, tolerance=1e-9, iterations=5)
-    tables = method.tables_of(method.init().tables)
+    tables = method.split_into_tables(method.init().tables)
     found, likelihood = method.expected(tables)
-    joint = weights(bayesian_networks.bayesian_network(CHAIN, tables, STATES, None, None))
+    joint = weights(bayesian_networks.make_bayesian_network(CHAIN, tables, STATES, None, None))
     truth, total = [np.zeros(part.shape) for part in tables], 0.0
     for row, weight in zip(cases.x, cases.weight, strict=True):
         fits = {x: p for x, p in joint.items() if all(v in (-1, y) for v, y in zip(row, x, strict=True))}
@@ -126,11 +126,11 @@ def test_em_of_one_variable_with_gaps_is_the_share_of_those_that_are_there():
 def test_bic_is_the_likelihood_less_half_a_log_for_each_free_parameter():
     cases = rows(3, 100)
     n = cases.weight.sum()
-    found = bayesian_networks.case_counts(cases, (0, 2))
+    found = bayesian_networks.count_cases(cases, (0, 2))
     by_hand = sum(found[a, c] * math.log(found[a, c] / found[a].sum()) for a in range(2) for c in range(2)) - 0.5 * math.log(n) * 2
     assert family_scores.score_family(family_scores.FamilyScore(), cases, 2, (0,)) == pytest.approx(by_hand)
     assert family_scores.score_family(family_scores.FamilyScore(), cases, 1, ()) == pytest.approx(
-        bayesian_networks.family_log_likelihood(bayesian_networks.case_counts(cases, (1,))) - math.log(n)
+        bayesian_networks.max_family_log_likelihood(bayesian_networks.count_cases(cases, (1,))) - math.log(n)
     )
 
 
@@ -170,17 +170,17 @@ def test_hill_climbing_keeps_to_the_most_parents():
 def test_reachability_is_that_of_powers():
     edge = np.random.default_rng(0).random((6, 6)) < 0.2
     truth = np.linalg.matrix_power((edge + np.eye(6)).astype(float), 6) @ edge > 0
-    assert (reachability(edge) == truth).all()
+    assert (path_matrix(edge) == truth).all()
 
 
 def test_a_tree_has_one_parent_but_for_its_root():
-    assert sorted(map(len, bayesian_networks.chow_liu_tree(rows(5, 1000)))) == [0, 1, 1, 1]
-    assert bayesian_networks.root_tree([(0, 2), (1, 2)], 4) == ((), (2,), (0,), ())
+    assert sorted(map(len, bayesian_networks.fit_chow_liu_tree(rows(5, 1000)))) == [0, 1, 1, 1]
+    assert bayesian_networks.orient_tree([(0, 2), (1, 2)], 4) == ((), (2,), (0,), ())
 
 
 def test_structures_of_networks_are_read_back_from_bif():
     _, _, tables = fitted(rows(0), CHAIN, smoothing=1.0, iterations=1)
-    made = bayesian_networks.bayesian_network(CHAIN, tables, STATES, list("abcd"), None)
+    made = bayesian_networks.make_bayesian_network(CHAIN, tables, STATES, list("abcd"), None)
     again = bif.read_bif(bif.write_bif(made))
     assert dag.network_parents(again) == CHAIN
     assert again.table.tolist() == made.table.tolist()
@@ -235,7 +235,7 @@ def lattice_rows(count: int, seed: int):
 def test_regressions_meet_the_conditions_of_their_optimum():
     x, share = lattice_rows(800, 0), np.full(800, 1 / 800)
     penalty = 0.02
-    weight, offset = l1_selection.fit_regressions(x, share, penalty, np.zeros((6, 6)), np.zeros(6))
+    weight, offset = l1_selection.fit_penalised_regressions(x, share, penalty, np.zeros((6, 6)), np.zeros(6))
     residual = 1 / (1 + np.exp(-(x @ weight + offset))) - x
     slope = x.T @ (share[:, None] * residual)
     assert np.abs(share @ residual).max() < 1e-4
@@ -249,11 +249,11 @@ def test_regressions_meet_the_conditions_of_their_optimum():
 
 def test_the_path_begins_with_nothing_and_finds_the_ring():
     x, share = lattice_rows(1500, 1), np.full(1500, 1 / 1500)
-    made = l1_selection.penalty_path(x, share)
-    assert l1_selection.joined_pairs(made.weight[0]) == []
+    made = l1_selection.fit_penalty_path(x, share)
+    assert l1_selection.mutually_selected_pairs(made.weight[0]) == []
     assert np.abs(made.weight[1]).max() > 0
     ring = sorted((min(i, (i + 1) % 6), max(i, (i + 1) % 6)) for i in range(6))
-    assert l1_selection.joined_pairs(made.weight[made.best]) == ring
+    assert l1_selection.mutually_selected_pairs(made.weight[made.best]) == ring
     share_of = run_algorithm(l1_selection.StabilitySelection(x, share, 10, 0, made.penalty[: made.best + 1]))
     assert [tuple(pair) for pair in np.argwhere(np.triu(share_of >= l1_selection.CHOSEN, 1)).tolist()] == ring
 
@@ -261,7 +261,7 @@ def test_the_path_begins_with_nothing_and_finds_the_ring():
 def test_scikit_learn_has_the_same_regression():
     linear = pytest.importorskip("sklearn.linear_model")
     x, share = lattice_rows(500, 2), np.full(500, 1 / 500)
-    weight, offset = l1_selection.fit_regressions(x, share, 0.03, np.zeros((6, 6)), np.zeros(6))
+    weight, offset = l1_selection.fit_penalised_regressions(x, share, 0.03, np.zeros((6, 6)), np.zeros(6))
     others = [j for j in range(6) if j != 2]
     theirs = linear.LogisticRegression(penalty="l1", C=1 / (500 * 0.03), solver="saga", tol=1e-8, max_iter=20000).fit(x[:, others], x[:, 2])
     full = np.zeros((6, 6))

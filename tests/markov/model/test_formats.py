@@ -150,7 +150,9 @@ def test_marginals_read_back():
 
 
 def test_generated_weights_have_the_thesis_distributions():
-    made = random_networks.generate("grid", rows=40, columns=40, sigma_w=2.0, sigma_b=0.5, observe="border", sigma_alpha=3.0, seed=4)
+    made = random_networks.generate_random_network(
+        "grid", rows=40, columns=40, sigma_w=2.0, sigma_b=0.5, observe="border", sigma_alpha=3.0, seed=4
+    )
     units = np.array([np.log(table[1]) for scope, table in made.factors() if len(scope) == 1])
     pairs = [(scope, np.log(table[1, 1])) for scope, table in made.factors() if len(scope) == 2]
     incoming = np.zeros(1600)
@@ -160,14 +162,14 @@ def test_generated_weights_have_the_thesis_distributions():
     assert len(W) == 2 * 40 * 39
     assert abs(W.std() / 2 - 1) < 0.05
     assert abs((units + incoming / 2).std() / 0.5 - 1) < 0.06
-    observed = made.observations()
+    observed = made.stored_marginals()
     assert len(observed) == 4 * 39
     alpha = np.array([np.log(p[0] / p[1]) for p in observed.values()])
     assert abs(alpha.std() / 3 - 1) < 0.2
 
 
 def test_trees_are_trees_and_leaves_are_their_ends():
-    made = random_networks.generate("tree", nodes=30, observe="leaves", seed=1)
+    made = random_networks.generate_random_network("tree", nodes=30, observe="leaves", seed=1)
     edges = [scope for scope, _ in made.factors() if len(scope) == 2]
     assert len(edges) == 29
     joined = {0}
@@ -175,7 +177,7 @@ def test_trees_are_trees_and_leaves_are_their_ends():
         assert i in joined
         joined.add(j)
     degree = np.bincount(np.ravel(edges), minlength=30)
-    assert set(made.observations()) == set(np.flatnonzero(degree == 1).tolist())
+    assert set(made.stored_marginals()) == set(np.flatnonzero(degree == 1).tolist())
 
 
 def test_bif_has_no_sign_for_quotes():
@@ -195,13 +197,13 @@ def test_bif_has_no_sign_for_quotes():
 )
 def test_rows_that_are_no_distributions_are_found(rows, told):
     text = f"BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n.5 .5\n4\n{rows}\n"
-    assert formats.conditional_violation(formats.read_network(text, "uai")) == told
-    assert formats.conditional_violation(formats.read_network(text.replace("BAYES", "MARKOV"), "uai")) is None
+    assert formats.find_conditional_violation(formats.read_network(text, "uai")) == told
+    assert formats.find_conditional_violation(formats.read_network(text.replace("BAYES", "MARKOV"), "uai")) is None
 
 
 def test_factors_of_one_variable_twice_are_no_bayesian_network():
     text = "BAYES\n2\n2 2\n2\n1 0\n1 0\n\n2\n.5 .5\n2\n.5 .5\n"
-    assert formats.conditional_violation(formats.read_network(text, "uai")) == "factors 0 and 1 are both of x0"
+    assert formats.find_conditional_violation(formats.read_network(text, "uai")) == "factors 0 and 1 are both of x0"
 
 
 @pytest.mark.parametrize(

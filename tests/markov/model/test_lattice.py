@@ -16,13 +16,13 @@ from herdcli.markov.model import beliefs, flat_marginals, network, random_networ
 
 
 def infer(given, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm="bp", tolerance=1e-12, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="bp", tolerance=1e-12, **settings))
     return method, run_algorithm(method)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 6), (7, 1), (2, 2), (5, 4), (4, 5), (9, 8)])
 def test_beliefs_and_log_z_are_those_of_the_general_loop(rows, columns):
-    given = random_networks.generate("grid", rows=rows, columns=columns, sigma_w=1.0, sigma_b=1.0, seed=rows)
+    given = random_networks.generate_random_network("grid", rows=rows, columns=columns, sigma_w=1.0, sigma_b=1.0, seed=rows)
     method, ours = infer(given, schedule="checkerboard")
     theirs = infer(given, schedule="residual")[1]
     assert isinstance(method, lattice_bp.LatticePropagation)
@@ -45,7 +45,9 @@ def test_any_positive_tables_of_two_states_will_do():
 
 
 def test_evidence_and_the_trace_of_every_sweep():
-    given = network.condition_network(random_networks.generate("grid", rows=5, columns=6, sigma_w=1.0, seed=3), {0: 1, 8: 0, 9: 1, 29: 0})
+    given = network.condition_network(
+        random_networks.generate_random_network("grid", rows=5, columns=6, sigma_w=1.0, seed=3), {0: 1, 8: 0, 9: 1, 29: 0}
+    )
     ours, theirs = infer(given, schedule="checkerboard")[1], infer(given, schedule="sequential")[1]
     assert [len(p) for p in ours.nodes] == given.cardinality.tolist()
     assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, theirs.nodes, strict=True)) < 1e-11
@@ -58,17 +60,23 @@ def test_evidence_and_the_trace_of_every_sweep():
 
 
 def test_large_grids_take_it_by_themselves():
-    assert isinstance(infer(random_networks.generate("grid", rows=40, columns=30), iterations=8)[0], lattice_bp.LatticePropagation)
-    assert not isinstance(infer(random_networks.generate("grid", rows=4, columns=3), iterations=8)[0], lattice_bp.LatticePropagation)
-    strong = random_networks.generate("grid", rows=40, columns=30, sigma_w=60.0)
+    assert isinstance(
+        infer(random_networks.generate_random_network("grid", rows=40, columns=30), iterations=8)[0], lattice_bp.LatticePropagation
+    )
+    assert not isinstance(
+        infer(random_networks.generate_random_network("grid", rows=4, columns=3), iterations=8)[0], lattice_bp.LatticePropagation
+    )
+    strong = random_networks.generate_random_network("grid", rows=40, columns=30, sigma_w=60.0)
     assert not isinstance(infer(strong, iterations=1)[0], lattice_bp.LatticePropagation)
 
 
 def test_workers_and_bands_of_rows_change_nothing():
-    given = random_networks.generate("grid", rows=300, columns=4, sigma_w=1.0, seed=4)
-    alone = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12))
+    given = random_networks.generate_random_network("grid", rows=300, columns=4, sigma_w=1.0, seed=4)
+    alone = algorithms.make_inference_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12))
     with ThreadPoolExecutor(3) as pool:
-        shared = algorithms.make_method(given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12), pool.map)
+        shared = algorithms.make_inference_method(
+            given, InferenceSettings(algorithm="bp", schedule="checkerboard", tolerance=1e-12), pool.map
+        )
         ours, theirs = run_algorithm(shared), run_algorithm(alone)
     assert len(shared.bands) == 3
     assert np.array_equal(ours.nodes.values, theirs.nodes.values)
@@ -77,15 +85,15 @@ def test_workers_and_bands_of_rows_change_nothing():
 
 
 def test_bands_of_rows_on_a_chain_are_exact():
-    given = random_networks.generate("grid", rows=260, columns=1, sigma_w=1.0, seed=4)
+    given = random_networks.generate_random_network("grid", rows=260, columns=1, sigma_w=1.0, seed=4)
     ours = infer(given, schedule="checkerboard")[1]
-    known = run_algorithm(algorithms.make_method(given, InferenceSettings(orders=1)))
+    known = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(orders=1)))
     assert np.abs(ours.nodes.values - np.concatenate(known.nodes)).max() < 1e-11
     assert abs(ours.attributes["log_z"] - known.attributes["log_z"]) < 1e-9
 
 
 def test_marginals_of_variables_alone_are_the_same_ones():
-    given = random_networks.generate("grid", rows=140, columns=3, sigma_w=1.0, seed=5)
+    given = random_networks.generate_random_network("grid", rows=140, columns=3, sigma_w=1.0, seed=5)
     whole, short = (infer(given, schedule="checkerboard", output_marginals=which)[1] for which in ("all", "nodes"))
     assert (len(whole.cliques), len(short.cliques)) == (140 * 2 + 139 * 3, 0)
     assert np.array_equal(whole.nodes.values, short.nodes.values)
@@ -109,20 +117,20 @@ def test_flat_results_are_read_like_lists():
 def test_colours_go_round():
     for shape in ((1, 1), (3, 4), (4, 3), (5, 5)):
         values = np.random.default_rng(1).random(shape)
-        assert np.array_equal(lattice_bp.join_colours(lattice_bp.split_colours(values), shape[1]), values)
+        assert np.array_equal(lattice_bp.join_checkerboard(lattice_bp.split_checkerboard(values), shape[1]), values)
 
 
 def test_what_is_no_lattice_is_told():
-    grid = random_networks.generate("grid", rows=4, columns=4)
+    grid = random_networks.generate_random_network("grid", rows=4, columns=4)
     cases = [
-        (random_networks.generate("tree", nodes=9), "needs a network that was made as a grid"),
+        (random_networks.generate_random_network("tree", nodes=9), "needs a network that was made as a grid"),
         (network.with_observed_marginals(grid, {3: np.array([0.5, 0.5])}), "does not work with observed marginals"),
         (network.build_network([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
         (
             network.build_network([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])),
             "needs neighbours on the grid",
         ),
-        (random_networks.generate("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
+        (random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
     ]
     for given, message in cases:
         with pytest.raises(BadUsage, match=f"--(schedule checkerboard|algorithm bp) {message}"):

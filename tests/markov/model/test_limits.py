@@ -78,26 +78,26 @@ def test_evidence_and_likelihoods_of_states_that_there_are():
         with pytest.raises(DataError, match=message):
             network.condition_network(given, evidence)
     held = network.condition_network(given, {1: 2})
-    assert (held.cardinality.tolist(), network.states_before(held).tolist()) == ([2, 1], [2, 3])
-    assert network.states_before(network.condition_network(held, {0: 1})).tolist() == [2, 3]
+    assert (held.cardinality.tolist(), network.cardinality_without_evidence(held).tolist()) == ([2, 1], [2, 3])
+    assert network.cardinality_without_evidence(network.condition_network(held, {0: 1})).tolist() == [2, 3]
     weighed = network.with_likelihoods(given, {1: np.array([1.0, 2.0, 0.0])})
     assert [scope for scope, _ in weighed.factors()] == [(0,), (0, 1), (1,)]
     assert network.with_likelihoods(given, {}) is given
     with pytest.raises(DataError, match="factor 2 has 2 values, its scope has 3 states"):
         network.with_likelihoods(given, {1: np.ones(2)})
-    p = network.check_marginal(given, 0, np.array([0.5, 0.5 + 0.9e-6]))
+    p = network.validate_marginal(given, 0, np.array([0.5, 0.5 + 0.9e-6]))
     assert p.sum() == pytest.approx(1.0, abs=1e-15)
     with pytest.raises(DataError, match="the marginal of x0 has 3 values, the variable has 2 states"):
-        network.check_marginal(given, 0, np.ones(3) / 3)
-    assert network.reduce_factor(held, ((0, 1), np.ones((2, 1))))[0] == (0,)
+        network.validate_marginal(given, 0, np.ones(3) / 3)
+    assert network.drop_single_state_variables(held, ((0, 1), np.ones((2, 1))))[0] == (0,)
 
 
 def test_regions_are_over_what_evidence_leaves():
-    given = network.condition_network(random_networks.generate("grid", rows=2, columns=3), {1: 0, 5: 1})
-    found = region_graphs.find_regions(given, "edges")
+    given = network.condition_network(random_networks.generate_random_network("grid", rows=2, columns=3), {1: 0, 5: 1})
+    found = region_graphs.make_region_graph(given, "edges")
     assert found.outer == [(0, 3), (2,), (3, 4)]
     assert (found.inner, found.count, found.parents) == ([(3,)], [-1], [[0, 2]])
-    logs, constant = region_graphs.region_log_tables(given, found)
+    logs, constant = region_graphs.assign_region_tables(given, found)
     assert [table.shape for table in logs] == [(2, 2), (2,), (2, 2)]
     value = {0: 1, 2: 1, 3: 0, 4: 1}
     total = sum(table[tuple(value[i] for i in scope)] for table, scope in zip(logs, found.outer, strict=True)) + constant
@@ -106,7 +106,7 @@ def test_regions_are_over_what_evidence_leaves():
 
 
 def test_rows_of_evidence_are_states_or_none():
-    given = random_networks.generate("grid", rows=2, columns=2)
+    given = random_networks.generate_random_network("grid", rows=2, columns=2)
     with pytest.raises(DataError, match="row 1 gives x2 the state 2, but its states are 0 to 1, or −1"):
         EvidenceBatch(given, [0, 2], np.array([[0, 1], [1, 2]]), orders=1, seed=0)
     with pytest.raises(DataError, match="row 0 gives x0 the state -2"):
@@ -128,9 +128,9 @@ def test_beliefs_are_divided_as_they_are_long():
                              ({"node_offset": np.array([0, 2, 5])}, "node_offset")):  # fmt: skip
         with pytest.raises(DataError, match=message):
             replace(good, **changes).validate()
-    told = beliefs.convergence_attributes(2.5, True, 3, np.array([0.5, 0.1]), np.array([3.0, 2.5]), extra=7)
+    told = beliefs.make_convergence_attributes(2.5, True, 3, np.array([0.5, 0.1]), np.array([3.0, 2.5]), extra=7)
     assert (told["log_z"], told["free_energy"], told["residual"], told["iterations"], told["extra"]) == (-2.5, 2.5, 0.1, 3, 7)
-    assert beliefs.convergence_attributes(2.5, True, 0, np.empty(0), np.empty(0))["residual"] == 0.0
+    assert beliefs.make_convergence_attributes(2.5, True, 0, np.empty(0), np.empty(0))["residual"] == 0.0
     errors = [np.array([0.1, 0.1]), np.zeros(1)]
     held = beliefs.assemble_beliefs(made((2, 2), ()), {1: 1}, [np.array([0.25, 0.75]), np.ones(1)], [((0, 1), np.array([[0.25], [0.75]]))],
                             standard_error=errors)  # fmt: skip
@@ -140,16 +140,16 @@ def test_beliefs_are_divided_as_they_are_long():
 
 
 def test_variables_that_evidence_holds_are_no_part_of_a_joint_table(monkeypatch):
-    given = network.condition_network(random_networks.generate("grid", rows=2, columns=3), {1: 0, 5: 1})
+    given = network.condition_network(random_networks.generate_random_network("grid", rows=2, columns=3), {1: 0, 5: 1})
     assert enumeration.joint_shape(given) == (2, 2, 2, 2)
     monkeypatch.setattr(enumeration, "MOST_STATES", 16)
-    joint = enumeration.log_joint(given)
+    joint = enumeration.compute_log_joint(given)
     x = (1, 0, 1, 1)  # of variables 0, 2, 3 and 4
     value = dict(zip((0, 2, 3, 4), x, strict=True))
     assert joint[x] == pytest.approx(sum(np.log(table[tuple(value.get(i, 0) for i in scope)]) for scope, table in given.factors()))
     monkeypatch.setattr(enumeration, "MOST_STATES", 15)
     with pytest.raises(DataError, match=r"4 variables have 2\^4\.0 states together, but enumerate handles at most 2\^26"):
-        enumeration.log_joint(given)
+        enumeration.compute_log_joint(given)
 
 
 def test_proportional_fitting_sweep_by_sweep():
@@ -165,19 +165,19 @@ def test_proportional_fitting_sweep_by_sweep():
         p *= (np.array([0.3, 0.7]) / p.sum(axis=1))[:, None]
         columns = np.abs(p.sum(axis=0) - [0.6, 0.4]).max()
         p *= np.array([0.6, 0.4]) / p.sum(axis=0)
-        state = enumeration.fitting_sweep(given, state)
+        state = enumeration.proportional_fitting_sweep(given, state)
         np.testing.assert_allclose(state.joint, p)
         assert (state.residual[-1], state.step) == (pytest.approx(max(rows, columns)), step)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="enumerate", iterations=7))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="enumerate", iterations=7))
     assert (method.steps, method.progress(method.init()).bound) == (7, 7)
     told = method.result(state).attributes
     assert told["scaling_updates"] == 2 * 2
     assert told["log_z"] == pytest.approx(float((p * np.log(table / p)).sum()))
-    plain = algorithms.make_method(network.with_observed_marginals(given, {}), InferenceSettings(algorithm="enumerate"))
+    plain = algorithms.make_inference_method(network.with_observed_marginals(given, {}), InferenceSettings(algorithm="enumerate"))
     assert (plain.steps, plain.result(plain.init()).attributes["residual"]) == (0, 0.0)
     wrong = network.with_observed_marginals(network.build_network([2], [((0,), np.array([1.0, 0.0]))]), {0: np.array([0.5, 0.5])})
     with pytest.raises(NegativeResult, match="the observed marginal of x0 gives probability to a state that is impossible"):
-        enumeration.fitting_sweep(wrong, enumeration.initial_joint(wrong))
+        enumeration.proportional_fitting_sweep(wrong, enumeration.initial_joint(wrong))
 
 
 def triangle(algorithm, **settings):
@@ -185,7 +185,7 @@ def triangle(algorithm, **settings):
     x = np.random.default_rng(0).integers(0, 2, (50, 3))
     x[:20, 1], x[10:40, 2] = x[:20, 0], x[10:40, 1]
     rows = StateRows(x, np.full(50, 1 / 50))
-    given = LearningProblem(np.full(3, 2), constraints.clusters_from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2), (0, 2)], 1.0), rows=rows)
+    given = LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), [(0, 1), (1, 2), (0, 2)], 1.0), rows=rows)
     return learners.make_learner(given, learners.LearningSettings(algorithm=algorithm, iterations=40, **settings)), given
 
 
@@ -224,7 +224,7 @@ def test_loopy_scaling_tells_of_its_graph_and_counts():
     kept, _ = triangle("cvm", regions=((0, 1, 2),))
     assert kept.note == "1 outer regions of at most 3 variables, 0 inner ones"
     state = iterate.run_steps(kept.step, kept.init(), until=kept.done)
-    assert kept.met(state)
+    assert kept.meets_criterion(state)
 
 
 def test_cliques_grow_by_the_information_of_fresh_pairs_then_of_all():
@@ -249,9 +249,9 @@ def test_tables_of_a_batch_have_two_axes_more_than_the_width(monkeypatch):
 
 
 def test_an_elimination_of_variables_alone_costs_their_states():
-    found = cliques.search_orders(network.build_network([2, 3, 4], [((1,), np.ones(3))]), 0, 3)
+    found = cliques.search_elimination_orders(network.build_network([2, 3, 4], [((1,), np.ones(3))]), 0, 3)
     assert (found.width, found.cells, found.largest, sorted(found.order)) == (0, 2 + 3 + 4, 4, [0, 1, 2])
-    pair = cliques.search_orders(network.build_network([2, 3, 4], [((0, 2), np.ones((2, 4)))]), 0, 3)
+    pair = cliques.search_elimination_orders(network.build_network([2, 3, 4], [((0, 2), np.ones((2, 4)))]), 0, 3)
     assert (pair.width, pair.largest) == (1, 8)
     assert pair.cells in (3 + 8 + 4, 3 + 8 + 2)
 
@@ -264,7 +264,9 @@ def test_variables_that_add_no_edge_are_eliminated_first():
     cliques_of_five = [*itertools.combinations(range(5), 2), *itertools.combinations(range(5, 10), 2)]
     scopes = [*cliques_of_five, (4, 10), (5, 10)]
     for orders in (1, 4):  # the first order goes by edges, the second by neighbours
-        found = cliques.search_orders(network.build_network([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, orders)
+        found = cliques.search_elimination_orders(
+            network.build_network([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, orders
+        )
         assert (found.cells, found.largest, found.width) == (2 * 60 + 10, 32, 4)
 
 
@@ -292,7 +294,7 @@ def test_junction_trees_of_all_three_ways_agree_on_a_chain_by_hand():
     given = network.build_network([2] * 4, [((k, k + 1), tables[k]) for k in range(3)])
     z = (tables[0] @ tables[1] @ tables[2]).sum()
     for message_passing, orders in itertools.product(("hugin", "shafer-shenoy"), (1, 4)):
-        method = algorithms.make_method(given, InferenceSettings(message_passing=message_passing, orders=orders))
+        method = algorithms.make_inference_method(given, InferenceSettings(message_passing=message_passing, orders=orders))
         state = iterate.run_steps(method.step, method.init(), until=method.done)
         found = method.result(state)
         assert found.attributes["log_z"] == pytest.approx(np.log(z))

@@ -62,10 +62,10 @@ def test_variables_are_read_by_name_number_and_x():
 
 def test_every_node_of_a_random_tree_hangs_on_one_before_it():
     random = np.random.default_rng(1)
-    assert random_networks.tree_edges(1, random).shape == (0, 2)
+    assert random_networks.draw_tree_edges(1, random).shape == (0, 2)
     parents = []
     for _ in range(40):
-        edges = random_networks.tree_edges(4, random)
+        edges = random_networks.draw_tree_edges(4, random)
         assert edges[:, 1].tolist() == [1, 2, 3]
         assert (edges[:, 0] < edges[:, 1]).all()
         parents.append(edges[2, 0])
@@ -73,22 +73,22 @@ def test_every_node_of_a_random_tree_hangs_on_one_before_it():
 
 
 def test_random_edges_are_distinct_pairs_of_the_degree_asked_for():
-    found = [random_networks.random_edges(12, 3.0, np.random.default_rng(seed)) for seed in range(60)]
+    found = [random_networks.draw_random_edges(12, 3.0, np.random.default_rng(seed)) for seed in range(60)]
     for edges in found:
         assert (edges[:, 0] < edges[:, 1]).all()
         assert [tuple(pair) for pair in edges.tolist()] == sorted({tuple(pair) for pair in edges.tolist()})
     degree = 2 * np.mean([len(edges) for edges in found]) / 12
     assert abs(degree - 3.0) < 4 * np.sqrt(66 * (3 / 11) * (8 / 11) / 60) / 6
-    assert len(random_networks.random_edges(5, 4.0, np.random.default_rng(0))) == 10
+    assert len(random_networks.draw_random_edges(5, 4.0, np.random.default_rng(0))) == 10
     with pytest.raises(BadUsage, match=r"--degree 4.5 is more than 5 nodes can have"):
-        random_networks.random_edges(5, 4.5, np.random.default_rng(0))
+        random_networks.draw_random_edges(5, 4.5, np.random.default_rng(0))
 
 
 def test_biases_of_a_random_machine_balance_its_weights():
     edges = np.array([[0, 1], [0, 2], [1, 2]])
-    W, b = random_networks.random_weights(3, edges, 2.0, 0.0, np.random.default_rng(0))
+    W, b = random_networks.draw_weights(3, edges, 2.0, 0.0, np.random.default_rng(0))
     np.testing.assert_allclose(b, [-(W[0] + W[1]) / 2, -(W[0] + W[2]) / 2, -(W[1] + W[2]) / 2])
-    again, spread = random_networks.random_weights(3, edges, 2.0, 3.0, np.random.default_rng(0))
+    again, spread = random_networks.draw_weights(3, edges, 2.0, 3.0, np.random.default_rng(0))
     np.testing.assert_array_equal(again, W)
     random = np.random.default_rng(0)
     random.standard_normal(3)

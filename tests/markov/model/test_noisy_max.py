@@ -10,8 +10,8 @@ import pytest
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import network_formats as formats
-from herdcli.markov.model.noisy_max import NoisyMax, divorce_parents, expand_table
-from herdcli.markov.query.exact_queries import all_marginals
+from herdcli.markov.model.noisy_max import NoisyMax, divorce_parents, noisy_max_table
+from herdcli.markov.query.exact_queries import compute_all_marginals
 
 
 def drawn(sizes: list[int], states: int, seed: int) -> NoisyMax:
@@ -32,7 +32,7 @@ def by_definition(model: NoisyMax, at: tuple[int, ...]) -> np.ndarray:
 def test_the_table_is_that_of_the_definition(rising):
     falling = drawn([2, 3, 2], 3, 0)
     model = NoisyMax([cause[:, ::-1] for cause in falling.causes], falling.leak[::-1], rising=True) if rising else falling
-    table = expand_table(model)
+    table = noisy_max_table(model)
     for at in itertools.product(range(2), range(3), range(2)):
         expected = by_definition(falling, at)
         np.testing.assert_allclose(table[at], expected[::-1] if rising else expected, rtol=0, atol=1e-15)
@@ -59,7 +59,7 @@ def off(parents: int) -> float:
 def test_many_parents_of_genie(parents):
     notes: list[str] = []
     read = formats.read_network(xdsl(parents), "xdsl", notes=notes)
-    found = all_marginals(read, 8, 0)[read.names.index("X")]
+    found = compute_all_marginals(read, 8, 0)[read.names.index("X")]
     np.testing.assert_allclose(found[1], off(parents), rtol=1e-12)
     assert max(table.size for _, table in read.factors()) <= 4096
     assert (notes == []) == (parents <= 4)
@@ -71,7 +71,7 @@ def test_many_parents_of_genie(parents):
 def test_the_weakest_state_of_a_parent_may_come_first():
     by_strength = formats.read_network(xdsl(3, "1 0"), "xdsl")  # rows from the strongest state on: `off` has the effect
     expected = 0.99 * math.prod(0.1 + 0.9 * (1 - 0.5 / (k + 1)) for k in range(3))
-    np.testing.assert_allclose(all_marginals(by_strength, 8, 0)[3][1], expected, rtol=1e-12)
+    np.testing.assert_allclose(compute_all_marginals(by_strength, 8, 0)[3][1], expected, rtol=1e-12)
     by_state = formats.read_network(xdsl(3, "1 0", "0 1 {p} {q}"), "xdsl")  # the same, in the order of the states
     np.testing.assert_allclose(by_state.table, by_strength.table, rtol=0, atol=1e-15)
 
@@ -90,7 +90,7 @@ potential (X | A B) { model_nodes = (); model_data = ( NoisyOR (A, 0.4, B, 0.5, 
 def test_noisy_or_of_other_formats(form, text, place):
     read = formats.read_network(text, form)
     expected = 1 - 0.9 * (0.8 + 0.2 * 0.4) * (0.7 + 0.3 * 0.5)
-    np.testing.assert_allclose(all_marginals(read, 8, 0)[2][place], expected, rtol=1e-12)
+    np.testing.assert_allclose(compute_all_marginals(read, 8, 0)[2][place], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ ROWS = np.array([[-1, 1, -1], [-1, 0, -1], [2, -1, -1], [-1, 1, 0]])
 
 @pytest.mark.parametrize("ends", slice_templates.ENDINGS)
 def test_names_of_slices_are_known_by_their_endings(ends):
-    found = slice_templates.template_from_network(umbrella(ends=ends))
+    found = slice_templates.parse_two_slice_network(umbrella(ends=ends))
     assert found.names == ["weather", "sensor", "season"]
     assert found.interface() == [0, 2]
     assert [scope for scope, _ in found.first] == [(2,), (2, 0), (0, 1)]
@@ -63,7 +63,7 @@ def test_names_of_slices_are_known_by_their_endings(ends):
 
 @pytest.mark.parametrize("kind", ["filtering", "prediction:1", "prediction:2", "lag:1", "lag:2", "lag:9", "smoothing"])
 def test_every_slice_has_its_marginals(kind):
-    template, task = slice_templates.template_from_network(umbrella()), slice_tasks.parse_task(kind)
+    template, task = slice_templates.parse_two_slice_network(umbrella()), slice_tasks.parse_task(kind)
     answers, log_z = run_algorithm(interface_algorithm.SliceInference(template, ROWS, task))
     last = len(ROWS) - 1
     for t in range(len(ROWS)):
@@ -77,13 +77,13 @@ def test_every_slice_has_its_marginals(kind):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_long_sequences_are_those_of_the_unrolled_network(seed):
-    template = slice_templates.template_from_network(umbrella(seed))
+    template = slice_templates.parse_two_slice_network(umbrella(seed))
     rng = np.random.default_rng(seed)
     rows = np.where(rng.random((40, 3)) < 0.3, np.column_stack([rng.integers(k, size=40) for k in (3, 2, 2)]), -1)
     evidence = {3 * t + i: int(rows[t, i]) for t, i in zip(*np.nonzero(rows >= 0), strict=True)}
     whole = slice_templates.unroll_template(template, 40)
     assert (whole.names[0], whole.names[-1], whole.directed) == ("weather_0", "season_39", True)
-    exact = run_algorithm(algorithms.make_method(network.condition_network(whole, evidence), InferenceSettings()))
+    exact = run_algorithm(algorithms.make_inference_method(network.condition_network(whole, evidence), InferenceSettings()))
     answers, log_z = run_algorithm(interface_algorithm.SliceInference(template, rows, slice_tasks.parse_task("smoothing")))
     assert log_z.sum() == pytest.approx(exact.attributes["log_z"], rel=1e-12)
     for t in range(40):
@@ -97,7 +97,7 @@ def test_long_sequences_are_those_of_the_unrolled_network(seed):
 
 
 def test_smoothing_keeps_the_interfaces_of_every_root_of_the_slices():
-    template = slice_templates.template_from_network(umbrella())
+    template = slice_templates.parse_two_slice_network(umbrella())
     for T in (1, 2, 9, 10, 101):
         made = interface_algorithm.SliceInference(template, np.full((T, 3), -1), slice_tasks.parse_task("smoothing"))
         assert made.block * made.blocks >= T
@@ -111,7 +111,7 @@ def test_states_far_below_float64_are_kept():
     given = network.build_network([4, 4], [((0,), np.array([1.0, 0, 0, 0])), ((0, 1), stay)], names=["x_0", "x_t"])
     rows = np.array([[-1], [-1], [-1], [3]])
     answers, log_z = run_algorithm(
-        interface_algorithm.SliceInference(slice_templates.template_from_network(given), rows, slice_tasks.parse_task("smoothing"))
+        interface_algorithm.SliceInference(slice_templates.parse_two_slice_network(given), rows, slice_tasks.parse_task("smoothing"))
     )
     assert log_z.sum() == pytest.approx(3 * np.log(1e-200), rel=1e-12)
     np.testing.assert_allclose(answers, np.eye(4), atol=1e-12)
@@ -121,7 +121,7 @@ def test_slices_without_an_interface_are_independent():
     given = network.build_network([2, 2], [((0,), np.array([0.2, 0.8])), ((1,), np.array([0.6, 0.4]))], names=["x_0", "x_t"])
     answers, _ = run_algorithm(
         interface_algorithm.SliceInference(
-            slice_templates.template_from_network(given), np.full((3, 1), -1), slice_tasks.parse_task("smoothing")
+            slice_templates.parse_two_slice_network(given), np.full((3, 1), -1), slice_tasks.parse_task("smoothing")
         )
     )
     np.testing.assert_allclose(answers, [[0.2, 0.8], [0.6, 0.4], [0.6, 0.4]])
@@ -132,7 +132,7 @@ def test_impossible_rows_are_named():
     with pytest.raises(NegativeResult, match="row 2 has probability 0 given the rows before it"):
         run_algorithm(
             interface_algorithm.SliceInference(
-                slice_templates.template_from_network(given), np.array([[0], [-1], [1]]), slice_tasks.parse_task("filtering")
+                slice_templates.parse_two_slice_network(given), np.array([[0], [-1], [1]]), slice_tasks.parse_task("filtering")
             )
         )
 
@@ -155,11 +155,11 @@ def test_what_is_no_task_is_refused(text):
 def test_what_is_no_template_is_refused(names, states, told):
     given = network.build_network(states, [((i,), np.ones(k)) for i, k in enumerate(states)], names=names)
     with pytest.raises(DataError) as caught:
-        slice_templates.template_from_network(given)
+        slice_templates.parse_two_slice_network(given)
     assert caught.value.message == told
 
 
 def test_the_first_slice_depends_on_no_later_one():
     given = network.build_network([2, 2], [((1,), np.full(2, 0.5)), ((1, 0), np.full((2, 2), 0.5))], names=["a_0", "a_t"], directed=True)
     with pytest.raises(DataError, match="a_0 of the first slice depends on a_t of the next one"):
-        slice_templates.template_from_network(given)
+        slice_templates.parse_two_slice_network(given)

@@ -62,9 +62,9 @@ def test_states_that_go_have_probability_zero(seed):
         table.flat[0] = 1.0
         factors.append((scope, table))
     given = network.build_network(cardinality, factors)
-    kept, joint = possible_states.possible_states(given), enumeration.initial_joint(given).joint
+    kept, joint = possible_states.find_possible_states(given), enumeration.initial_joint(given).joint
     for i, stays in enumerate(kept):
-        p = enumeration.joint_marginal(given, joint, (i,))
+        p = enumeration.marginal_of_joint(given, joint, (i,))
         assert not p[~stays].any()
 
 
@@ -74,8 +74,8 @@ def test_on_trees_all_that_stays_is_possible():
         network.build_network([3, 3, 3, 3], [((0, 1), tables[0]), ((1, 2), tables[1]), ((2, 3), tables[0].T)]), {3: 0}
     )
     joint = enumeration.initial_joint(given).joint
-    for i, stays in enumerate(possible_states.possible_states(given)):
-        assert np.array_equal(stays, enumeration.joint_marginal(given, joint, (i,)) > 0)
+    for i, stays in enumerate(possible_states.find_possible_states(given)):
+        assert np.array_equal(stays, enumeration.marginal_of_joint(given, joint, (i,)) > 0)
 
 
 def test_zeros_that_leave_a_variable_nothing_are_told_before_any_message():
@@ -86,22 +86,22 @@ def test_zeros_that_leave_a_variable_nothing_are_told_before_any_message():
         with pytest.raises(
             NegativeResult, match=r"no joint state is possible: the zeros of the factors, with the evidence, exclude all states of x."
         ):
-            algorithms.make_method(given, InferenceSettings(algorithm=algorithm))
+            algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm))
 
 
 def test_ups_begins_where_zeros_allow_on_a_pedigree(monkeypatch):
     """log Z by enumeration; propagation loses every state to zeros and small values, so its marginals cannot be held."""
     given = pedigree(7)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="junction-tree"))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="junction-tree"))
     exact = run_algorithm(method)
     assert exact.attributes["log_z"] == pytest.approx(-5.278966554233661, abs=1e-9)
     monkeypatch.setattr("herdcli.markov.bethe.ups.INNER_SWEEPS", 300)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="ups", tolerance=1e-3))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="ups", tolerance=1e-3))
     state = method.init()
     state = method.step(state)
     state = method.step(state)
     assert np.isfinite(state.free_energy).all()
     assert state.free_energy[1] <= state.free_energy[0] + 1e-3
-    for p, q, stays in zip(method.result(state).nodes, exact.nodes, possible_states.possible_states(given), strict=True):
+    for p, q, stays in zip(method.result(state).nodes, exact.nodes, possible_states.find_possible_states(given), strict=True):
         assert not p[~stays].any()
         assert np.abs(p - q).max() < 0.5

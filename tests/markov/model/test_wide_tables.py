@@ -11,7 +11,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import Diverged
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import binary_edges
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, pairwise, random_networks
 
@@ -43,8 +43,8 @@ def in_logs(given):
         order = np.argsort(scope)
         shape = [int(given.cardinality[i]) if i in scope else 1 for i in range(n)]
         total = total + np.log(np.transpose(table, order)).reshape(shape)
-    log_z = float(log_sum(total, tuple(range(n))))
-    return log_z, [np.exp(log_sum(total, tuple(j for j in range(n) if j != i)) - log_z) for i in range(n)]
+    log_z = float(log_sum_exp(total, tuple(range(n))))
+    return log_z, [np.exp(log_sum_exp(total, tuple(j for j in range(n) if j != i)) - log_z) for i in range(n)]
 
 
 @pytest.mark.parametrize("algorithm", EXACT_ON_TREES)
@@ -55,7 +55,7 @@ def test_of_trees_nothing_is_wrong_in_silence(algorithm, seed):
     refusal = contextlib.nullcontext() if algorithm in IN_LOGARITHMS else contextlib.suppress(Diverged)
     found = None
     with refusal:
-        found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, iterations=100)))
+        found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, iterations=100)))
     if found is None or found.warning or not found.attributes.get("converged", True):
         return
     assert max(np.abs(p - q).max() for p, q in zip(found.nodes, marginals, strict=True)) < 1e-6
@@ -70,7 +70,7 @@ def test_belief_optimization_of_a_strong_pair_is_exact(small):
     """States 00, 01 and 11 weigh the same, 10 next to nothing: marginals 2/3 and 1/3, log Z = log(3 small)."""
     single, pair = np.array([1, small]), np.array([[1, small], [small, 1]])
     given = network.build_network([2, 2], [((0,), single), ((1,), single[::-1]), ((0, 1), pair)])
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="belief-optimization")))
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="belief-optimization")))
     assert found.attributes["converged"]
     np.testing.assert_allclose(found.nodes, [[2 / 3, 1 / 3], [1 / 3, 2 / 3]], rtol=1e-8)
     assert found.attributes["log_z"] == pytest.approx(np.log(3) + np.log(small), rel=1e-12)
@@ -79,7 +79,7 @@ def test_belief_optimization_of_a_strong_pair_is_exact(small):
 def test_belief_optimization_that_is_stuck_has_not_converged():
     """Two units that can only move together, of which one has a bias: their means cannot leave one half one at a time."""
     given = network.build_network([2, 2], [((0,), np.array([1.0, 3.0])), ((0, 1), np.array([[1, 1e-16], [1e-16, 1]]))])
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="belief-optimization", iterations=50)))
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="belief-optimization", iterations=50)))
     assert not found.attributes["converged"]
     assert found.attributes["residual"] > 0.1
 
@@ -89,10 +89,10 @@ def test_tables_that_a_float64_does_not_hold_are_refused_by_name():
     given = network.build_network([2] * 3, [((0,), np.array([1e300, 1.0])), ((0, 1), wide), ((1, 2), wide)], names=["a", "b", "c"])
     for algorithm in ("bp", "ups", "belief-optimization", "loop-corrected"):
         with pytest.raises(Diverged, match=r"the factors over a and b span 10\^600, more than a float64 holds") as caught:
-            run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm)))
+            run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm)))
         assert caught.value.hint == "--algorithm junction-tree, gbp, tree-ep or mean-field, which work with logarithms"
     for algorithm in ("junction-tree", "gbp", "tree-ep", "mean-field", "tree-reweighted"):
-        found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm)))
+        found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm)))
         assert found.attributes["log_z"] == pytest.approx(900 * np.log(10), rel=1e-12)
 
 
@@ -111,7 +111,7 @@ def test_messages_that_lose_a_state_are_warned_of():
     ]
     given = network.build_network([2] * 4, factors)
     log_z, _ = in_logs_of_two(given)
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="bp")))
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="bp")))
     assert "span more than a float64 holds, so its least likely states are lost" in found.warning
     assert found.attributes["log_z"] != pytest.approx(log_z)
 
@@ -143,7 +143,7 @@ def test_tree_reweighted_bounds_of_tables_past_float64_are_not_below_log_z(seed)
         ((0, 2), 10.0 ** rng.uniform(-160, 160, (2, 2)))
     ]
     given = network.build_network([2] * 4, factors)
-    found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="tree-reweighted", iterations=100)))
+    found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="tree-reweighted", iterations=100)))
     assert np.inf > found.attributes["log_z"] >= in_logs(given)[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.markov.mean.mean_field_bound import MOST_CELLS, mean_field_bound
+from herdcli.markov.mean.mean_field_bound import MOST_CELLS, compute_mean_field_bound
 from herdcli.markov.model.network import Network, build_network
 
 
@@ -25,20 +25,20 @@ def test_the_bound_is_below_log_z_and_near_it(seed):
     scopes = [tuple(random.choice(6, random.integers(1, 4), replace=False).tolist()) for _ in range(10)]
     factors = [(scope, np.exp(0.5 * random.normal(size=[cardinality[i] for i in scope]))) for scope in scopes]
     network = build_network(cardinality, factors)
-    found, exact = mean_field_bound(network), summed(network)
+    found, exact = compute_mean_field_bound(network), summed(network)
     assert found is not None
     assert exact - 0.5 < found <= exact + 1e-9
 
 
 def test_of_independent_variables_it_is_log_z():
     network = build_network([2, 3], [((0,), np.array([1.0, 4.0])), ((1,), np.array([2.0, 0.0, 3.0])), ((), np.array(2.0))])
-    assert mean_field_bound(network) == pytest.approx(np.log(2.0 * 5.0 * 5.0), abs=1e-3)
+    assert compute_mean_field_bound(network) == pytest.approx(np.log(2.0 * 5.0 * 5.0), abs=1e-3)
 
 
 def test_states_of_probability_zero_are_avoided():
     """Two equal bits: a product has to settle for one of the two states."""
     network = build_network([2, 2], [((0, 1), np.array([[1.0, 0.0], [0.0, 3.0]]))])
-    found = mean_field_bound(network)
+    found = compute_mean_field_bound(network)
     assert found is not None
     assert found <= summed(network)
     assert found == pytest.approx(np.log(3.0), abs=1e-2)
@@ -46,4 +46,4 @@ def test_states_of_probability_zero_are_avoided():
 
 def test_there_is_none_of_large_networks():
     size = MOST_CELLS // 2 + 1
-    assert mean_field_bound(build_network([2] * size, [((i,), np.ones(2)) for i in range(size)])) is None
+    assert compute_mean_field_bound(build_network([2] * size, [((i,), np.ones(2)) for i in range(size)])) is None

@@ -77,11 +77,11 @@ def test_a_network_of_zeros_is_refused():
 
 def test_what_sums_to_one_goes_and_keeps_its_sum():
     given = build_network([2, 2, 2], [((0, 1), np.array([[0.9, 0.1], [0.3, 0.7]])), ((1, 2), np.array([[1.5, 0.5], [0.25, 1.75]]))])
-    small, constant = barren_nodes.remove_barren(given, frozenset([0]))
+    small, constant = barren_nodes.remove_barren_nodes(given, frozenset([0]))
     assert small.cardinality.tolist() == [2, 1, 1]
     assert constant == pytest.approx(math.log(2.0))
     assert list(small.factors()) == []
-    small, constant = barren_nodes.remove_barren(given, frozenset([2]))
+    small, constant = barren_nodes.remove_barren_nodes(given, frozenset([2]))
     assert small.cardinality.tolist() == [2, 2, 2]
     assert constant == 0.0
 

@@ -24,7 +24,7 @@ DATA = next((path / "networks" for path in FOLDERS if (path / "networks").is_dir
 
 
 def infer(given, algorithm, **settings):
-    method = algorithms.make_method(given, InferenceSettings(algorithm=algorithm, **settings))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, **settings))
     return run_algorithm(method)
 
 
@@ -40,8 +40,8 @@ def agree(ours, theirs, tolerance):
 
 @pytest.mark.parametrize(("rows", "columns", "sigma_w"), [(4, 4, 1.0), (3, 6, 3.0), (6, 3, 3.0), (1, 5, 1.0), (5, 1, 1.0), (4, 4, 300.0)])
 def test_frontiers_give_the_marginals_of_the_junction_tree(rows, columns, sigma_w):
-    given = random_networks.generate("grid", rows=rows, columns=columns, sigma_w=sigma_w, seed=rows)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="frontier"))
+    given = random_networks.generate_random_network("grid", rows=rows, columns=columns, sigma_w=sigma_w, seed=rows)
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="frontier"))
     assert iterate.run_steps(method.step, method.init(), steps=method.steps).logs == (sigma_w > 100)
     agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
 
@@ -64,12 +64,12 @@ def test_frontiers_over_any_states_zeros_and_evidence():
 
 def test_networks_that_are_no_lattice_are_refused():
     with pytest.raises(BadUsage, match="--algorithm frontier needs a network that was made as a grid"):
-        infer(random_networks.generate("tree"), "frontier")
+        infer(random_networks.generate_random_network("tree"), "frontier")
     diagonal = network.build_network([2] * 4, [((0, 3), np.ones((2, 2)))], shape=np.array([2, 2]))
     with pytest.raises(BadUsage, match="needs factors of neighbours on the grid alone, factor 0 is none"):
         infer(diagonal, "frontier")
     with pytest.raises(DataError, match=r"a frontier over this lattice has 2\^40.0 cells, at most 2\^27 can be swept"):
-        infer(random_networks.generate("grid", rows=40, columns=40), "frontier")
+        infer(random_networks.generate_random_network("grid", rows=40, columns=40), "frontier")
     closed = network.build_network(
         [2, 2], [((0, 1), np.eye(2)), ((0,), np.array([1.0, 0.0])), ((1,), np.array([0.0, 1.0]))], shape=np.array([1, 2])
     )
@@ -78,13 +78,13 @@ def test_networks_that_are_no_lattice_are_refused():
 
 
 def test_auto_sweeps_over_lattices_whose_junction_tree_is_large(monkeypatch):
-    given = random_networks.generate("grid", rows=7, columns=7)
-    assert algorithms.choose_exact(given, InferenceSettings(), 1 << 30).name == "junction-tree"
+    given = random_networks.generate_random_network("grid", rows=7, columns=7)
+    assert algorithms.choose_exact_algorithm(given, InferenceSettings(), 1 << 30).name == "junction-tree"
     monkeypatch.setattr(algorithms, "WIDE", 1000)
-    found = algorithms.choose_exact(given, InferenceSettings(), 1 << 30)
+    found = algorithms.choose_exact_algorithm(given, InferenceSettings(), 1 << 30)
     assert found.name == "frontier"
     assert found.why.startswith("which sweeps over the lattice in 2^")
-    assert isinstance(algorithms.choose_exact(given, InferenceSettings(), 1000), algorithms.TooLarge)
+    assert isinstance(algorithms.choose_exact_algorithm(given, InferenceSettings(), 1000), algorithms.ExactInfeasible)
 
 
 def shuffled(given, seed):
@@ -96,7 +96,7 @@ def shuffled(given, seed):
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 2), (3, 5), (5, 3), (1, 6), (4, 4)])
 def test_lattices_are_told_without_a_shape(rows, columns):
-    given = random_networks.generate("grid", rows=rows, columns=columns, sigma_w=2.0, seed=2)
+    given = random_networks.generate_random_network("grid", rows=rows, columns=columns, sigma_w=2.0, seed=2)
     bare = network.build_network(given.cardinality, given.factors())
     known = infer(given, "junction-tree")
     agree(infer(bare, "frontier"), known, 1e-12)
@@ -132,33 +132,33 @@ def test_opposite_modes_are_swept_in_logarithms():
     factors = [((i, i + 3), np.eye(2) + 1e-300) for i in range(3)]
     factors += [((i,), pull if i < 3 else pull[::-1] * 1.5) for i in range(6)]
     given = network.build_network([2] * 6, factors, shape=np.array([2, 3]))
-    method = algorithms.make_method(given, InferenceSettings(algorithm="frontier"))
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="frontier"))
     assert iterate.run_steps(method.step, method.init(), steps=method.steps).logs
     agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
 
 
 @pytest.mark.parametrize("orders", [1, 5])
 def test_auto_tries_as_many_orders_as_it_is_told(orders):
-    given = random_networks.generate("grid", rows=5, columns=5)
-    state = algorithms.choose_exact(given, InferenceSettings(orders=orders), 1 << 30).method.begun
+    given = random_networks.generate_random_network("grid", rows=5, columns=5)
+    state = algorithms.choose_exact_algorithm(given, InferenceSettings(orders=orders), 1 << 30).method.begun
     assert state.step == orders
-    method = algorithms.make_method(given, InferenceSettings(orders=orders))
+    method = algorithms.make_inference_method(given, InferenceSettings(orders=orders))
     alone = iterate.run_steps(method.step, method.init(), until=method.done)
     assert np.array_equal(state.order, alone.order)
 
 
 def test_auto_sweeps_over_a_lattice_that_came_as_text(monkeypatch):
-    given = random_networks.generate("grid", rows=7, columns=7)
+    given = random_networks.generate_random_network("grid", rows=7, columns=7)
     bare = network.build_network(given.cardinality, given.factors())
     monkeypatch.setattr(algorithms, "WIDE", 1000)
-    assert algorithms.choose_exact(bare, InferenceSettings(), 1 << 30).name == "frontier"
+    assert algorithms.choose_exact_algorithm(bare, InferenceSettings(), 1 << 30).name == "frontier"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(DATA is None, reason="the reference networks are not there (HERD_DATA)")
 def test_a_lattice_of_the_competition_is_exact():
     given = formats.read_network((DATA / "Grids_15.uai").read_text(), "uai")
-    found = algorithms.choose_exact(given, InferenceSettings(), 4 << 30)
+    found = algorithms.choose_exact_algorithm(given, InferenceSettings(), 4 << 30)
     assert found.name == "frontier"
     assert abs(infer(given, found.name).attributes["log_z"] / np.log(10) - 291.732652598) < 1e-9
 
@@ -183,7 +183,7 @@ def rows_of(given, variables, evidence, **more):
 
 
 def test_rows_of_evidence_are_conditioning(monkeypatch):
-    given = random_networks.generate("grid", rows=3, columns=3, sigma_w=2.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=2.0, seed=1)
     evidence = np.array([[-1, 0], [1, 1], [0, -1], [-1, -1], [1, 0]])
     monkeypatch.setattr("herdcli.markov.exact.evidence_batch.BLOCK", 200)
     batch, state = rows_of(given, [4, 7], evidence)
@@ -243,7 +243,9 @@ def test_hidden_markov_models_are_forward_and_backward():
 
 def test_the_memory_of_the_way_back_is_told_beside_what_is_taken():
     """Before the first row of all tables; after two, of those of one row, β and spare ones; on the way back of four."""
-    method = algorithms.make_method(random_networks.generate("grid", rows=5, columns=4), InferenceSettings(algorithm="frontier"))
+    method = algorithms.make_inference_method(
+        random_networks.generate_random_network("grid", rows=5, columns=4), InferenceSettings(algorithm="frontier")
+    )
     state = method.init()
     assert method.memory() == method.bytes_needed(state)[0] == 8 * 2**4 * (5 + 4 + 6)
     for _ in range(2):
@@ -258,8 +260,8 @@ def test_the_memory_of_the_way_back_is_told_beside_what_is_taken():
 
 def test_a_frontier_that_is_used_again_leaves_other_states_alone():
     """Its tables are written again by each row: states hold their own numbers."""
-    given = random_networks.generate("grid", rows=4, columns=3, sigma_w=2.0, seed=3)
-    method = algorithms.make_method(given, InferenceSettings(algorithm="frontier"))
+    given = random_networks.generate_random_network("grid", rows=4, columns=3, sigma_w=2.0, seed=3)
+    method = algorithms.make_inference_method(given, InferenceSettings(algorithm="frontier"))
     known = infer(given, "frontier")
     one, other = method.init(), method.init()
     other = method.step(other)
@@ -272,7 +274,9 @@ def test_a_frontier_that_is_used_again_leaves_other_states_alone():
 
 
 def test_the_way_back_over_a_lattice_is_the_larger_share_of_its_work():
-    method = algorithms.make_method(random_networks.generate("grid", rows=3, columns=2), InferenceSettings(algorithm="frontier"))
+    method = algorithms.make_inference_method(
+        random_networks.generate_random_network("grid", rows=3, columns=2), InferenceSettings(algorithm="frontier")
+    )
     state, shares = method.init(), []
     while not method.done(state):
         state = method.step(state)

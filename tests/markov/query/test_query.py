@@ -12,24 +12,24 @@ from small_networks import brute_force, random_network, summed, weights
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques
-from herdcli.markov.exact.collect_pass import plan_pass
-from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.exact.collect_pass import plan_elimination_pass
+from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
 from herdcli.markov.method import InferenceSettings
 from herdcli.markov.model import network, random_networks
-from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
 from herdcli.markov.query import exact_queries, log_z_bounds, mini_bucket, query_parsing
 from herdcli.markov.query.marginal_map import CoordinateAscent
 from herdcli.markov.query.max_product import MaxProduct
-from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, improve_states, soft_score
-from herdcli.markov.query.sensitivity import parameter_sensitivity, sensitivity_before_evidence
-from herdcli.markov.query.tree_reweighted import TreeReweighted, random_forests
+from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, improve_states, soft_log_score
+from herdcli.markov.query.sensitivity import compute_parameter_sensitivity, extend_to_all_cells
+from herdcli.markov.query.tree_reweighted import TreeReweighted, draw_covering_forests
 
 CASES = [(seed, zeros) for seed in range(6) for zeros in (False, True)]
 ASKED = [1, 3, 5]
 
 
 def order(given, **more):
-    return run_algorithm(exact_queries.search_order(given, 4, 0, **more)).order.tolist()
+    return run_algorithm(exact_queries.make_order_search(given, 4, 0, **more)).order.tolist()
 
 
 @pytest.mark.parametrize(("seed", "zeros"), CASES)
@@ -37,7 +37,7 @@ def test_the_likeliest_state_is_that_of_a_loop(seed, zeros):
     given = random_network(seed, zeros, 8)
     truth = weights(given)
     everything = range(given.count)
-    found = exact_queries.likeliest_states(given, order(given, maximised=everything), everything)
+    found = exact_queries.find_most_probable_states(given, order(given, maximised=everything), everything)
     assert found.value == pytest.approx(math.log(max(truth.values())), abs=1e-12)
     assert truth[tuple(found.states[i] for i in everything)] == pytest.approx(max(truth.values()), rel=1e-12)
     assert found.exact
@@ -48,9 +48,9 @@ def test_the_likeliest_state_is_that_of_a_loop(seed, zeros):
 def test_marginal_map_sums_before_it_maximises(seed, zeros):
     given = random_network(seed, zeros, 8)
     truth = summed(given, ASKED)
-    search = run_algorithm(exact_queries.search_order(given, 4, 0, maximised=ASKED))
+    search = run_algorithm(exact_queries.make_order_search(given, 4, 0, maximised=ASKED))
     assert set(search.order[-len(ASKED) :].tolist()) == set(ASKED)
-    found = run_algorithm(exact_queries.LikeliestSearch(plan_pass(given, search.order, ASKED)))
+    found = run_algorithm(exact_queries.MostProbableStatesAlgorithm(plan_elimination_pass(given, search.order, ASKED)))
     assert found.value == pytest.approx(math.log(max(truth.values())), abs=1e-12)
     assert truth[tuple(found.states[i] for i in ASKED)] == pytest.approx(max(truth.values()), rel=1e-12)
 
@@ -58,8 +58,8 @@ def test_marginal_map_sums_before_it_maximises(seed, zeros):
 def test_marginal_map_is_not_the_map_of_all():
     # x = 0 has the one likeliest state (.4), x = 1 the larger sum (.3 + .3).
     given = network.build_network([2, 2], [((0, 1), np.array([[0.4, 0.0], [0.3, 0.3]]))])
-    assert exact_queries.likeliest_states(given, [1, 0], [0, 1]).states == {0: 0, 1: 0}
-    found = exact_queries.likeliest_states(given, [1, 0], [0])
+    assert exact_queries.find_most_probable_states(given, [1, 0], [0, 1]).states == {0: 0, 1: 0}
+    found = exact_queries.find_most_probable_states(given, [1, 0], [0])
     assert found.states == {0: 1}
     assert found.value == pytest.approx(math.log(0.6))
 
@@ -69,20 +69,20 @@ def test_joints_are_sums_of_the_loop_in_the_order_asked(seed, zeros):
     given = random_network(seed, zeros, 8)
     names = [5, 1, 7, 3]
     truth = summed(given, names)
-    p, log_z = exact_queries.joint_marginal(given, order(given, kept=names), names)
+    p, log_z = exact_queries.compute_joint_marginal(given, order(given, kept=names), names)
     assert log_z == pytest.approx(math.log(sum(truth.values())), abs=1e-12)
     assert p.shape == tuple(given.cardinality[names])
     for x, value in truth.items():
         assert p[x] == pytest.approx(value / sum(truth.values()), abs=1e-14)
-    assert exact_queries.exact_log_z(given, order(given)) == pytest.approx(log_z, abs=1e-12)
+    assert exact_queries.compute_exact_log_z(given, order(given)) == pytest.approx(log_z, abs=1e-12)
 
 
 def test_nothing_possible_is_a_negative_result():
     given = network.build_network([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]])), ((0, 1), np.eye(2))])
     for answer in (
-        lambda: exact_queries.likeliest_states(given, [0, 1], [0, 1]),
-        lambda: exact_queries.joint_marginal(given, [0], [1]),
-        lambda: exact_queries.exact_log_z(given, [0, 1]),
+        lambda: exact_queries.find_most_probable_states(given, [0, 1], [0, 1]),
+        lambda: exact_queries.compute_joint_marginal(given, [0], [1]),
+        lambda: exact_queries.compute_exact_log_z(given, [0, 1]),
     ):
         with pytest.raises(NegativeResult, match="no joint state is possible"):
             answer()
@@ -97,7 +97,7 @@ def test_mini_buckets_bound_sums_and_maxima(seed, zeros, cells):
     mixed = math.log(max(summed(given, ASKED).values()))
     everything = frozenset(range(given.count))
     for truth, maximised in ((total, frozenset()), (largest, everything), (mixed, frozenset(ASKED))):
-        found = mini_bucket.mini_bucket_bound(given, order(given, maximised=sorted(maximised)), maximised, cells)
+        found = mini_bucket.compute_mini_bucket_bound(given, order(given, maximised=sorted(maximised)), maximised, cells)
         assert found.bound >= truth - 1e-10
         if cells > 1000:
             assert found.exact
@@ -105,9 +105,9 @@ def test_mini_buckets_bound_sums_and_maxima(seed, zeros, cells):
 
 
 def test_larger_mini_buckets_bound_a_lattice_better():
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=1.0, seed=0)
-    truth = exact_queries.exact_log_z(given, order(given))
-    gaps = [mini_bucket.mini_bucket_bound(given, order(given), cells=cells).bound - truth for cells in (4, 16, 64)]
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=2.0, sigma_b=1.0, seed=0)
+    truth = exact_queries.compute_exact_log_z(given, order(given))
+    gaps = [mini_bucket.compute_mini_bucket_bound(given, order(given), cells=cells).bound - truth for cells in (4, 16, 64)]
     assert gaps[0] > gaps[1] > gaps[2] == pytest.approx(0, abs=1e-9)
 
 
@@ -121,12 +121,12 @@ def test_tree_reweighted_bounds_log_z_however_far_it_has_come(seed, zeros, itera
 
 
 def test_tree_reweighted_is_exact_on_trees_and_close_on_weak_lattices():
-    tree = random_networks.generate("tree", nodes=9, sigma_w=2.0, sigma_b=1.0, seed=3)
+    tree = random_networks.generate_random_network("tree", nodes=9, sigma_w=2.0, sigma_b=1.0, seed=3)
     marginals, log_z = brute_force(tree)
     found = run_algorithm(TreeReweighted(tree, InferenceSettings(iterations=500)))
     assert found.attributes["log_z"] == pytest.approx(log_z, abs=1e-8)
     assert max(np.abs(p - q).max() for p, q in zip(found.nodes, marginals, strict=True)) < 1e-8
-    weak = random_networks.generate("grid", rows=3, columns=3, sigma_w=0.3, sigma_b=1.0, seed=1)
+    weak = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=0.3, sigma_b=1.0, seed=1)
     rough, fine = (run_algorithm(TreeReweighted(weak, InferenceSettings(iterations=count))).attributes["log_z"] for count in (1, 300))
     truth = brute_force(weak)[1]
     assert truth - 1e-12 <= fine < truth + 0.05
@@ -134,11 +134,11 @@ def test_tree_reweighted_is_exact_on_trees_and_close_on_weak_lattices():
 
 
 def test_forests_have_no_loop_and_hold_every_factor():
-    given = random_networks.generate("grid", rows=4, columns=4, sigma_w=1.0, sigma_b=1.0, seed=0)
-    made = random_forests(given, 0)
+    given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=1.0, sigma_b=1.0, seed=0)
+    made = draw_covering_forests(given, 0)
     assert set().union(*made) == set(range(given.factor_count))
     for members in made:
-        scopes = [given.scope_of(a) for a in members]
+        scopes = [given.factor_scope(a) for a in members]
         joined = [scope for scope in scopes if len(scope) == 2]
         touched = {i for scope in joined for i in scope}
         parts: list[set[int]] = []
@@ -153,7 +153,7 @@ def test_bounds_enclose_log_z(seed, zeros):
     given = random_network(seed, zeros, 8)
     truth = math.log(sum(weights(given).values()))
     upper = run_algorithm(TreeReweighted(given, InferenceSettings(iterations=50))).attributes["log_z"]
-    found = log_z_bounds.bound_log_z(given, mean_field_bound(given), upper, 8, InferenceSettings(iterations=30))
+    found = log_z_bounds.compute_log_z_bounds(given, compute_mean_field_bound(given), upper, 8, InferenceSettings(iterations=30))
     assert found.state is not None
     assert -math.inf < found.lower <= truth + 1e-10
     assert found.upper >= truth - 1e-10
@@ -172,7 +172,7 @@ def test_max_product_has_a_bound_that_no_state_exceeds(seed, zeros):
 
 
 def test_max_product_never_raises_its_bound_and_closes_on_a_tree():
-    tree = random_networks.generate("tree", nodes=12, sigma_w=3.0, sigma_b=1.0, seed=3)
+    tree = random_networks.generate_random_network("tree", nodes=12, sigma_w=3.0, sigma_b=1.0, seed=3)
     method = MaxProduct(tree, InferenceSettings(iterations=200), 0)
     method.order = method.order[:0]
     state = method.init()
@@ -180,20 +180,20 @@ def test_max_product_never_raises_its_bound_and_closes_on_a_tree():
         state = method.step(state)
     assert (np.diff(state.bound[1:]) <= 1e-9).all()
     assert state.bound[-1] == pytest.approx(
-        exact_queries.likeliest_states(tree, order(tree, maximised=range(12)), range(12)).value, abs=1e-6
+        exact_queries.find_most_probable_states(tree, order(tree, maximised=range(12)), range(12)).value, abs=1e-6
     )
 
 
 def test_a_search_around_a_state_never_loses_and_finds_the_best_of_a_small_lattice():
-    given = random_networks.generate("grid", rows=5, columns=5, sigma_w=3.0, sigma_b=1.0, seed=4)
+    given = random_networks.generate_random_network("grid", rows=5, columns=5, sigma_w=3.0, sigma_b=1.0, seed=4)
     search = NeighbourhoodSearch(given, 0)
     x = np.zeros(25, dtype=np.int64)
-    before = soft_score(search, x)
+    before = soft_log_score(search, x)
     after = improve_states(search, x, 0)
-    assert soft_score(search, after) > before
+    assert soft_log_score(search, after) > before
     assert (x == 0).all()
-    best = exact_queries.likeliest_states(given, order(given, maximised=range(25)), range(25)).value
-    assert soft_score(search, after) == pytest.approx(best, abs=1e-9)
+    best = exact_queries.find_most_probable_states(given, order(given, maximised=range(25)), range(25)).value
+    assert soft_log_score(search, after) == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -215,8 +215,8 @@ def test_climbing_ends_where_no_single_change_is_better(zeros):
 def test_restricting_keeps_log_z_and_the_likeliest_state():
     for seed in range(6):
         given = random_network(seed, True, 8)
-        small = restrict_network(given)
-        assert exact_queries.exact_log_z(small.network, order(small.network)) + small.constant == pytest.approx(
+        small = restrict_to_possible_states(given)
+        assert exact_queries.compute_exact_log_z(small.network, order(small.network)) + small.constant == pytest.approx(
             brute_force(given)[1], abs=1e-10
         )
 
@@ -225,7 +225,7 @@ def test_restricting_keeps_log_z_and_the_likeliest_state():
 def test_sensitivities_are_finite_differences(zeros):
     for seed in range(3):
         given = random_network(seed, zeros, 6)
-        found = parameter_sensitivity(given, cliques.search_orders(given, 0, 2).order.tolist(), 1, 0)
+        found = compute_parameter_sensitivity(given, cliques.search_elimination_orders(given, 0, 2).order.tolist(), 1, 0)
         p, table, step = brute_force(given)[0][1][0], given.table, 1e-6
         assert found.probability == pytest.approx(p, abs=1e-12)
         assert found.value.tolist() == table.tolist()
@@ -244,8 +244,8 @@ def test_sensitivities_under_evidence_are_of_the_cells_of_the_network_itself():
         before = random_network(seed, False, 6)
         evidence = {0: 1, 3: 0}
         given = network.condition_network(before, evidence)
-        found = sensitivity_before_evidence(
-            parameter_sensitivity(given, cliques.search_orders(given, 0, 2).order.tolist(), 1, 0), before, evidence
+        found = extend_to_all_cells(
+            compute_parameter_sensitivity(given, cliques.search_elimination_orders(given, 0, 2).order.tolist(), 1, 0), before, evidence
         )
         assert found.value.tolist() == before.table.tolist()
         ends = before.table_offset.tolist()
@@ -261,13 +261,13 @@ def test_sensitivities_under_evidence_are_of_the_cells_of_the_network_itself():
 def _with(given, table):
     """The factors with other values."""
     cells = given.table_offset
-    return [(given.scope_of(a), table[cells[a] : cells[a + 1]]) for a in range(given.factor_count)]
+    return [(given.factor_scope(a), table[cells[a] : cells[a + 1]]) for a in range(given.factor_count)]
 
 
 def test_a_state_that_zeros_forbid_has_a_slope():
     # P(x1 = 0) is 0 and rises with the cell that forbids it: Z = 1 + θ, P = θ/(1 + θ), slope 1 at θ = 0.
     given = network.build_network([1, 2], [((0, 1), np.array([[0.0, 1.0]]))])
-    found = parameter_sensitivity(given, [0, 1], 1, 0)
+    found = compute_parameter_sensitivity(given, [0, 1], 1, 0)
     assert found.probability == 0.0
     assert found.derivative.tolist() == pytest.approx([1.0, 0.0])
 

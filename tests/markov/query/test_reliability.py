@@ -10,7 +10,7 @@ import pytest
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import HerdError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.mean.mean_field_bound import mean_field_bound
+from herdcli.markov.mean.mean_field_bound import compute_mean_field_bound
 from herdcli.markov.method import InferenceResult, InferenceSettings
 from herdcli.markov.model import network, random_networks
 from herdcli.markov.query import reliability
@@ -49,11 +49,11 @@ def summed(given):
 def test_bounds_hold_and_a_second_answer_is_near(seed, exactly):
     given = random_network(seed)
     log_z, nodes = summed(given)
-    lower = mean_field_bound(given)
-    known = reliability.compute_reference(given, 1000, lower, exactly=exactly)
+    lower = compute_mean_field_bound(given)
+    known = reliability.compute_reference(given, 1000, lower, allow_exact=exactly)
     assert known.upper >= log_z - 1e-9 * abs(log_z)
     assert lower is None or lower <= log_z + 1e-9
-    assert reliability.largest_product(given) >= log_z
+    assert reliability.trivial_log_z_bound(given) >= log_z
     if exactly:
         assert known.by == "exact inference"
         assert known.upper == pytest.approx(log_z, rel=1e-12, abs=1e-12)
@@ -72,12 +72,14 @@ def test_no_answer_that_is_off_by_a_tenth_passes(algorithm):
         given = random_network(100 + seed)
         log_z, nodes = summed(given)
         try:
-            found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm, iterations=300)))
+            found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, iterations=300)))
         except HerdError:
             continue
         error = max(float(np.abs(p - q).max()) for p, q in zip(found.nodes, nodes, strict=True))
         exact, cheap = (
-            reliability.assess_answer(found, algorithm, reliability.compute_reference(given, 300, mean_field_bound(given), exactly=e))
+            reliability.assess_answer(
+                found, algorithm, reliability.compute_reference(given, 300, compute_mean_field_bound(given), allow_exact=e)
+            )
             for e in (True, False)
         )
         assert exact.marginal_error == pytest.approx(error, abs=1e-9)
@@ -89,9 +91,9 @@ def test_no_answer_that_is_off_by_a_tenth_passes(algorithm):
 
 
 def test_a_junction_tree_is_the_reference_of_networks_that_are_no_joint_table():
-    given = random_networks.generate("grid", rows=6, columns=6, sigma_w=1.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=1.0, seed=1)
     known = reliability.compute_reference(given, 100)
-    exact = run_algorithm(algorithms.make_method(given, InferenceSettings()))
+    exact = run_algorithm(algorithms.make_inference_method(given, InferenceSettings()))
     assert (known.by, known.standard_error) == ("exact inference", None)
     assert known.upper == pytest.approx(exact.attributes["log_z"], rel=1e-12)
     np.testing.assert_allclose(np.concatenate(known.marginals), np.concatenate(exact.nodes), atol=1e-12)
@@ -102,10 +104,10 @@ def test_a_junction_tree_is_the_reference_of_networks_that_are_no_joint_table():
 
 
 def test_large_networks_have_the_bound_that_costs_nothing():
-    given = random_networks.generate("grid", rows=80, columns=80, sigma_w=1.0, seed=1)
+    given = random_networks.generate_random_network("grid", rows=80, columns=80, sigma_w=1.0, seed=1)
     known = reliability.compute_reference(given, 10)
     assert (known.marginals, known.by, known.exact_cells) == (None, "", None)
-    assert known.upper == reliability.largest_product(given)
+    assert known.upper == reliability.trivial_log_z_bound(given)
 
 
 def test_log_z_above_its_bound_and_warnings_of_the_run_are_told():
@@ -119,7 +121,7 @@ def test_log_z_above_its_bound_and_warnings_of_the_run_are_told():
     ]
     assert told.attributes()["estimated_error"] is None
     assert reliability.assess_answer(answer, "tree-reweighted", known).warnings == []
-    assert not reliability.exceeds_bound(math.nan, 1.0)
+    assert not reliability.exceeds_upper_bound(math.nan, 1.0)
 
 
 def test_what_short_chains_explain_by_chance_is_no_error():
@@ -155,8 +157,10 @@ def test_single_site_chains_have_the_marginals(seed):
         scope = rng.permutation(6)[:width]
         factors.append((tuple(scope.tolist()), np.exp(0.7 * rng.normal(size=states[scope]))))
     given = network.build_network(states, factors)
-    assert single_site_gibbs.applies(given)
-    found = single_site_gibbs.sample(given, single_site_gibbs.colours(given), chains=8, sweeps=1500, burn_in=50, seed=seed)
+    assert single_site_gibbs.can_sample(given)
+    found = single_site_gibbs.estimate_marginals(
+        given, single_site_gibbs.make_colour_classes(given), chains=8, sweeps=1500, burn_in=50, seed=seed
+    )
     for p, q, error in zip(found.nodes, summed(given)[1], found.standard_error, strict=True):
         assert p.sum() == pytest.approx(1.0, rel=1e-12)
         assert (np.abs(p - q) <= 4 * error + 1e-12).all()
@@ -167,18 +171,18 @@ def test_single_site_chains_have_the_marginals(seed):
 def test_single_site_chains_leave_networks_with_zeros_alone():
     zero = network.build_network([2, 2], [((0, 1), np.array([[1.0, 0.0], [1.0, 1.0]]))])
     alone = network.build_network([2, 2], [((0,), np.ones(2))])
-    assert not single_site_gibbs.applies(zero)
-    assert not single_site_gibbs.applies(alone)
+    assert not single_site_gibbs.can_sample(zero)
+    assert not single_site_gibbs.can_sample(alone)
 
 
 @pytest.mark.parametrize(("sigma", "rows"), [(0.5, 16), (1.0, 16), (1.0, 30)])
 def test_of_hundreds_of_variables_short_chains_tell_mean_field_from_propagation(sigma, rows):
     """Propagation is right to .01 there, mean field is off by more than .1 with weights of 1 (by the junction tree)."""
-    given = random_networks.generate("grid", rows=12, columns=rows, sigma_w=sigma, seed=3)
-    exact = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="junction-tree")))
+    given = random_networks.generate_random_network("grid", rows=12, columns=rows, sigma_w=sigma, seed=3)
+    exact = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="junction-tree")))
     for algorithm in ("bp", "mean-field"):
-        found = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm=algorithm)))
-        known = reliability.compute_reference(given, int(found.attributes["iterations"]), exactly=False)
+        found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm)))
+        known = reliability.compute_reference(given, int(found.attributes["iterations"]), allow_exact=False)
         told = reliability.assess_answer(found, algorithm, known)
         error = max(float(np.abs(p - q).max()) for p, q in zip(found.nodes, exact.nodes, strict=True))
         assert told.marginal_error_by == "short chains"
@@ -188,14 +192,14 @@ def test_of_hundreds_of_variables_short_chains_tell_mean_field_from_propagation(
 
 
 def test_chains_that_disagree_bear_nothing_out():
-    given = random_networks.generate("grid", rows=12, columns=14, sigma_w=4.0, seed=1)
-    known = reliability.compute_reference(given, 100, exactly=False)
+    given = random_networks.generate_random_network("grid", rows=12, columns=14, sigma_w=4.0, seed=1)
+    known = reliability.compute_reference(given, 100, allow_exact=False)
     assert (known.marginals, known.rhat is not None and known.rhat > 2) == (None, True)
-    answer = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="ups")))
+    answer = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="ups")))
     (warning,) = reliability.assess_answer(answer, "ups", known).warnings
     assert warning.startswith("these marginals are not confirmed: short chains disagree with each other (R̂ ")
     assert warning.endswith("; use --algorithm junction-tree, which is affordable and exact")
-    assert reliability.assess_answer(answer, "ups", known, chosen=True).warnings == []
+    assert reliability.assess_answer(answer, "ups", known, confirmed=True).warnings == []
     assert reliability.assess_answer(answer, "tempered-gibbs", known).warnings == []
 
 

@@ -32,7 +32,7 @@ def gap(ours, theirs) -> float:
 def test_blocks_hold_every_free_variable_and_keep_their_tables_small(cells):
     for seed in range(4):
         given = random_network(seed, True, 9)
-        made = sampling.variable_blocks(given, cells)
+        made = sampling.partition_into_blocks(given, cells)
         free = {i for i in range(9) if given.cardinality[i] > 1}
         assert set().union(*(block.order for block in made)) == free
         if cells == 1 << 20:
@@ -87,13 +87,13 @@ def test_a_copy_that_single_moves_never_leave_is_drawn_at_once():
 
 def test_gibbs_takes_any_network_and_keeps_boltzmann_machines_where_they_were():
     any_network = random_network(1, True, 6)
-    lattice = random_networks.generate("grid", rows=3, columns=3)
-    assert isinstance(algorithms.make_method(any_network, InferenceSettings(algorithm="gibbs")), BlockedGibbs)
-    assert not isinstance(algorithms.make_method(lattice, InferenceSettings(algorithm="gibbs")), BlockedGibbs)
+    lattice = random_networks.generate_random_network("grid", rows=3, columns=3)
+    assert isinstance(algorithms.make_inference_method(any_network, InferenceSettings(algorithm="gibbs")), BlockedGibbs)
+    assert not isinstance(algorithms.make_inference_method(lattice, InferenceSettings(algorithm="gibbs")), BlockedGibbs)
 
 
 def test_blocked_and_single_gibbs_agree_on_a_lattice(monkeypatch):
-    lattice = random_networks.generate("grid", rows=3, columns=3, sigma_w=2.0)
+    lattice = random_networks.generate_random_network("grid", rows=3, columns=3, sigma_w=2.0)
     monkeypatch.setattr(sampling, "CELLS", 4)
     method = BlockedGibbs(lattice, InferenceSettings(algorithm="gibbs", burn_in=50, sweeps=300, chains=100))
     assert len(method.blocks) == 2  # each a forest
@@ -186,13 +186,15 @@ def test_temperatures_take_chains_over_hills_that_blocks_do_not_cross(monkeypatc
 
 
 def test_bands_are_held_apart_by_layers_and_reach_every_variable():
-    lattice = random_networks.generate("grid", rows=12, columns=12)
+    lattice = random_networks.generate_random_network("grid", rows=12, columns=12)
     random = np.random.default_rng(0)
-    made = sampling.band_blocks(lattice, 64, random)
+    made = sampling.partition_into_bands(lattice, 64, random)
     assert len(made) <= 3
     assert set().union(*(block.order for block in made)) == set(range(144))
     assert len(made[0].order) > 110
-    assert [len(block.order) for block in sampling.band_blocks(random_networks.generate("tree", nodes=9), 4, random)] == [9]
+    assert [
+        len(block.order) for block in sampling.partition_into_bands(random_networks.generate_random_network("tree", nodes=9), 4, random)
+    ] == [9]
 
 
 def test_factors_that_a_float64_does_not_hold_are_drawn_in_logarithms():

@@ -47,13 +47,13 @@ def test_separated_variables_are_those_that_are_independent(seed):
 
 def test_trails_are_shortest_and_pass_colliders_that_are_known():
     parents = ((), (), (0, 1), (2,))  # 0 → 2 ← 1, 2 → 3
-    assert dag.active_trails(parents, 0, []) == {2: [0, 2], 3: [0, 2, 3]}
-    assert dag.active_trails(parents, 0, [3]) == {2: [0, 2], 1: [0, 2, 1]}
-    assert dag.active_trails(parents, 0, [2]) == {1: [0, 2, 1]}
+    assert dag.find_active_trails(parents, 0, []) == {2: [0, 2], 3: [0, 2, 3]}
+    assert dag.find_active_trails(parents, 0, [3]) == {2: [0, 2], 1: [0, 2, 1]}
+    assert dag.find_active_trails(parents, 0, [2]) == {1: [0, 2, 1]}
 
 
 def test_without_directions_paths_go_around_what_is_known():
-    grid = random_networks.generate("grid", rows=3, columns=3, seed=0)
+    grid = random_networks.generate_random_network("grid", rows=3, columns=3, seed=0)
     assert sorted(dependent_variables(grid, 0, [1, 3])) == []
     assert dependent_variables(grid, 0, [1, 4])[8] == [0, 3, 6, 7, 8]
 
@@ -64,14 +64,14 @@ def test_blankets_and_ancestors():
     )
     found = describe_graph(given, 4, 0)
     assert found.parents == ((), (), (0, 1), (2,))
-    assert [found.blanket(i) for i in range(4)] == [[1, 2], [0, 2], [0, 1, 3], [2]]
+    assert [found.find_markov_blanket(i) for i in range(4)] == [[1, 2], [0, 2], [0, 1, 3], [2]]
     assert (found.ancestors(3), found.descendants(0)) == ([0, 1, 2], [2, 3])
     assert (found.least, found.most) == (2, 2)
 
 
 @pytest.mark.parametrize("size", [3, 5])
 def test_bounds_of_treewidth_hold(size):
-    found = describe_graph(random_networks.generate("grid", rows=size, columns=size, seed=0), 8, 0)
+    found = describe_graph(random_networks.generate_random_network("grid", rows=size, columns=size, seed=0), 8, 0)
     assert found.least <= size <= found.most <= size + 1
     complete = [set(range(size)) - {i} for i in range(size)]
     assert treewidth_lower_bound(complete) == size - 1

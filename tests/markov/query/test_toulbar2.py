@@ -17,7 +17,7 @@ def test_costs_are_logarithms_less_the_least():
     given = network.build_network(
         [2, 3], [((0,), np.array([2.0, 8.0])), ((0, 1), np.array([[1, 0, 2], [4, 1, 1]])), ((1,), np.full(3, 5.0))]
     )
-    parts, shift = toulbar2.cost_tables(given)
+    parts, shift = toulbar2.make_cost_tables(given)
     assert [part.scope for part in parts] == [(0,), (0, 1)]
     np.testing.assert_allclose(parts[0].values, [np.log(4), 0.0])
     np.testing.assert_allclose(parts[1].values, [np.log(4), np.inf, np.log(2), 0.0, np.log(4), np.log(4)])
@@ -51,7 +51,7 @@ def test_its_states_are_the_likeliest(seed):
     values = {x: sum(np.log(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
               for x in itertools.product(*map(range, given.cardinality.tolist()))}  # fmt: skip
     best = max(values, key=values.get)
-    found = toulbar2.solve_likeliest(given)
+    found = toulbar2.solve_most_probable(given)
     assert found.exact
     assert found.value == found.bound == pytest.approx(values[best], rel=1e-9)
     assert values[tuple(found.states.get(i, 0) for i in range(6))] == pytest.approx(values[best], rel=1e-9)
@@ -60,15 +60,17 @@ def test_its_states_are_the_likeliest(seed):
 def test_of_a_lattice_it_proves_what_elimination_has():
     pytest.importorskip("pytoulbar2")
     from herdcli.algorithm import run_algorithm
-    from herdcli.markov.exact.collect_pass import PassPlan
+    from herdcli.markov.exact.collect_pass import EliminationPassPlan
     from herdcli.markov.query import exact_queries
 
-    given = random_networks.generate("grid", rows=8, columns=8, sigma_w=2.0, seed=3)
-    search = exact_queries.search_order(given, 8, 0, maximised=range(given.count))
+    given = random_networks.generate_random_network("grid", rows=8, columns=8, sigma_w=2.0, seed=3)
+    search = exact_queries.make_order_search(given, 8, 0, maximised=range(given.count))
     order = run_algorithm(search)
     theirs = run_algorithm(
-        exact_queries.LikeliestSearch(PassPlan(search.trimmed, order.order.tolist(), range(given.count), (), 1 << 30), map)
+        exact_queries.MostProbableStatesAlgorithm(
+            EliminationPassPlan(search.trimmed, order.order.tolist(), range(given.count), (), 1 << 30), map
+        )
     )
-    ours = toulbar2.solve_likeliest(given)
+    ours = toulbar2.solve_most_probable(given)
     assert ours.exact
     assert ours.value == pytest.approx(theirs.value, rel=1e-12)

@@ -13,7 +13,7 @@ from herdcli.rbm import feature_transform, model, normalizability
 from herdcli.rbm.learning import layerwise_learning, phases, validation
 from herdcli.rbm.learning.gradient_step import MEAN_SHARE
 from herdcli.rbm.learning.learning_problem import InitialModels, LearningProblem
-from herdcli.rbm.learning.minibatch_update import validation_criterion
+from herdcli.rbm.learning.minibatch_update import criterion_from_figures
 from herdcli.rbm.learning.parallel_fits import RBMLearning, Settings
 from herdcli.rbm.likelihood import annealed_importance, enumeration, row_likelihood
 from herdcli.rbm.model import RBM, Harmonium
@@ -55,7 +55,7 @@ def test_a_run_that_goes_on_has_what_is_left_of_all_epochs() -> None:
     begun = InitialModels(*(np.zeros((2, *shape), np.float32) for shape in ((4, 3), (4,), (3,))), epochs=2)
     problem = LearningProblem(ROWS, Settings(epochs=3, **PLAIN), begun=begun)
     assert RBMLearning(problem).steps == 4
-    assert [problem.completed_minibatches(m) for m in range(2)] == [4, 8]
+    assert [problem.earlier_run_minibatches(m) for m in range(2)] == [4, 8]
     assert [problem.updates(m) for m in range(2)] == [6, 12]
     state = run_algorithm(RBMLearning(problem))
     assert state.step == 4
@@ -63,7 +63,7 @@ def test_a_run_that_goes_on_has_what_is_left_of_all_epochs() -> None:
     assert (state.trace[2] > 0).all()
     part = begun.part([1])
     assert (part.W.shape, part.epochs, part.state, part.trace) == ((1, 4, 3), 2, None, None)
-    kept = model.Kept(*(np.arange(2.0).reshape(2, *[1] * width) for width in (2, 1, 1)))
+    kept = model.ResumableState(*(np.arange(2.0).reshape(2, *[1] * width) for width in (2, 1, 1)))
     part = replace(begun, state=kept, trace=np.array([[1.0, 2.0], [3.0, 4.0]])).part([1])
     assert part.state.W_velocity.tolist() == [[[1.0]]]
     assert part.state.chain is None
@@ -83,7 +83,7 @@ def test_progress_shows_the_worst_models_best_look() -> None:
 
 def test_the_figure_to_be_high_is_the_likelihood_where_there_is_one() -> None:
     figures = np.array([[[-3.0, 7.0, 1.0], [np.nan, -5.0, 2.0]]])
-    assert validation_criterion(figures).tolist() == [[-3.0, -5.0]]
+    assert criterion_from_figures(figures).tolist() == [[-3.0, -5.0]]
 
 
 def test_of_equal_looks_the_first_is_best() -> None:
@@ -266,9 +266,9 @@ def test_units_of_several_columns_fit_into_their_layer(visible: str, hidden: str
 
 def test_rows_are_restored_to_what_data_show() -> None:
     found = model.rbm_from_weights(np.zeros((2, 1)), np.zeros(2), np.zeros(1), "rate:4", "binary")
-    np.testing.assert_array_equal(found.restored(np.array([[4, 1]])), [[1.0, 0.25]])
+    np.testing.assert_array_equal(found.to_original(np.array([[4, 1]])), [[1.0, 0.25]])
     placed = replace(found, column_mean=np.array([1.0, 2.0]), column_scale=np.array([2.0, 3.0]))
-    np.testing.assert_array_equal(placed.restored(np.array([[4, 2]])), [[3.0, 3.5]])
+    np.testing.assert_array_equal(placed.to_original(np.array([[4, 2]])), [[3.0, 3.5]])
 
 
 def test_features_of_several_models_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,13 +276,13 @@ def test_features_of_several_models_stand_side_by_side(monkeypatch: pytest.Monke
     found = replace(model.rbm_from_weights(W[0], b[0], c[0], "binary", "rate:5"), W=W, b=b, c=c)
     rows = ROWS[1].astype(float)
     expected = np.hstack([1 / (1 + np.exp(-(rows @ W[m] + c[m]))) for m in range(2)])
-    np.testing.assert_allclose(feature_transform.hidden_features(found, ROWS[1]), expected, atol=1e-6)
+    np.testing.assert_allclose(feature_transform.hidden_unit_means(found, ROWS[1]), expected, atol=1e-6)
     monkeypatch.setattr(row_likelihood, "BLOCK", 1)
     monkeypatch.setattr(row_likelihood, "WIDEST", 35)  # blocks of 5 rows of 7 numbers
-    np.testing.assert_allclose(feature_transform.hidden_features(found, ROWS[1]), expected, atol=1e-6)
-    np.testing.assert_array_equal(feature_transform.feature_range(found), [0.0, 1.0])
-    np.testing.assert_array_equal(feature_transform.feature_range(replace(found, hidden_units="spin")), [-1.0, 1.0])
-    assert feature_transform.feature_range(replace(found, hidden_units="poisson")) is None
+    np.testing.assert_allclose(feature_transform.hidden_unit_means(found, ROWS[1]), expected, atol=1e-6)
+    np.testing.assert_array_equal(feature_transform.hidden_mean_range(found), [0.0, 1.0])
+    np.testing.assert_array_equal(feature_transform.hidden_mean_range(replace(found, hidden_units="spin")), [-1.0, 1.0])
+    assert feature_transform.hidden_mean_range(replace(found, hidden_units="poisson")) is None
 
 
 def test_blocks_of_rows_by_hand() -> None:
@@ -300,8 +300,8 @@ def test_blocks_of_rows_by_hand() -> None:
 def test_small_layers_are_summed_for_a_look(shape: tuple[int, int]) -> None:
     h, rows = of(*shape), np.random.default_rng(0).integers(0, 2, (5, shape[0]))
     found = validation.validation_figures(h, rows, rows[:2], validation.validation_log_partition(h, np.zeros(shape[0]), 0, None))
-    assert found[0] == pytest.approx(row_likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean(), abs=1e-10)
-    assert found[1] == pytest.approx(row_likelihood.pseudo_likelihood(h, rows).mean(), abs=1e-10)
+    assert found[0] == pytest.approx(row_likelihood.row_log_likelihood(h, rows, enumeration.exact_log_partition(h)).mean(), abs=1e-10)
+    assert found[1] == pytest.approx(row_likelihood.log_pseudo_likelihood(h, rows).mean(), abs=1e-10)
     assert found[2] == pytest.approx(h.free_energy(rows).mean() - h.free_energy(rows[:2]).mean(), abs=1e-10)
 
 
@@ -316,7 +316,7 @@ def test_a_model_without_figures_has_none() -> None:
 
 def test_looks_are_at_evenly_spread_rows() -> None:
     for count, most, expected in ((10, 3, [0, 4, 8]), (9, 3, [0, 3, 6]), (3, 3, [0, 1, 2]), (2, 3, [0, 1])):
-        assert validation.spread_evenly(np.arange(count)[:, None], most)[:, 0].tolist() == expected
+        assert validation.select_evenly_spaced(np.arange(count)[:, None], most)[:, 0].tolist() == expected
 
 
 def test_expectations_where_exponentials_are_no_floats() -> None:
@@ -332,7 +332,7 @@ def test_expectations_where_exponentials_are_no_floats() -> None:
 
 @pytest.mark.parametrize(("temperatures", "told"), [(1, "0.00 1.00"), (15, "0.00 0.67 1.00"), (20, "0.00 0.50 1.00")])
 def test_annealing_tells_its_temperature_to_the_last_step(temperatures: int, told: str) -> None:
-    algorithm = annealed_importance.Annealing(
+    algorithm = annealed_importance.AnnealedImportanceSampling(
         annealed_importance.AnnealingProblem((of(4, 2),), (np.zeros(4),), chains=2, temperatures=temperatures)
     )
     seen: list[str] = []
@@ -352,9 +352,9 @@ def test_weights_at_the_edge_of_what_is_normalisable() -> None:
     assert normalizability.divergence_reason(gauss, poisson, np.zeros((2, 2))) is None
     assert normalizability.divergence_reason(gauss, poisson, np.eye(2)) == "gaussian and poisson layers need weights of 0"
     held = Harmonium(np.diag([0.999, 0.1]), np.zeros(2), np.zeros(2), gauss, gauss)
-    assert normalizability.is_at_boundary(held)
-    assert not normalizability.is_at_boundary(replace(held, W=np.diag([0.9989, 0.1])))
-    assert not normalizability.is_at_boundary(replace(held, visible=unit_family("binary")))
+    assert normalizability.is_barely_normalisable(held)
+    assert not normalizability.is_barely_normalisable(replace(held, W=np.diag([0.9989, 0.1])))
+    assert not normalizability.is_barely_normalisable(replace(held, visible=unit_family("binary")))
 
 
 # annealing, samples and stacks --------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_weights_at_the_edge_of_what_is_normalisable() -> None:
 def test_temperatures_of_annealing_by_hand(known: tuple[np.ndarray, ...] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annealed_importance, "LONG", 1)
     h = of(3, 2)
-    algorithm = annealed_importance.Annealing(
+    algorithm = annealed_importance.AnnealedImportanceSampling(
         annealed_importance.AnnealingProblem((h,), (np.zeros(3),), chains=2, temperatures=25, known=known)
     )
     assert algorithm.steps == 3
@@ -377,7 +377,9 @@ def test_temperatures_of_annealing_by_hand(known: tuple[np.ndarray, ...] | None,
         state = algorithm.step(state)
     figures = ("1.00", "0.60", "0.20") if known else ("0.00", "0.40", "0.80")
     assert told == [RunProgress(step, 3, f"β {figure}") for step, figure in enumerate(figures)]
-    least = annealed_importance.Annealing(annealed_importance.AnnealingProblem((h,), (np.zeros(3),), chains=2, temperatures=1))
+    least = annealed_importance.AnnealedImportanceSampling(
+        annealed_importance.AnnealingProblem((h,), (np.zeros(3),), chains=2, temperatures=1)
+    )
     assert np.isfinite(run_algorithm(least)[0].log_partition)
 
 
@@ -385,7 +387,7 @@ def test_the_way_back_begins_at_rows_spread_over_the_data(monkeypatch: pytest.Mo
     monkeypatch.setattr(annealed_importance, "LONG", 0)
     rows = np.arange(30.0).reshape(10, 3) / 10 + 0.01
     problem = annealed_importance.AnnealingProblem((of(3, 2, "rate:3"),), (np.zeros(3),), chains=4, known=(rows,))
-    np.testing.assert_array_equal(annealed_importance.Annealing(problem).init().values[0], np.rint(rows[[0, 3, 6, 9]]))
+    np.testing.assert_array_equal(annealed_importance.AnnealedImportanceSampling(problem).init().values[0], np.rint(rows[[0, 3, 6, 9]]))
 
 
 def test_rows_given_in_part_are_held_fast() -> None:
@@ -410,10 +412,10 @@ def test_layers_cost_as_their_weights() -> None:
     state, told, inside = algorithm.init(), [], []
     while not algorithm.done(state):
         told.append(algorithm.progress(state))
-        inside.append(algorithm._train_layer(state.finished).progress(state.current).figure)
+        inside.append(algorithm._layer_learning(state.finished).progress(state.current).figure)
         state = algorithm.step(state)
     told.append(algorithm.progress(state))
-    inside.append(algorithm._train_layer(state.finished).progress(state.current).figure)
+    inside.append(algorithm._layer_learning(state.finished).progress(state.current).figure)
     shares = np.concatenate([np.arange(7) * 24 / 6, 24 + np.arange(1, 7) * 12 / 6]) / 36
     np.testing.assert_allclose([now.share for now in told], shares, atol=1e-12)
     layers = ["layer 1 of 2"] * 6 + ["layer 2 of 2"] * 7
@@ -429,17 +431,17 @@ def test_what_a_resumed_run_is_read_into_has_the_shapes_of_its_start() -> None:
     stacked = layerwise_learning.LayerwiseLearning(layerwise_learning.StackingProblem(rows, (4, 3), Settings(epochs=2, batch_size=5)))
     learning = RBMLearning(LearningProblem(ROWS, Settings(epochs=2, algorithm="fpcd", **PLAIN)))
     sampled = gibbs_samples.BlockGibbsSampling(gibbs_samples.SamplingProblem((of(3, 2),), 7, chains=3, burn_in=2))
-    assert (stacked.like().step, stacked.init().step, stacked.like().finished) == (0, 0, [])
+    assert (stacked.state_template().step, stacked.init().step, stacked.state_template().finished) == (0, 0, [])
     for like, begun in (
-        (stacked.like().current, stacked.init().current),
-        (learning.like(), learning.init()),
-        (sampled.like(), sampled.init()),
+        (stacked.state_template().current, stacked.init().current),
+        (learning.state_template(), learning.init()),
+        (sampled.state_template(), sampled.init()),
     ):
         for name, part in vars(begun).items():
             if isinstance(part, np.ndarray):
                 assert (getattr(like, name).shape, getattr(like, name).dtype) == (part.shape, part.dtype)
-    assert not sampled.like().rows.any()
-    assert stacked.memory() == stacked._train_layer([]).memory() > 0
+    assert not sampled.state_template().rows.any()
+    assert stacked.memory() == stacked._layer_learning([]).memory() > 0
 
 
 # products of sparse matrices ----------------------------------------------------------------------
@@ -456,6 +458,6 @@ def test_matrices_of_few_entries_are_multiplied_by_their_entries() -> None:
     assert [part.shape for part in vars(scratch).values()][:7] == [(10, 4), (10, 3), (5, 3), (5, 4), (5, 3), (5, 4), (4, 3)]
     right, out = np.arange(12, dtype=np.float32).reshape(4, 3), np.full((5, 3), 7.0, dtype=np.float32)
     for sparse in (True, False):
-        phases.multiply(matrix, right, out, sparse, scratch)
+        phases.multiply_into(matrix, right, out, sparse, scratch)
         np.testing.assert_array_equal(out, matrix @ right)
-    assert phases.squared_distance(np.array([[1.0, 2.0]]), np.array([[0.0, 4.0]])) == 5.0
+    assert phases.squared_distance_in_place(np.array([[1.0, 2.0]]), np.array([[0.0, 4.0]])) == 5.0

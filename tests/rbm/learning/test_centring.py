@@ -19,7 +19,7 @@ def test_outer_products_are_taken_away_in_place(shape):
     W, left, right = (random.normal(size=size).astype(np.float32) for size in (shape, (shape[0], 2), (2, shape[1])))
     expected = W - np.outer(left[:, 0], right[0]) - np.outer(left[:, 1], right[1])
     kept = W
-    gradients.subtract_outer(W, left, right)
+    gradients.subtract_matrix_product(W, left, right)
     np.testing.assert_allclose(kept, expected, rtol=1e-5, atol=1e-5)
 
 

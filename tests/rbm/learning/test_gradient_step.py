@@ -71,7 +71,7 @@ def test_the_diagonal_of_the_fisher_matrix_is_the_variance_of_the_centred_statis
         first, second = natural, 1 + natural**2
     else:
         values = h.hidden.support[:, 0]
-        weight = np.exp(natural[..., None] * values + h.hidden.log_base(h.hidden.support))
+        weight = np.exp(natural[..., None] * values + h.hidden.log_base_measure(h.hidden.support))
         weight /= weight.sum(axis=-1, keepdims=True)
         first, second = weight @ values, weight @ values**2
     centred = second - 2 * lam * first + lam**2
@@ -155,7 +155,8 @@ def test_sweeps_go_from_the_first_to_the_last_evenly():
 
 def test_rates_fall_as_they_are_said_to():
     left = {
-        name: [Settings(3, rate_decay=name).remaining_rate(t) for t in (0.0, 0.5, 1.0)] for name in ("linear", "cosine", "inverse", "none")
+        name: [Settings(3, rate_decay=name).learning_rate_factor(t) for t in (0.0, 0.5, 1.0)]
+        for name in ("linear", "cosine", "inverse", "none")
     }
     assert left["linear"] == [1.0, 0.5, 0.0]
     assert left["cosine"] == pytest.approx([1.0, 0.5, 0.0])

@@ -13,7 +13,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm.learning import gradients, parallel_fits
 from herdcli.rbm.learning.parallel_fits import LearningProblem, LearningState, Settings
-from herdcli.rbm.learning.phases import PhaseScratch, contrastive_phases
+from herdcli.rbm.learning.phases import PhaseScratch, contrastive_divergence_phases
 from herdcli.rbm.likelihood import enumeration, row_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
@@ -48,7 +48,7 @@ def harmonium(found: GibbsSweeper, visible: str, hidden: str, change: tuple[str,
 def rows_of(name: str, count: int = 7, columns: int = 3, seed: int = 3) -> np.ndarray:
     """Rows in the values of a family, as learning takes them."""
     units, random = unit_family(name), np.random.default_rng(seed)
-    states = units.layer().fair_states((count, columns), random)
+    states = units.layer().sample_unbiased_states((count, columns), random)
     return states.astype(np.int8) if name in ("binary", "spin") else states
 
 
@@ -69,7 +69,7 @@ def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str
     sums = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
-        return float(row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)).mean())
+        return float(row_likelihood.row_log_likelihood(h, v, enumeration.exact_log_partition(h)).mean())
 
     for name, slope in slopes(found, visible, hidden, objective).items():
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
@@ -91,7 +91,7 @@ def test_the_gradient_of_pseudo_likelihood_is_its_slope(visible: str, hidden: st
     sums = gradients.pseudo_likelihood_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
-        return float(row_likelihood.pseudo_likelihood(h, v).mean())
+        return float(row_likelihood.log_pseudo_likelihood(h, v).mean())
 
     for name, slope in slopes(found, visible, hidden, objective).items():
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
@@ -106,7 +106,7 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
     distance = {}
     for k in (1, 4, 30):
         scratch = PhaseScratch.of(len(v), 3, 3)
-        block = contrastive_phases(found, v, k, len(v), scratch)
+        block = contrastive_divergence_phases(found, v, k, len(v), scratch)
         distance[k] = np.abs(block.pairs(scratch) - exact).max()
     noise = 5 * unit_family(visible).scale * unit_family(hidden).scale / np.sqrt(len(v))
     assert distance[1] > 1.3 * noise
@@ -118,7 +118,7 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
 def test_mean_field_chains_are_means(kind: str) -> None:
     found, v = sweeper("rate:3", "rate:2", scale=0.8), rows_of("rate:3", 50)
     scratch = PhaseScratch.of(50, 3, 3)
-    block = contrastive_phases(found, v, 2, 50, scratch, kind)
+    block = contrastive_divergence_phases(found, v, 2, 50, scratch, kind)
     h = harmonium(found, "rate:3", "rate:2")
     if kind == "both":
         step = h.visible_means(h.hidden_means(v.astype(np.float64)))
@@ -134,7 +134,7 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
     random = np.random.default_rng(0)
     v, h, fv, fh = random.random((9, 4)), random.random((9, 3)), random.random((11, 4)), random.random((11, 3))
     mu, lam = v.mean(axis=0).astype(np.float32), h.mean(axis=0).astype(np.float32)
-    sums = gradients.GradientSums(
+    sums = gradients.GradientStatistics(
         (v.T @ h / 9 - fv.T @ fh / 11).astype(np.float32),
         (v.mean(axis=0) - fv.mean(axis=0)).astype(np.float32),
         (h.mean(axis=0) - fh.mean(axis=0)).astype(np.float32),
@@ -210,8 +210,8 @@ def test_every_algorithm_finds_the_common_cause(visible: str, hidden: str, algor
     problem = LearningProblem([v], settings)
     first = parallel_fits.RBMLearning(problem).init()
     before, after = (of_state(problem, state) for state in (copy.deepcopy(first), fit(problem, first)))
-    values = unit_family(visible).discrete(v)
-    fits = [row_likelihood.log_likelihood(h, values, enumeration.log_partition_exact(h)).mean() for h in (before, after)]
+    values = unit_family(visible).round_to_states(v)
+    fits = [row_likelihood.row_log_likelihood(h, values, enumeration.exact_log_partition(h)).mean() for h in (before, after)]
     assert fits[1] > fits[0] + (0.15 if visible == "softmax:2" else 0.5)  # nats; three units, not six
 
 
@@ -337,13 +337,13 @@ def test_variants_resume_and_run_on_threads_and_kernels_to_the_same_bits(variant
     whole = fit(problem)
     with ThreadPoolExecutor(3) as pool:
         others = [fit(problem, copy.deepcopy(fit(problem, until=cut))) for cut in (1, 8)] + [fit(problem, map=pool.map)]
-    before = fast.kernels()
+    before = fast.loops_in_use()
     try:
         for name in {"python", before}:
-            fast.use(name)
+            fast.use_loops(name)
             others.append(fit(problem))
     finally:
-        fast.use(before)
+        fast.use_loops(before)
     for other in others:
         for name in ("W", "b", "c", "chain", "W_fast", "hidden_mean", "trace"):
             np.testing.assert_array_equal(getattr(whole, name), getattr(other, name))

@@ -11,12 +11,12 @@ import pytest
 from herdcli.algorithm import run_algorithm, state_shapes
 from herdcli.artifacts.sealed.checkpoints import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, Diverged
-from herdcli.rbm.classification_rbm import append_labels, log_posterior
+from herdcli.rbm.classification_rbm import append_one_hot_labels, label_log_posterior
 from herdcli.rbm.learning import hidden_size_search, parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.likelihood import enumeration, word_counts
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 
 RANDOM = np.random.default_rng(3)
@@ -27,12 +27,12 @@ SETTINGS = parallel_fits.Settings(epochs=4, learning_rate=0.1, seed=2)
 
 def climb(
     settings: parallel_fits.Settings = SETTINGS, sizes: tuple[int, ...] = (1, 2, 3), rows=TRAIN, held=HELD
-) -> hidden_size_search.SizeSearch:
-    return hidden_size_search.SizeSearch(LearningProblem([rows], settings, valid=[held]), sizes=sizes)
+) -> hidden_size_search.HiddenSizeSearch:
+    return hidden_size_search.HiddenSizeSearch(LearningProblem([rows], settings, valid=[held]), sizes=sizes)
 
 
-def size(judged: float, training: float, hidden: int = 1) -> hidden_size_search.SizeResult:
-    return hidden_size_search.SizeResult(hidden, judged, judged, training, "exact")
+def size(judged: float, training: float, hidden: int = 1) -> hidden_size_search.HiddenSizeResult:
+    return hidden_size_search.HiddenSizeResult(hidden, judged, judged, training, "exact")
 
 
 def test_the_model_is_that_of_its_size_alone_and_its_figures_are_exact() -> None:
@@ -44,9 +44,9 @@ def test_the_model_is_that_of_its_size_alone_and_its_figures_are_exact() -> None
         alone = run_algorithm(parallel_fits.RBMLearning(LearningProblem([TRAIN], replace(SETTINGS, hidden=hidden))))
         problem = LearningProblem([TRAIN], replace(SETTINGS, hidden=hidden))
         h = Harmonium(*(part[0].astype(np.float64) for part in (alone.W, alone.b, alone.c)), problem.visible, problem.hidden)
-        log_z = enumeration.log_partition_exact(h)
+        log_z = enumeration.exact_log_partition(h)
         for name, rows in (("judged", HELD), ("log_likelihood", HELD), ("training", TRAIN)):
-            assert getattr(found.sizes, name)[number] == pytest.approx(log_likelihood(h, rows, log_z).mean(), abs=6e-4)
+            assert getattr(found.sizes, name)[number] == pytest.approx(row_log_likelihood(h, rows, log_z).mean(), abs=6e-4)
         if hidden == found.settings.hidden:
             for name in ("W", "b", "c", "trace"):
                 np.testing.assert_array_equal(getattr(found.state, name), getattr(alone, name))
@@ -71,23 +71,23 @@ def test_the_climb_ends_where_larger_sizes_learn_by_heart(figures: list[tuple[fl
 
 
 def test_of_equal_sizes_the_smallest_is_chosen() -> None:
-    assert hidden_size_search._best_size([size(-3, -3), size(-2, -2), size(-2, -1)]) == 1
-    assert hidden_size_search._best_size([]) == -1
+    assert hidden_size_search._best_size_index([size(-3, -3), size(-2, -2), size(-2, -1)]) == 1
+    assert hidden_size_search._best_size_index([]) == -1
 
 
 def test_a_size_is_judged_by_what_its_estimate_of_log_z_can_vouch_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes that cannot be summed: the lower end of the interval, and where chains do not agree rows that are annealed back."""
     run = climb(replace(SETTINGS, hidden=3))
     state = run_algorithm(run._run(2))
-    exact = hidden_size_search.evaluate_size(run._run(2).problem, state, 1).judged
+    exact = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1).judged
     monkeypatch.setattr(hidden_size_search, "SUMMED", 0)
-    annealed = hidden_size_search.evaluate_size(run._run(2).problem, state, 1)
+    annealed = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1)
     assert annealed.log_z == "annealed"
     assert annealed.judged < annealed.log_likelihood
     assert annealed.judged - 0.05 < exact < annealed.judged + 0.5
     log_z = -2.0 - float(np.log(1.5))  # far too little mass: the model looks better than it can be
     monkeypatch.setattr(hidden_size_search, "repeated_annealing", lambda *given: [LogZEstimate(log_z, 0.01, 3.0, 100, reliable=False)])
-    blind = hidden_size_search.evaluate_size(run._run(2).problem, state, 1)
+    blind = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1)
     assert (blind.log_z, blind.log_likelihood > exact + 2) == ("not reliable", True)
     assert blind.judged == pytest.approx(exact, abs=0.3)
 
@@ -95,23 +95,23 @@ def test_a_size_is_judged_by_what_its_estimate_of_log_z_can_vouch_for(monkeypatc
 def test_models_of_classes_count_by_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = LearningProblem([TRAIN[:30], TRAIN[30:]], replace(SETTINGS, hidden=2), valid=[HELD[:10], HELD[10:]])
     state = run_algorithm(parallel_fits.RBMLearning(problem))
-    both = hidden_size_search.evaluate_size(problem, state, 2)
-    first = hidden_size_search.evaluate_size(problem.part([0]), run_algorithm(parallel_fits.RBMLearning(problem.part([0]))), 1)
-    second = hidden_size_search.evaluate_size(problem.part([1]), run_algorithm(parallel_fits.RBMLearning(problem.part([1]))), 1)
+    both = hidden_size_search.evaluate_hidden_size(problem, state, 2)
+    first = hidden_size_search.evaluate_hidden_size(problem.part([0]), run_algorithm(parallel_fits.RBMLearning(problem.part([0]))), 1)
+    second = hidden_size_search.evaluate_hidden_size(problem.part([1]), run_algorithm(parallel_fits.RBMLearning(problem.part([1]))), 1)
     assert both.judged == pytest.approx((10 * first.judged + 50 * second.judged) / 60, abs=2e-3)
-    assert hidden_size_search.evaluate_size(problem, state, 1).judged == first.judged
+    assert hidden_size_search.evaluate_hidden_size(problem, state, 1).judged == first.judged
 
 
 def test_models_that_tell_labels_are_judged_by_them() -> None:
     y = np.arange(60) // 30
-    rows, held = append_labels(TRAIN, y, 2), append_labels(HELD, y, 2)
+    rows, held = append_one_hot_labels(TRAIN, y, 2), append_one_hot_labels(HELD, y, 2)
     settings = replace(SETTINGS, hidden=2, visible_units="binary+softmax:2", joint="discriminative")
     problem = LearningProblem([rows], settings, valid=[held])
     state = run_algorithm(parallel_fits.RBMLearning(problem))
-    found = hidden_size_search.evaluate_size(problem, state, 1)
+    found = hidden_size_search.evaluate_hidden_size(problem, state, 1)
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     assert found.log_z == "labels"
-    assert found.judged == pytest.approx(log_posterior(h, HELD)[np.arange(60), y].mean(), abs=6e-4)
+    assert found.judged == pytest.approx(label_log_posterior(h, HELD)[np.arange(60), y].mean(), abs=6e-4)
 
 
 def test_learned_variances_enter_the_density_of_the_rows() -> None:
@@ -122,7 +122,7 @@ def test_learned_variances_enter_the_density_of_the_rows() -> None:
     )
     problem = LearningProblem([rows[:40] * 2], settings, valid=[rows[40:] * 2])
     state = run_algorithm(parallel_fits.RBMLearning(problem))
-    found, deviation = hidden_size_search.evaluate_size(problem, state, 1).judged, np.exp(state.log_scale[0])
+    found, deviation = hidden_size_search.evaluate_hidden_size(problem, state, 1).judged, np.exp(state.log_scale[0])
     assert (deviation > 1.3).all()
     # Near to independent normal columns with these deviations:
     z = rows[40:] * 2
@@ -147,7 +147,7 @@ def test_a_size_that_diverges_is_passed_over_and_none_is_told() -> None:
     found = run.result(state)
     assert found.sizes.log_z == ["exact", "diverged", "diverged"]
     assert found.settings.hidden == 1
-    assert hidden_size_search.search_messages(found.sizes)[1][1] == "2 hidden: diverged"
+    assert hidden_size_search.size_search_messages(found.sizes)[1][1] == "2 hidden: diverged"
 
 
 def test_a_climb_goes_on_from_a_checkpoint_in_the_middle_of_a_size(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_climb_goes_on_from_a_checkpoint_in_the_middle_of_a_size(tmp_path: Pat
         state = run.step(state)
     save_checkpoint(path, state, "d")
     again = climb(replace(SETTINGS, patience=2))
-    read = load_checkpoint(path, again.state, "d", like=lambda: state_shapes(again))
+    read = load_checkpoint(path, again.state, "d", template=lambda: state_shapes(again))
     assert read is not None
     whole, resumed = run_algorithm(run, run.init()), run_algorithm(again, read)
     assert whole.sizes == resumed.sizes
@@ -167,7 +167,7 @@ def test_a_climb_goes_on_from_a_checkpoint_in_the_middle_of_a_size(tmp_path: Pat
 
 def test_rows_to_choose_by_are_needed() -> None:
     with pytest.raises(BadUsage, match="there are no validation rows to choose the number of hidden units with"):
-        hidden_size_search.SizeSearch(LearningProblem([TRAIN], SETTINGS)).init()
+        hidden_size_search.HiddenSizeSearch(LearningProblem([TRAIN], SETTINGS)).init()
 
 
 def test_sizes_of_words_are_judged_by_rows_given_their_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,11 +180,11 @@ def test_sizes_of_words_are_judged_by_rows_given_their_lengths(monkeypatch: pyte
     problem = LearningProblem([rows[::2]], found.settings)
     h = Harmonium(*(part[0].astype(np.float64) for part in (found.state.W, found.state.b, found.state.c)), problem.visible, problem.hidden)
     for name, part in (("judged", rows[1:41:2]), ("training", rows[::2])):
-        lengths = np.unique(word_counts.row_lengths(part))
-        exact = word_counts.row_log_likelihoods(h, part, lengths, word_counts.log_partitions_by_length(h, lengths)).mean()
+        lengths = np.unique(word_counts.count_words_per_row(part))
+        exact = word_counts.row_log_likelihoods(h, part, lengths, word_counts.exact_log_partitions(h, lengths)).mean()
         assert getattr(found.sizes, name)[found.sizes.best] == pytest.approx(exact, abs=6e-4)
     monkeypatch.setattr(word_counts, "ENUMERABLE", 0)
     run = replace(problem, valid=[rows[1:41:2]])
-    annealed = hidden_size_search.evaluate_size(run, found.state, 1)
+    annealed = hidden_size_search.evaluate_hidden_size(run, found.state, 1)
     assert annealed.log_z == "annealed"
     assert annealed.judged < annealed.log_likelihood == pytest.approx(found.sizes.judged[found.sizes.best], abs=0.2)

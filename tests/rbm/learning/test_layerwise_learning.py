@@ -34,7 +34,7 @@ def states(name: str, count: int) -> np.ndarray:
 
 def conditional(h: Harmonium, v: np.ndarray, z: np.ndarray) -> np.ndarray:
     """log p(h | v) of every hidden state z (S, K) for rows v (n, D): (n, S)."""
-    return (v @ h.W + h.c) @ z.T + h.hidden.log_base(z) - h.hidden.log_partition(v @ h.W + h.c).sum(axis=1)[:, None]
+    return (v @ h.W + h.c) @ z.T + h.hidden.log_base_measure(z) - h.hidden.log_partition(v @ h.W + h.c).sum(axis=1)[:, None]
 
 
 @pytest.mark.parametrize("hidden", ["binary", "spin", "rate:2"])
@@ -42,13 +42,13 @@ def test_the_bound_is_its_expectation_and_lies_below_the_likelihood(hidden: str)
     """log p(v) = log Σ_h p(v | h) p_top(h);  the bound is Σ_h q(h | v) (log p(v | h) + log p_top(h) − log q(h | v))."""
     first, top = model("binary", hidden, (4, 3)), model(hidden, "binary", (3, 2), seed=1)
     v, z = states("binary", 4), states(hidden, 3)
-    log_z = enumeration.log_partition_exact(top)
+    log_z = enumeration.exact_log_partition(top)
     prior = -top.free_energy(z) - log_z
     down = conditional(first.transposed(), z, v).T  # log p(v | h)
     q = conditional(first, v, z)
     truth = np.logaddexp.reduce(down + prior, axis=1)
     expected = (np.exp(q) * (down + prior - q)).sum(axis=1)
-    drawn = layerwise_learning.likelihood_bounds([first, top], v, log_z, samples=4000)
+    drawn = layerwise_learning.sample_likelihood_bounds([first, top], v, log_z, samples=4000)
     error = drawn.std(axis=0) / np.sqrt(len(drawn))
     assert (np.abs(drawn.mean(axis=0) - expected) < 5 * error + 1e-9).all()
     assert (expected < truth).all()
@@ -63,16 +63,16 @@ def test_the_bound_begins_at_the_likelihood_of_the_layer_below(visible: str, hid
     assert start is not None
     top = Harmonium(*start, first.hidden, first.visible)
     v = states(visible, 4)
-    below = row_likelihood.log_likelihood(first, v, enumeration.log_partition_exact(first))
-    found = layerwise_learning.likelihood_bounds([first, top], v, enumeration.log_partition_exact(top), samples=3)
+    below = row_likelihood.row_log_likelihood(first, v, enumeration.exact_log_partition(first))
+    found = layerwise_learning.sample_likelihood_bounds([first, top], v, enumeration.exact_log_partition(top), samples=3)
     np.testing.assert_allclose(found, np.tile(below, (3, 1)), atol=1e-9)
     drawn = [
-        layerwise_learning.likelihood_bounds([first, model(hidden, visible, (3, 2))], v, 0.0, samples=2, **seed)
+        layerwise_learning.sample_likelihood_bounds([first, model(hidden, visible, (3, 2))], v, 0.0, samples=2, **seed)
         for seed in ({}, {"seed": 0}, {"seed": 1})
     ]
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
-    assert layerwise_learning.likelihood_bounds([first, top], v, 0.0).shape == (20, len(v))
+    assert layerwise_learning.sample_likelihood_bounds([first, top], v, 0.0).shape == (20, len(v))
     if size > 4:
         assert len(np.unique(start[2][4:])) == size - 4  # units without weights, told apart by their biases
 
@@ -103,13 +103,13 @@ def test_layers_are_those_learned_alone_from_the_states_below() -> None:
     first = layers[0].harmonium()
     alone = StackingProblem(ROWS, (4,), SETTINGS, below=(first,))
     np.testing.assert_array_equal(run_algorithm(layerwise_learning.LayerwiseLearning(alone))[0].W, layers[1].W)
-    above = layerwise_learning.sample_states_above([first], ROWS, 0)
+    above = layerwise_learning.sample_top_hidden_states([first], ROWS, 0)
     unit_family("rate:3").require(above)
-    np.testing.assert_allclose(layerwise_learning.states_for_layer_above([first], ROWS, 0), above / 3)
-    np.testing.assert_allclose(layerwise_learning.top_features([first], ROWS), first.hidden_means(ROWS.astype(float)) / 3, rtol=1e-6)
+    np.testing.assert_allclose(layerwise_learning.sample_next_layer_rows([first], ROWS, 0), above / 3)
+    np.testing.assert_allclose(layerwise_learning.top_hidden_means([first], ROWS), first.hidden_means(ROWS.astype(float)) / 3, rtol=1e-6)
     big = np.tile(ROWS[:1], (40_000, 1))
     np.testing.assert_allclose(
-        layerwise_learning.sample_states_above([first], big, 0).mean(axis=0), first.hidden_means(ROWS[:1])[0], atol=0.03
+        layerwise_learning.sample_top_hidden_states([first], big, 0).mean(axis=0), first.hidden_means(ROWS[:1])[0], atol=0.03
     )
 
 
@@ -126,8 +126,8 @@ def test_a_stack_resumes_where_it_stood(cut: int) -> None:
 def test_features_are_means_of_means() -> None:
     first, second = model("binary", "rate:2", (6, 4)), model("rate:2", "binary", (4, 3), seed=1)
     expected = second.hidden_means(first.hidden_means(ROWS.astype(np.float64)))
-    np.testing.assert_allclose(layerwise_learning.top_features([first, second], ROWS), expected, atol=1e-6)
-    np.testing.assert_allclose(layerwise_learning.top_features([first], ROWS), first.hidden_means(ROWS) / 2, atol=1e-6)
+    np.testing.assert_allclose(layerwise_learning.top_hidden_means([first, second], ROWS), expected, atol=1e-6)
+    np.testing.assert_allclose(layerwise_learning.top_hidden_means([first], ROWS), first.hidden_means(ROWS) / 2, atol=1e-6)
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:

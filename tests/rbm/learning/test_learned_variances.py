@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm.classification_rbm import append_labels
+from herdcli.rbm.classification_rbm import append_one_hot_labels
 from herdcli.rbm.learning import learned_variances, parallel_fits
 from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.likelihood import enumeration
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
@@ -23,10 +23,10 @@ def test_the_gradient_is_the_slope_of_the_mean_log_likelihood(hidden):
     W, b, c = random.normal(0, 0.3, (4, 3)), random.normal(0, 0.5, 4), random.normal(0, 0.5, 3)
     h = Harmonium(W, b, c, unit_family("gaussian"), unit_family(hidden))
     v, s, step = random.normal(1, 2, (11, 4)), random.normal(0, 0.3, 4), 1e-5
-    log_z = enumeration.log_partition_exact(h)
+    log_z = enumeration.exact_log_partition(h)
 
     def objective(log_scale):
-        return (log_likelihood(h, v * np.exp(-log_scale), log_z) - log_scale.sum()).mean()
+        return (row_log_likelihood(h, v * np.exp(-log_scale), log_z) - log_scale.sum()).mean()
 
     parts = (part.astype(np.float32) for part in (W, b, c))
     one = GibbsSweeper(*parts, h.visible.layer(), h.hidden.layer(), generator(0, Stream.GIBBS))
@@ -50,7 +50,7 @@ def test_deviations_around_two_means_are_found(options):
 
 def test_steps_are_bounded():
     log_scale = np.zeros(2, dtype=np.float32)
-    learned_variances.move_log_deviations(log_scale, np.array([1e6, -0.5], dtype=np.float32), 0.1)
+    learned_variances.update_log_deviations(log_scale, np.array([1e6, -0.5], dtype=np.float32), 0.1)
     np.testing.assert_allclose(log_scale, [learned_variances.FARTHEST, -0.05])
 
 
@@ -58,7 +58,7 @@ def test_deviations_beside_labels_are_learned_by_the_slope_of_the_joint_likeliho
     """One update without momentum moves the log deviations by the rate times the slope of Σ log p(v, y), and no label's."""
     random = np.random.default_rng(2)
     v, y = random.normal(1, 2, (12, 3)).astype(np.float32), np.arange(12) % 2
-    rows = append_labels(v, y, 2)
+    rows = append_one_hot_labels(v, y, 2)
     settings = Settings(
         2, "exact", epochs=1, batch_size=0, learning_rate=0.01, rate_decay="none", visible_units="gaussian+softmax:2",
         joint="generative", learn_variances=True, initial_scale=0.5,
@@ -70,7 +70,7 @@ def test_deviations_beside_labels_are_learned_by_the_slope_of_the_joint_likeliho
 
     def objective(log_scale):
         z = np.concatenate([v * np.exp(-log_scale), rows[:, 3:]], axis=1)
-        return log_likelihood(h, z, 0.0).mean() - log_scale.sum()
+        return row_log_likelihood(h, z, 0.0).mean() - log_scale.sum()
 
     steps = 1e-5 * np.eye(3)
     slopes = [(objective(step) - objective(-step)) / 2e-5 for step in steps]

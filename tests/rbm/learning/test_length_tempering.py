@@ -12,7 +12,7 @@ from herdcli.rbm.likelihood import word_counts
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
-from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
+from herdcli.rbm.units.words import MultinomialLayer, softmax_weights_in_place
 
 STATES = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 
@@ -30,7 +30,7 @@ def test_chains_of_many_words_have_the_shares_of_the_model_though_their_words_le
     rows, chain = np.array([[60, 0, 0], [40, 0, 0]], dtype=np.float32), np.zeros((12, 2), dtype=np.float32)
     scratch, seen = PhaseScratch.of(12, 3, 2), np.zeros((2, 4))
     for _ in range(4000):
-        length_tempering.tempered_phases(own, rows, chain, 1, 2, False, scratch)
+        length_tempering.length_tempered_phases(own, rows, chain, 1, 2, False, scratch)
         for i, state in enumerate(chain[-2:]):
             seen[i, int(state[0] + 2 * state[1])] += 1
     growth = np.logaddexp.reduce(h.b + STATES @ h.W.T, axis=1)
@@ -69,25 +69,25 @@ def test_the_statistics_are_the_gradient_of_the_likelihood_given_lengths(chains:
                 parts = {"W": h.W.copy(), "b": h.b.copy()}
                 parts[name][index] += sign * step
                 g = model(parts["W"], parts["b"], h.c)
-                ends.append(word_counts.row_log_likelihoods(g, rows, sizes, word_counts.log_partitions_by_length(g, sizes)).mean())
+                ends.append(word_counts.row_log_likelihoods(g, rows, sizes, word_counts.exact_log_partitions(g, sizes)).mean())
             assert slope[index] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=0.08 if chains == 5 else 0.05)
 
 
 def test_shorter_chains_lead_from_one_word_to_the_rows_and_fewer_chains_are_spread_over_them() -> None:
-    found, counted = length_tempering.ladder_lengths(np.array([90, 30, 50]), 7)
+    found, counted = length_tempering.choose_chain_lengths(np.array([90, 30, 50]), 7)
     assert (found.tolist(), counted) == ([1, 2, 5, 13, 30, 50, 90], 3)
-    found, counted = length_tempering.ladder_lengths(np.array([1, 8]), 4)
+    found, counted = length_tempering.choose_chain_lengths(np.array([1, 8]), 4)
     assert (found.tolist(), counted) == ([1, 1, 1, 8], 2)
-    found, counted = length_tempering.ladder_lengths(np.arange(1, 11), 5)
+    found, counted = length_tempering.choose_chain_lengths(np.arange(1, 11), 5)
     assert (found.tolist(), counted) == ([2, 4, 6, 8, 10], 5)
-    found, counted = length_tempering.ladder_lengths(np.empty(0, dtype=np.int64), 2)
+    found, counted = length_tempering.choose_chain_lengths(np.empty(0, dtype=np.int64), 2)
     assert (found.tolist(), counted) == ([1, 1], 0)
 
 
 def test_exponentials_are_shares_to_a_factor_and_the_logarithm_of_their_sum() -> None:
     natural = np.array([[1.0, 2.0, -3.0], [500.0, 500.0, 0.0]], dtype=np.float32)
     shares = natural.copy()
-    np.testing.assert_allclose(softmax_weights(shares), np.logaddexp.reduce(natural.astype(np.float64), axis=1), rtol=1e-6)
+    np.testing.assert_allclose(softmax_weights_in_place(shares), np.logaddexp.reduce(natural.astype(np.float64), axis=1), rtol=1e-6)
     np.testing.assert_allclose(shares[0] / shares[0].sum(), np.exp([1, 2, -3]) / np.exp([1, 2, -3]).sum(), rtol=1e-6)
 
 

@@ -11,8 +11,8 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm.learning import gradients, missing_values, parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
-from herdcli.rbm.learning.minibatch_statistics import _select_rows
-from herdcli.rbm.likelihood.enumeration import enumerate_hidden, log_partition_exact
+from herdcli.rbm.learning.minibatch_statistics import _read_filled_rows
+from herdcli.rbm.likelihood.enumeration import exact_log_partition, iterate_hidden_states
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units import unit_family
@@ -39,12 +39,12 @@ def log_marginal(h: Harmonium, v: np.ndarray, known: np.ndarray) -> float:
     total = 0.0
     for row, given in zip(v, known, strict=True):
         terms = []
-        for block in enumerate_hidden(h):
+        for block in iterate_hidden_states(h):
             for state in block.hidden:
                 natural = h.b + h.W @ state
-                own = row[given] @ natural[given] + h.c @ state + np.sum(h.hidden.log_base(state[None]))
+                own = row[given] @ natural[given] + h.c @ state + np.sum(h.hidden.log_base_measure(state[None]))
                 terms.append(own + h.visible.log_partition(natural)[~given].sum())
-        total += np.logaddexp.reduce(terms) - log_partition_exact(h)
+        total += np.logaddexp.reduce(terms) - exact_log_partition(h)
     return total / len(v)
 
 
@@ -72,7 +72,7 @@ def test_the_exact_gradient_is_the_slope_of_the_likelihood_of_what_is_known(visi
 def test_chains_draw_the_same_moments(visible: str) -> None:
     h, v, known = model(visible, "binary"), rows(visible).astype(np.float32), RANDOM.random((N, D)) < 0.6
     copies = 3000
-    many = missing_values.sample_missing(sweeper(h), np.repeat(v, copies, axis=0), np.repeat(known, copies, axis=0))
+    many = missing_values.sample_missing_entries(sweeper(h), np.repeat(v, copies, axis=0), np.repeat(known, copies, axis=0))
     np.testing.assert_array_equal(many[np.repeat(known, copies, axis=0)], np.repeat(v, copies, axis=0)[np.repeat(known, copies, axis=0)])
     _, visible_mean, hidden_mean = missing_values.observed_moments(h, v.astype(np.float64), known)
     np.testing.assert_allclose(many.mean(axis=0, dtype=np.float64), visible_mean, atol=0.03)
@@ -85,7 +85,7 @@ def test_chains_beside_labels_draw_the_moments_of_all_states() -> None:
     h = Harmonium(*(part.astype(np.float32).astype(np.float64) for part in parts), unit_family("binary+softmax:2"), unit_family("binary"))
     v = np.array([[1, 0, 1, 1, 0], [0, 0, 1, 0, 1]], dtype=np.float32)
     known = np.array([[True, False, False, True, True], [False, False, True, True, True]])
-    many = missing_values.sample_missing(sweeper(h), np.repeat(v, 6000, axis=0), np.repeat(known, 6000, axis=0)).reshape(2, 6000, 5)
+    many = missing_values.sample_missing_entries(sweeper(h), np.repeat(v, 6000, axis=0), np.repeat(known, 6000, axis=0)).reshape(2, 6000, 5)
     for row, given, drawn in zip(v, known, many, strict=True):
         states = np.tile(row.astype(np.float64), (4, 1))
         states[:, ~given] = list(np.ndindex(2, 2))
@@ -99,13 +99,13 @@ def test_chains_beside_labels_draw_the_moments_of_all_states() -> None:
 def test_filled_values_are_those_of_their_columns() -> None:
     X = RANDOM.normal(size=(200, 3))
     X[::3, 1] = np.nan
-    found = missing_values.fill_missing(X, 0)
+    found = missing_values.fill_missing_at_random(X, 0)
     assert np.isin(found[::3, 1], X[:, 1]).all()
     np.testing.assert_array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
-    np.testing.assert_array_equal(found, missing_values.fill_missing(X, 0))
+    np.testing.assert_array_equal(found, missing_values.fill_missing_at_random(X, 0))
     X[:, 2] = np.nan
     with pytest.raises(DataError, match="column 2 of /X has no known value"):
-        missing_values.fill_missing(X, 0)
+        missing_values.fill_missing_at_random(X, 0)
 
 
 def problem(settings: parallel_fits.Settings, known: np.ndarray, base: np.ndarray) -> LearningProblem:
@@ -132,7 +132,7 @@ def test_gaps_do_not_hide_how_columns_go_together() -> None:
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, unit_family("binary"), unit_family("binary"))
     states = np.array(list(np.ndindex(2, 2, 2, 2)))
-    p = np.exp(-h.free_energy(states) - log_partition_exact(h))
+    p = np.exp(-h.free_energy(states) - exact_log_partition(h))
     assert p[0] + p[-1] > 0.9  # rows as they were filled have .43 in these two
 
 
@@ -140,7 +140,7 @@ def test_each_update_draws_anew() -> None:
     base, known = RANDOM.integers(0, 2, (30, 6)).astype(np.int8), RANDOM.random((30, 6)) < 0.5
     given = problem(parallel_fits.Settings(hidden=3), known, base)
     state, order = parallel_fits.RBMLearning(given).init(), np.arange(30)
-    first, again, later = (_select_rows(given, state, 0, order, step) for step in (0, 0, 1))
+    first, again, later = (_read_filled_rows(given, state, 0, order, step) for step in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != later).any()
 

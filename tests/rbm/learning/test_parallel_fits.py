@@ -32,12 +32,12 @@ MIXES = list(itertools.product(("binary", "spin"), repeat=2))
 @pytest.fixture(params=["python", "cython"])
 def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a test with the NumPy loops and with the compiled ones."""
-    before = fast.kernels()
+    before = fast.loops_in_use()
     if request.param == "cython":
         pytest.importorskip("herdcli.fast._gibbs", reason="the compiled loops are not built")
-    fast.use(request.param)
+    fast.use_loops(request.param)
     yield request.param
-    fast.use(before)
+    fast.use_loops(before)
 
 
 def rows(n: int, D: int, *, units: str = "binary", seed: int = 0) -> np.ndarray:
@@ -128,7 +128,7 @@ def test_learning_raises_the_exact_likelihood(kernels: str) -> None:
         for state in (parallel_fits.RBMLearning(problem).init(), fit(problem)):
             parts = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
             model = Harmonium(*parts, unit_family("binary"), unit_family("binary"))
-            scores.append(row_likelihood.log_likelihood(model, data, enumeration.log_partition_exact(model)).mean())
+            scores.append(row_likelihood.row_log_likelihood(model, data, enumeration.exact_log_partition(model)).mean())
         assert scores[1] > scores[0] + 1
 
 
@@ -264,14 +264,14 @@ SEVERAL = [rows(60, 9, seed=1), rows(17, 9, seed=2), rows(33, 9, seed=3)]
 @pytest.mark.parametrize("settings", [Settings(8, epochs=5, batch_size=10, steps=2), Settings(8, epochs=5, batch_size=10, algorithm="pcd")])
 def test_twins_learn_the_same_bits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("herdcli.fast._gibbs", reason="the compiled loops are not built")
-    before = fast.kernels()
+    before = fast.loops_in_use()
     for sparse in (True, False):
         multiply_by_entries(monkeypatch, sparse)
         results = []
         for name in ("python", "cython"):
-            fast.use(name)
+            fast.use_loops(name)
             results.append(fit(LearningProblem(SEVERAL, settings)))
-        fast.use(before)
+        fast.use_loops(before)
         assert_same(*results)
 
 
@@ -459,8 +459,8 @@ def test_persistent_chains_learn_the_same_from_sparse_products(monkeypatch: pyte
     settings = Settings(hidden=9, algorithm=algorithm, chains=chains, epochs=2, batch_size=120, learning_rate=0.01, initial_scale=0.001)
     monkeypatch.setattr(phases, "WORTH", 0)
     seen = []
-    real = phases.PhaseBlock.add
-    monkeypatch.setattr(phases.PhaseBlock, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
+    real = phases.BlockPhases.add
+    monkeypatch.setattr(phases.BlockPhases, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
     sparse = run_algorithm(parallel_fits.RBMLearning(LearningProblem([X], settings)))
     assert any(seen)
     monkeypatch.setattr(phases, "WORTH", 2**62)

@@ -58,7 +58,7 @@ def test_every_temperature_keeps_its_own_distribution(visible, hidden):
     base = random.normal(0, 0.4, 4)
     ladder = parallel_tempering.TemperatureLadder(betas, base.astype(np.float32), h.hidden)
     models = [Harmonium(beta * h.W, beta * h.b + (1 - beta) * base, beta * h.c, h.visible, h.hidden) for beta in betas]
-    states = np.stack([h.hidden.layer().fair_states((C, 3), random) for _ in betas], axis=1).astype(np.float32)
+    states = np.stack([h.hidden.layer().sample_unbiased_states((C, 3), random) for _ in betas], axis=1).astype(np.float32)
     for step in range(25):
         v, _, _ = ladder.sweep(sweeper(h, step), states, step % 2)
     for r, model in enumerate(models):

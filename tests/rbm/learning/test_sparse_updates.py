@@ -59,11 +59,11 @@ def test_learning_is_that_of_all_weights(monkeypatch: pytest.MonkeyPatch, settin
     chains: dict[str, Any] = {}
 
     def down(
-        own: sparse_updates.LaggingModel, states: np.ndarray, data: sparse_updates.ActiveUnits, step: int, sweep: int, map: Any, lag: Any
-    ) -> sparse_updates.ActiveUnits:
+        own: sparse_updates.LaggingModel, states: np.ndarray, data: sparse_updates.ActiveUnitList, step: int, sweep: int, map: Any, lag: Any
+    ) -> sparse_updates.ActiveUnitList:
         del own, states, data, sweep, map, lag
         chains["rows"] = shown[step : step + n]
-        return sparse_updates._active_units(chains["rows"], np.arange(n))
+        return sparse_updates._list_active_units(chains["rows"], np.arange(n))
 
     monkeypatch.setattr(sparse_updates, "_sample_visible", down)
     run, state = begun(given, sparse.csr_array(X))
@@ -112,7 +112,7 @@ def current(own: sparse_updates.LaggingModel) -> np.ndarray:
     return W
 
 
-def dense_rows(shown: sparse_updates.ActiveUnits, D: int) -> np.ndarray:
+def dense_rows(shown: sparse_updates.ActiveUnitList, D: int) -> np.ndarray:
     found = np.zeros((len(shown.starts) - 1, D))
     np.add.at(found, (np.repeat(np.arange(len(found)), np.diff(shown.starts)), shown.units), shown.values)
     return found
@@ -124,7 +124,7 @@ def test_two_state_units_are_drawn_by_their_probabilities() -> None:
     p = expit(own.b + h @ current(own).T)
     total, draws = np.zeros_like(p), 4000
     for seed in range(draws):
-        total += dense_rows(sparse_updates._sample_two_state(own, h, np.random.Generator(np.random.Philox(seed))), p.shape[1])
+        total += dense_rows(sparse_updates._sample_two_state_visible(own, h, np.random.Generator(np.random.Philox(seed))), p.shape[1])
     off = (total - draws * p) / np.sqrt(draws * p * (1 - p) + 1e-9)
     assert np.abs(off).max() < 4.5
     assert np.square(off).mean() == pytest.approx(1, abs=0.35)
@@ -139,7 +139,7 @@ def test_words_are_drawn_by_their_shares(tries: float) -> None:
     )
     W = current(own)
     h = np.stack([W[np.argmax(np.abs(W[:, k]))] > 0 for k in range(3)]).astype(np.float32)
-    data = sparse_updates.ActiveUnits(np.arange(4), np.zeros(3, np.int32), np.full(3, length, np.float32))
+    data = sparse_updates.ActiveUnitList(np.arange(4), np.zeros(3, np.int32), np.full(3, length, np.float32))
     x = own.b + h @ W.T.astype(np.float64)
     shares = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
     counts = dense_rows(sparse_updates._sample_visible(own, h, data, 0, 0, map, lag), len(own.b))
@@ -160,7 +160,7 @@ def test_storage_threads_and_breaks_change_no_byte(words: bool, tmp_path: Path) 
         others = [run_algorithm(begun(settings, X)[0]), run_algorithm(begun(settings, sparse.csr_array(X), pool.map)[0])]
     run.step(state)
     save_checkpoint(str(tmp_path / "c.h5"), state, "d")
-    others.append(run_algorithm(run, load_checkpoint(str(tmp_path / "c.h5"), run.state, "d", like=run.like)))
+    others.append(run_algorithm(run, load_checkpoint(str(tmp_path / "c.h5"), run.state, "d", template=run.state_template)))
     assert np.isfinite(expected.trace).all()
     assert (expected.trace > 0).all()
     for other in others:
@@ -176,7 +176,7 @@ def test_a_run_that_goes_on_is_one_long_run(words: bool, monkeypatch: pytest.Mon
     settings = Settings(4, epochs=4, batch_size=10, learning_rate=0.02, rate_decay="none", **units)
     expected = run_algorithm(begun(settings, X)[0])
     half = run_algorithm(begun(replace(settings, epochs=2), X)[0])
-    kept = learning_problem.InitialModels(half.W, half.b, half.c, 2, class_models._kept_state(half, 0), half.trace)
+    kept = learning_problem.InitialModels(half.W, half.b, half.c, 2, class_models._resumable_state(half, 0), half.trace)
     found = run_algorithm(parallel_fits.RBMLearning(replace(begun(settings, X)[0].problem, begun=kept)))
     for name in ("W", "b", "c", "W_velocity", "trace"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -20,7 +20,7 @@ def model(D, K, hidden="binary", scale=1.0, seed=0):
 
 
 def one_by_one(h):
-    return float(exact_arithmetic.log_sum_exp(np.array([block.log_weight for block in enumeration.enumerate_hidden(h)]).ravel()))
+    return float(exact_arithmetic.log_sum_exp(np.array([block.log_weight for block in enumeration.iterate_hidden_states(h)]).ravel()))
 
 
 @pytest.mark.parametrize("near", [2, 8, 256])
@@ -30,9 +30,9 @@ def test_the_sum_is_that_over_states_one_by_one(monkeypatch, hidden, K, scale, n
     monkeypatch.setattr(gaussian_enumeration, "NEAR", near)
     monkeypatch.setattr(gaussian_enumeration, "TOGETHER", 7)
     h = model(5, K, hidden, scale)
-    assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one(h), rel=1e-12, abs=1e-10)
-    with exact_arithmetic.exact_mode():
-        assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one(h), rel=1e-12, abs=1e-10)
+    assert enumeration.exact_log_partition(h) == pytest.approx(one_by_one(h), rel=1e-12, abs=1e-10)
+    with exact_arithmetic.exact_arithmetic_enabled():
+        assert enumeration.exact_log_partition(h) == pytest.approx(one_by_one(h), rel=1e-12, abs=1e-10)
 
 
 def test_terms_that_exponentials_would_lose_are_summed_by_logarithms(monkeypatch):
@@ -41,13 +41,13 @@ def test_terms_that_exponentials_would_lose_are_summed_by_logarithms(monkeypatch
     h = Harmonium(W, np.zeros(2), np.zeros(3), unit_family("gaussian"), unit_family("binary"))
     monkeypatch.setattr(gaussian_enumeration, "NEAR", 2)
     called = []
-    slow = gaussian_enumeration.QuadraticSums._sum_by_logarithms
+    slow = gaussian_enumeration.GaussianVisibleSums._sum_by_logarithms
     monkeypatch.setattr(
-        gaussian_enumeration.QuadraticSums, "_sum_by_logarithms", lambda self, *sides: called.append(1) or slow(self, *sides)
+        gaussian_enumeration.GaussianVisibleSums, "_sum_by_logarithms", lambda self, *sides: called.append(1) or slow(self, *sides)
     )
-    assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one(h), rel=1e-12)
+    assert enumeration.exact_log_partition(h) == pytest.approx(one_by_one(h), rel=1e-12)
     monkeypatch.setattr(gaussian_enumeration, "SMALL", 2.0)
-    assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one(h), rel=1e-12)
+    assert enumeration.exact_log_partition(h) == pytest.approx(one_by_one(h), rel=1e-12)
     assert called
 
 
@@ -61,7 +61,7 @@ def test_independent_parts_of_thirty_units_are_their_sum():
     h = Harmonium(W[columns][:, order], b[columns], c[order], unit_family("gaussian"), unit_family("binary"))
     assert enumeration.is_enumerable(h)
     begun = time.process_time()
-    found = enumeration.log_partition_exact(h)
+    found = enumeration.exact_log_partition(h)
     assert time.process_time() - begun < 10
     assert found == pytest.approx(sum(map(one_by_one, parts)), rel=1e-12)
 

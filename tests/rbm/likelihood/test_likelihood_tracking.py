@@ -15,7 +15,7 @@ from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
 from herdcli.rbm.likelihood import likelihood_tracking
-from herdcli.rbm.likelihood.enumeration import log_partition_exact
+from herdcli.rbm.likelihood.enumeration import exact_log_partition
 from herdcli.rbm.likelihood.log_z_estimates import STUDENT
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
@@ -78,7 +78,7 @@ def test_the_stated_interval_holds_the_sum_over_all_states(layers: tuple[str, st
         state, h, _ = fitted(seed, *layers, **more)
         assert state.track is not None
         found, error = state.track.figures[-1, 0, :2]
-        errors.append(abs(found - log_partition_exact(h)))
+        errors.append(abs(found - exact_log_partition(h)))
         reach.append(STUDENT * error)
     assert np.sum(np.array(errors) <= reach) >= SEEDS - 1, (errors, reach)
     assert np.median(reach) < 0.5
@@ -135,11 +135,14 @@ def test_an_estimate_that_one_population_makes_says_so() -> None:
 def test_rows_of_a_large_model_take_as_many_products_as_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five a row of an update, three a row of a step; a place for every epoch, or for every fourth of a hundred."""
     settings = parallel_fits.Settings(hidden=8, epochs=5, batch_size=20, steps=40)
-    assert likelihood_tracking.allowed_steps(LearningProblem([bits()], settings), 0) == round(5 * 120 * 40 / (3 * 256))
-    assert likelihood_tracking.allowed_steps(LearningProblem([bits()], replace(settings, epochs=100)), 0) == round(
+    assert likelihood_tracking.tracking_step_budget(LearningProblem([bits()], settings), 0) == round(5 * 120 * 40 / (3 * 256))
+    assert likelihood_tracking.tracking_step_budget(LearningProblem([bits()], replace(settings, epochs=100)), 0) == round(
         4 * 5 * 120 * 40 / (3 * 256)
     )
-    assert likelihood_tracking.allowed_steps(LearningProblem([bits()], replace(settings, steps=1)), 0) == likelihood_tracking.FEWEST_STEPS
+    assert (
+        likelihood_tracking.tracking_step_budget(LearningProblem([bits()], replace(settings, steps=1)), 0)
+        == likelihood_tracking.FEWEST_STEPS
+    )
     monkeypatch.setattr(likelihood_tracking, "LARGE", 1)
     monkeypatch.setattr(likelihood_tracking, "FEWEST_STEPS", 4)
     swept: list[int] = []
@@ -157,7 +160,7 @@ def test_steps_that_few_rows_survive_are_told_in_the_error(monkeypatch: pytest.M
     found, error = state.track.figures[-1, 0, :2]
     assert state.track.lost[0] > 0.5
     assert error > state.track.lost[0]
-    assert abs(found - log_partition_exact(h)) < STUDENT * error
+    assert abs(found - exact_log_partition(h)) < STUDENT * error
     without = likelihood_tracking.tracked_log_partition(replace(state.track, lost=np.zeros(1)), 0)
     assert without == pytest.approx((found, error - state.track.lost[0]))
 

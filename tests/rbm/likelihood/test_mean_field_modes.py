@@ -9,8 +9,8 @@ import pytest
 
 from herdcli.algorithm import RunProgress
 from herdcli.rbm.likelihood import mean_field_modes, population_annealing
-from herdcli.rbm.likelihood.annealing_path import TemperatureWalk, pilot_temperatures
-from herdcli.rbm.likelihood.sequential_monte_carlo import effective_sample_size, systematic_resample
+from herdcli.rbm.likelihood.annealing_path import TemperatureWalk, choose_temperatures
+from herdcli.rbm.likelihood.sequential_monte_carlo import draw_systematic_indices, effective_sample_size
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 from herdcli.rng import Stream, generator
@@ -39,7 +39,7 @@ def test_modes_are_components_besides_the_rows_own(coupling: float, found: tuple
     """Between the two lies a third solution, h̄ = 0; with strong weights it is more than 15 nats below."""
     h, own = magnet(coupling), np.full(D, 0.25)
     hidden, bound = fixed_point(coupling, 0.0, 1.0)
-    base = mean_field_modes.mode_mixture(h, own, np.empty((0, D)), 0)
+    base = mean_field_modes.make_mode_mixture(h, own, np.empty((0, D)), 0)
     assert base.bound == pytest.approx(bound, abs=1e-8)
     np.testing.assert_allclose(base.biases[0], own)
     order = base.biases[1:, 0].argsort()
@@ -54,18 +54,18 @@ def test_modes_far_below_the_best_are_no_components() -> None:
     """A field b sets 2 D b nats between the two modes, of which 15 are allowed; certainty is not."""
     for field, count in ((1.2, 2), (1.3, 1)):  # 14.4 and 15.6 nats
         h = magnet(4.0, field)
-        base = mean_field_modes.mode_mixture(h, np.zeros(D), np.empty((0, D)), 0)
+        base = mean_field_modes.make_mode_mixture(h, np.zeros(D), np.empty((0, D)), 0)
         assert len(base.biases) == count + 1
         assert base.bound == pytest.approx(fixed_point(4.0, field, 1.0)[1], abs=1e-8)
         np.testing.assert_array_equal(base.biases[1], np.full(D, 6.0))  # 12 over the range of a spin, not 4 · 4 + b
     counts = Harmonium(np.full((D, K), 9.0), np.full(D, 1.0), np.zeros(K), unit_family("rate:3"), unit_family("rate:2"))
-    np.testing.assert_array_equal(mean_field_modes.mode_mixture(counts, np.zeros(D), np.empty((0, D)), 0).biases[1], np.full(D, 12.0))
+    np.testing.assert_array_equal(mean_field_modes.make_mode_mixture(counts, np.zeros(D), np.empty((0, D)), 0).biases[1], np.full(D, 12.0))
 
 
 def test_layers_without_a_range_start_from_their_base_rates_alone() -> None:
     for visible, hidden in (("gaussian", "binary"), ("binary", "gaussian")):
         h = Harmonium(np.full((D, K), 0.1), np.zeros(D), np.zeros(K), unit_family(visible), unit_family(hidden))
-        base = mean_field_modes.mode_mixture(h, np.ones(D), np.ones((3, D)), 0)
+        base = mean_field_modes.make_mode_mixture(h, np.ones(D), np.ones((3, D)), 0)
         assert len(base.biases) == 1
         assert base.bound == -np.inf
 
@@ -73,11 +73,11 @@ def test_layers_without_a_range_start_from_their_base_rates_alone() -> None:
 def test_a_mode_that_rows_lead_to_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without random starts only the rows' own mode is a component."""
     h = magnet(0.5)
-    monkeypatch.setattr(mean_field_modes, "_random_means", lambda h, seed, unit: np.empty((0, K)))
-    base = mean_field_modes.mode_mixture(h, np.zeros(D), -np.ones((2, D)), 0)
+    monkeypatch.setattr(mean_field_modes, "_random_hidden_means", lambda h, seed, unit: np.empty((0, K)))
+    base = mean_field_modes.make_mode_mixture(h, np.zeros(D), -np.ones((2, D)), 0)
     assert len(base.biases) == 2
     np.testing.assert_allclose(base.biases[1], K * 0.5 * fixed_point(0.5, 0.0, -1.0)[0])
-    two = mean_field_modes.mode_mixture(magnet(0.5, 0.1), np.zeros(D), np.array([-np.ones(D), np.ones(D)]), 0)
+    two = mean_field_modes.make_mode_mixture(magnet(0.5, 0.1), np.zeros(D), np.array([-np.ones(D), np.ones(D)]), 0)
     assert two.bound == pytest.approx(fixed_point(0.5, 0.1, 1.0)[1], abs=1e-8)
     np.testing.assert_allclose(
         two.biases[1:, 0], [0.1 + K * 0.5 * fixed_point(0.5, 0.1, sign)[0] for sign in (1.0, -1.0)]
@@ -86,7 +86,7 @@ def test_a_mode_that_rows_lead_to_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_random_starts_are_states_of_several_densities_of_either_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     h = Harmonium(np.zeros((50, 40)), np.zeros(50), np.arange(40.0) - 20, unit_family("spin"), unit_family("rate:2"))
-    means = mean_field_modes._random_means(h, 0, 0)
+    means = mean_field_modes._random_hidden_means(h, 0, 0)
     count, shares = 100, len(mean_field_modes.SHARES)
     assert means.shape == (2 * count * shares, 40)
     assert set(np.unique(means[: count * shares])) == {0.0, 2.0}
@@ -95,16 +95,16 @@ def test_random_starts_are_states_of_several_densities_of_either_layer(monkeypat
     np.testing.assert_allclose(means[count * shares :], np.tile(h.hidden.mean(h.c), (count * shares, 1)))
     for work, expected in ((6 * 2000 * 7.5, 7), (1.0, 2)):
         monkeypatch.setattr(mean_field_modes, "WORK", work)
-        assert len(mean_field_modes._random_means(h, 0, 0)) == 2 * expected * shares
+        assert len(mean_field_modes._random_hidden_means(h, 0, 0)) == 2 * expected * shares
 
 
 def test_rows_are_drawn_from_components_in_their_proportions() -> None:
     h = magnet(D=8)
     base = mean_field_modes.BaseMixture(np.array([[9.0] * 8, [-9.0] * 8, [9.0, -9.0] * 4]), np.log([0.5, 0.3, 0.2]), np.zeros(3))
-    labels, rows = mean_field_modes.sample_base(h, base, 50, generator(0, Stream.PILOT))
+    labels, rows = mean_field_modes.sample_base_mixture(h, base, 50, generator(0, Stream.PILOT))
     np.testing.assert_array_equal(np.bincount(labels), [25, 15, 10])
     np.testing.assert_array_equal(rows, np.sign(base.biases)[labels])
-    labels, _ = mean_field_modes.sample_base(h, base, 7, generator(1, Stream.PILOT))
+    labels, _ = mean_field_modes.sample_base_mixture(h, base, 7, generator(1, Stream.PILOT))
     assert (np.abs(np.bincount(labels) - 7 * np.array([0.5, 0.3, 0.2])) < 1).all()
 
 
@@ -114,7 +114,7 @@ def test_later_shares_are_those_of_weighted_rows() -> None:
     v, weights = random.choice([-1.0, 1.0], (20, D)), random.random(20)
     density = np.array([[np.prod(np.exp(row * a) / (2 * np.cosh(a))) for a in base.biases] for row in v])
     shares = (weights / weights.sum()) @ (density / density.sum(axis=1, keepdims=True))
-    found = base.with_shares_of(v, np.log(weights) + 800.0)
+    found = base.with_updated_shares(v, np.log(weights) + 800.0)
     np.testing.assert_allclose(np.exp(found.log_shares), 0.9 * shares + 0.1 / 3, rtol=1e-12)
     np.testing.assert_array_equal(found.biases, base.biases)
 
@@ -147,7 +147,7 @@ def test_every_model_population_run_and_step_has_random_numbers_of_its_own() -> 
         problem = population_annealing.PopulationProblem((h,) * 3, (base,) * 3, (np.array([0.0, 1.0]),) * 3, level=level)
         assert list(population_annealing._population_indices(problem)) == list(itertools.product(range(3), range(8)))
         seen |= {
-            population_annealing._generator(problem, m, p, step).random()
+            population_annealing._population_generator(problem, m, p, step).random()
             for m, p in population_annealing._population_indices(problem)
             for step in range(3)
         }
@@ -156,14 +156,14 @@ def test_every_model_population_run_and_step_has_random_numbers_of_its_own() -> 
 
 def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
     h = magnet(0.7)
-    base = mean_field_modes.mode_mixture(h, np.zeros(D), np.empty((0, D)), 0)
-    betas = pilot_temperatures(h, base, 4, 2)
+    base = mean_field_modes.make_mode_mixture(h, np.zeros(D), np.empty((0, D)), 0)
+    betas = choose_temperatures(h, base, 4, 2)
     assert betas[0] == 0
     assert betas[-1] == 1
     assert (np.diff(betas) > 0).all()
     assert len(betas) > 5
     draws = generator(4, Stream.PILOT, unit=2)
-    labels, values = mean_field_modes.sample_base(h, base, 64, draws)
+    labels, values = mean_field_modes.sample_base_mixture(h, base, 64, draws)
     walk, log_weights = TemperatureWalk.of(h, base, values, labels), np.zeros(64)
     for before, beta in itertools.pairwise(betas[:-1]):
         weight, growth = np.exp(log_weights), np.exp(walk.gains(before, beta))
@@ -172,11 +172,11 @@ def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
         log_weights = log_weights + walk.gains(before, beta)
         weight = np.exp(log_weights)
         if weight.sum() ** 2 / (weight**2).sum() < 32:
-            walk.select(systematic_resample(log_weights, draws))
+            walk.select(draw_systematic_indices(log_weights, draws))
             log_weights = np.zeros(64)
         walk.sweep(beta, draws)
     free = Harmonium(np.zeros((D, K)), np.ones(D), np.zeros(K), unit_family("spin"), unit_family("spin"))
-    assert pilot_temperatures(free, mean_field_modes.BaseMixture.of(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
+    assert choose_temperatures(free, mean_field_modes.BaseMixture.of(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
 
 
 def test_a_sweep_draws_the_component_of_a_row() -> None:

@@ -46,9 +46,9 @@ def two_phases() -> tuple[Harmonium, np.ndarray]:
 
 def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     h, rows = two_phases()
-    exact, own = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
+    exact, own = enumeration.exact_log_partition(h), h.visible.base_rate_parameters(rows)
     once = annealed_importance.AnnealingProblem((h,), (own,), chains=50, temperatures=200)
-    (sure,) = run_algorithm(annealed_importance.Annealing(once))
+    (sure,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(once))
     assert sure.log_partition < exact - 10  # the fault: this is what was printed,
     assert sure.standard_error < 0.2  # with this error
     for seed in range(3):
@@ -59,26 +59,26 @@ def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
 
 def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     h, rows = two_phases()
-    own = h.visible.base_rate(rows)
-    whole = mean_field_modes.mode_mixture(h, own, rows, 0)
-    exact = enumeration.log_partition_exact(h)
+    own = h.visible.base_rate_parameters(rows)
+    whole = mean_field_modes.make_mode_mixture(h, own, rows, 0)
+    exact = enumeration.exact_log_partition(h)
     assert exact - 1 < whole.bound <= exact
     blind = replace(mean_field_modes.BaseMixture.of(h, own[None]), bound=whole.bound)
     runs = []
     for level in range(3):
         problem = population_annealing.PopulationProblem(
-            (h,), (blind,), (sequential_monte_carlo.refine_places(np.linspace(0, 1, 51), level),), 64, level=level
+            (h,), (blind,), (sequential_monte_carlo.refine_positions(np.linspace(0, 1, 51), level),), 64, level=level
         )
         runs += run_algorithm(population_annealing.PopulationAnnealing(problem)).estimates
     assert runs[-1].log_partition < exact - 10
-    assert not repeated_annealing._final_estimate(blind, runs).reliable
+    assert not repeated_annealing._combine_runs(blind, runs).reliable
 
 
 def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
     """Runs that start at base rates alone miss the units that are all on, agree with each other, and count their chains as equal."""
     h, rows = two_phases()
-    exact, own = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
-    monkeypatch.setattr(mean_field_modes, "mode_mixture", lambda h, own, *_: mean_field_modes.BaseMixture.of(h, own[None]))
+    exact, own = enumeration.exact_log_partition(h), h.visible.base_rate_parameters(rows)
+    monkeypatch.setattr(mean_field_modes, "make_mode_mixture", lambda h, own, *_: mean_field_modes.BaseMixture.of(h, own[None]))
     (sure,) = repeated_annealing.repeated_annealing((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
     assert sure.reliable  # as it was with any rows:
     assert sure.log_partition < exact - 10
@@ -91,12 +91,14 @@ def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("spin", "rate:2"), ("rate:3", "binary"), ("softmax:3", "binary")])
 def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.8)
-    exact = enumeration.log_partition_exact(h)
+    exact = enumeration.exact_log_partition(h)
     low, high = h.hidden.range
     means = low + (high - low) * np.random.default_rng(1).random((40, 5))
-    bounds = [mean_field_modes.mean_field_solutions(h, means)[0]]
+    bounds = [mean_field_modes.solve_mean_field(h, means)[0]]
     assert (bounds[0] <= exact + 1e-9).all()
-    base = mean_field_modes.mode_mixture(h, h.visible.base_rate(h.visible.discrete(h.visible.mean(np.zeros((3, 6))))), np.empty((0, 6)), 0)
+    base = mean_field_modes.make_mode_mixture(
+        h, h.visible.base_rate_parameters(h.visible.round_to_states(h.visible.mean(np.zeros((3, 6))))), np.empty((0, 6)), 0
+    )
     assert base.bound == pytest.approx(bounds[0].max(), abs=1e-6)
     assert np.exp(base.log_shares).sum() == pytest.approx(1.0)
 
@@ -106,7 +108,7 @@ def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
 )
 def test_populations_agree_with_enumeration(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.2 if "gaussian" in (visible, hidden) else 0.7)
-    exact, own = enumeration.log_partition_exact(h), np.zeros(6)
+    exact, own = enumeration.exact_log_partition(h), np.zeros(6)
     (found,) = repeated_annealing.repeated_annealing((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
     assert found.reliable
     assert 0 < found.standard_error < 0.2
@@ -116,18 +118,18 @@ def test_populations_agree_with_enumeration(visible, hidden):
 def test_a_population_is_unbiased_however_short_its_run():
     """The mean of Z over many populations is Z, with rows drawn anew or not."""
     h = model("binary", "binary", (5, 4), scale=1.5)
-    base = mean_field_modes.mode_mixture(h, np.zeros(5), np.empty((0, 5)), 0)
+    base = mean_field_modes.make_mode_mixture(h, np.zeros(5), np.empty((0, 5)), 0)
     ratios = []
     for seed in range(150):
         problem = population_annealing.PopulationProblem((h,), (base,), (np.array([0.0, 0.3, 0.6, 1.0]),), 64, seed)
         (found,) = run_algorithm(population_annealing.PopulationAnnealing(problem)).estimates
-        ratios.append(np.exp(found.log_partition - enumeration.log_partition_exact(h)))
+        ratios.append(np.exp(found.log_partition - enumeration.exact_log_partition(h)))
     assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / np.sqrt(len(ratios)))
 
 
 def test_populations_do_not_depend_on_threads_or_where_they_are_stopped():
     h = model("spin", "binary", (9, 7))
-    base = mean_field_modes.mode_mixture(h, np.zeros(9), np.empty((0, 9)), 3)
+    base = mean_field_modes.make_mode_mixture(h, np.zeros(9), np.empty((0, 9)), 3)
     problem = population_annealing.PopulationProblem((h,), (base,), (np.linspace(0, 1, 41),), 40, 3)
     algorithm = population_annealing.PopulationAnnealing(problem)
     whole = iterate.run_steps(algorithm.step, algorithm.init(), until=algorithm.done)
@@ -154,7 +156,7 @@ def test_rows_drawn_anew_from_one_count_as_one():
 
 def test_finer_temperatures_keep_the_pilots_places():
     betas = np.array([0.0, 0.1, 0.5, 1.0])
-    finer = sequential_monte_carlo.refine_places(betas, 1)
+    finer = sequential_monte_carlo.refine_positions(betas, 1)
     assert len(finer) == 2 * sequential_monte_carlo.FEWEST + 1
     assert (np.diff(finer) > 0).all()
     np.testing.assert_allclose(np.interp(np.linspace(0, 1, 4), np.linspace(0, 1, len(finer)), finer), betas, atol=0.01)
@@ -170,11 +172,11 @@ def test_one_chain_is_refused():
         ).init()
 
 
-@pytest.mark.skipif(fast.kernels() == "python", reason="the compiled loops are not in use")
+@pytest.mark.skipif(fast.loops_in_use() == "python", reason="the compiled loops are not in use")
 def test_populations_have_the_same_bits_on_both_kernels():
     h = model("binary", "spin", (17, 23))
     problem = population_annealing.PopulationProblem(
-        (h,), (mean_field_modes.mode_mixture(h, np.zeros(17), np.empty((0, 17)), 0),), (np.linspace(0, 1, 21),), 40
+        (h,), (mean_field_modes.make_mode_mixture(h, np.zeros(17), np.empty((0, 17)), 0),), (np.linspace(0, 1, 21),), 40
     )
     algorithm = population_annealing.PopulationAnnealing(problem)
 
@@ -183,10 +185,10 @@ def test_populations_have_the_same_bits_on_both_kernels():
 
     compiled = run()
     try:
-        fast.use("python")
+        fast.use_loops("python")
         plain = run()
     finally:
-        fast.use("cython")
+        fast.use_loops("cython")
     np.testing.assert_array_equal(plain.values, compiled.values)
     np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)
 
@@ -218,7 +220,7 @@ def test_rows_are_drawn_anew_as_often_as_their_weights_say():
     weights = random.random(50) + 0.01
     share = weights / weights.sum()
     for seed in range(20):
-        places = sequential_monte_carlo.systematic_resample(np.log(weights) - 700.0, np.random.default_rng(seed))
+        places = sequential_monte_carlo.draw_systematic_indices(np.log(weights) - 700.0, np.random.default_rng(seed))
         drawn = np.bincount(places, minlength=50)
         assert (np.abs(drawn - 50 * share) < 1).all()  # systematic: the number itself, rounded down or up
         assert (np.diff(places) >= 0).all()
@@ -234,13 +236,13 @@ def test_rows_are_drawn_anew_as_often_as_their_weights_say():
 def test_refined_temperatures_keep_the_pilots_spacing():
     betas = np.array([0.0, 0.1, 0.4, 1.0])
     for level, steps in ((0, sequential_monte_carlo.FEWEST), (2, 4 * sequential_monte_carlo.FEWEST)):
-        finer = sequential_monte_carlo.refine_places(betas, level)
+        finer = sequential_monte_carlo.refine_positions(betas, level)
         assert (len(finer), finer[0], finer[-1]) == (steps + 1, 0.0, 1.0)
         places = np.interp(finer, betas, np.arange(4.0))
         np.testing.assert_allclose(np.diff(places), 3 / steps, rtol=1e-9)
     long = np.linspace(0.0, 1.0, 71) ** 2
-    np.testing.assert_allclose(sequential_monte_carlo.refine_places(long, 0), long, atol=1e-15)
-    np.testing.assert_allclose(sequential_monte_carlo.refine_places(long, 1)[::2], long, atol=1e-15)
+    np.testing.assert_allclose(sequential_monte_carlo.refine_positions(long, 0), long, atol=1e-15)
+    np.testing.assert_allclose(sequential_monte_carlo.refine_positions(long, 1)[::2], long, atol=1e-15)
 
 
 def test_gains_are_the_growth_of_the_unnormalised_density():

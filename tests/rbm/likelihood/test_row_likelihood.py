@@ -39,7 +39,7 @@ def joint(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(problem: annealed_importance.AnnealingProblem, **options) -> annealed_importance.AnnealingState:
-    algorithm = annealed_importance.Annealing(problem, **options)
+    algorithm = annealed_importance.AnnealedImportanceSampling(problem, **options)
     return iterate.run_steps(algorithm.step, algorithm.init(), until=algorithm.done)
 
 
@@ -49,8 +49,8 @@ def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
     h = model(visible, hidden, shape)
     v, negative_energy = joint(h)
     log_z = np.logaddexp.reduce(negative_energy.ravel())
-    assert enumeration.log_partition_exact(h) == pytest.approx(log_z, abs=1e-12)
-    found = row_likelihood.log_likelihood(h, v, log_z)
+    assert enumeration.exact_log_partition(h) == pytest.approx(log_z, abs=1e-12)
+    found = row_likelihood.row_log_likelihood(h, v, log_z)
     np.testing.assert_allclose(found, np.logaddexp.reduce(negative_energy, axis=1) - log_z, atol=1e-12)
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)
 
@@ -58,11 +58,11 @@ def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
 def test_exact_partition_over_many_blocks_and_threads(visible, hidden, monkeypatch):
     h = model(visible, hidden, (9, 7))
-    whole = enumeration.log_partition_exact(h)
+    whole = enumeration.exact_log_partition(h)
     monkeypatch.setattr(enumeration, "BLOCK", 40)  # blocks of 4 states
     with ThreadPoolExecutor(2) as pool:
-        threaded = enumeration.log_partition_exact(h, map=pool.map)
-    assert threaded == enumeration.log_partition_exact(h)
+        threaded = enumeration.exact_log_partition(h, map=pool.map)
+    assert threaded == enumeration.exact_log_partition(h)
     assert threaded == pytest.approx(whole, abs=1e-12)
 
 
@@ -72,17 +72,17 @@ def test_products_of_exponentials_are_sums_of_logarithms(visible, hidden, monkey
     """The two ways to enumerate, where a block's product would leave float64 several times over."""
     h = model(visible, hidden, (300, 9), scale=5.0)
     monkeypatch.setattr(enumeration, "NEAR", 40)  # several blocks
-    products = enumeration.HiddenSums.of(h)
+    products = enumeration.HiddenStateSums.of(h)
     assert products is not None
-    one_by_one = np.logaddexp.reduce([enumeration._log_sum_exp(block.log_weight) for block in enumeration.enumerate_hidden(h)])
+    one_by_one = np.logaddexp.reduce([enumeration._log_sum_exp(block.log_weight) for block in enumeration.iterate_hidden_states(h)])
     assert one_by_one > 750  # e^750 is no float64
-    assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one, rel=1e-14)
+    assert enumeration.exact_log_partition(h) == pytest.approx(one_by_one, rel=1e-14)
 
 
 def test_weights_too_large_for_products_are_summed_by_logarithms():
     h = model("binary", "binary", (4, 3), scale=500.0)
-    assert enumeration.HiddenSums.of(h) is None
-    assert enumeration.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
+    assert enumeration.HiddenStateSums.of(h) is None
+    assert enumeration.exact_log_partition(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
 
 
 def test_products_of_units_with_several_states_reach_as_far_as_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_products_of_units_with_several_states_reach_as_far_as_the_largest(monke
     monkeypatch.setattr(enumeration, "NEAR", 5)
     for weight, bias, there in ((70.0, 15.0, True), (70.0, 25.0, False), (80.0, 0.0, False)):
         h = Harmonium(np.array([[0.0, weight]]), np.array([bias]), np.zeros(2), unit_family("binary"), unit_family("rate:4"))
-        assert (enumeration.HiddenSums.of(h) is not None) == there
+        assert (enumeration.HiddenStateSums.of(h) is not None) == there
 
 
 def test_layers_of_25_units_are_enumerated():
@@ -106,22 +106,22 @@ def test_layers_of_25_units_are_enumerated():
 def test_layer_sum_survives_extreme_parameters():
     """With one hidden unit, log Z = Σ_j A(b_j) + … is known even where e^{b} overflows."""
     h = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), unit_family("binary"), unit_family("binary"))
-    assert enumeration.log_partition_exact(h) == pytest.approx(5000.0 + np.log(2.0))
+    assert enumeration.exact_log_partition(h) == pytest.approx(5000.0 + np.log(2.0))
     spins = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), unit_family("spin"), unit_family("spin"))
-    assert enumeration.log_partition_exact(spins) == pytest.approx(10000.0 + np.log(2.0))
+    assert enumeration.exact_log_partition(spins) == pytest.approx(10000.0 + np.log(2.0))
 
 
 def test_large_models_are_not_enumerated():
     h = model("binary", "binary", (26, 27))
     assert not enumeration.is_enumerable(h)
     with pytest.raises(BadUsage, match="at most 25 units; this model is 26 × 27"):
-        enumeration.log_partition_exact(h)
+        enumeration.exact_log_partition(h)
 
 
 def test_free_energy_and_likelihood_agree():
     h = model("spin", "binary", (6, 4))
     v = states("spin", 6)
-    np.testing.assert_allclose(row_likelihood.log_likelihood(h, v, 0.0), -h.free_energy(v), atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.row_log_likelihood(h, v, 0.0), -h.free_energy(v), atol=1e-12)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
@@ -136,14 +136,14 @@ def test_pseudo_likelihood_is_the_product_of_exact_conditionals(visible, hidden)
             flipped = row.copy()
             flipped[j] = sum(h.visible.states) - row[j]
             expected[i] += log_p[i] - np.logaddexp(log_p[i], log_p[index[tuple(flipped)]])
-    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+    np.testing.assert_allclose(row_likelihood.log_pseudo_likelihood(h, v), expected, atol=1e-12)
 
 
 def test_pseudo_likelihood_of_independent_units_is_the_likelihood():
     h = model("binary", "binary", (8, 3), scale=0.0)
     v = states("binary", 8)
-    expected = row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h))
-    np.testing.assert_allclose(row_likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+    expected = row_likelihood.row_log_likelihood(h, v, enumeration.exact_log_partition(h))
+    np.testing.assert_allclose(row_likelihood.log_pseudo_likelihood(h, v), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("visible", FAMILIES)
@@ -157,7 +157,7 @@ def test_reconstruction_error_by_hand(visible):
     np.testing.assert_allclose(row_likelihood.reconstruction_error(h, v), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("figure", [row_likelihood.pseudo_likelihood, row_likelihood.reconstruction_error])
+@pytest.mark.parametrize("figure", [row_likelihood.log_pseudo_likelihood, row_likelihood.reconstruction_error])
 def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
     h = model("binary", "spin", (6, 5))
     v = states("binary", 6).astype(np.uint8)
@@ -171,12 +171,12 @@ def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
 def test_annealing_agrees_with_enumeration(visible, hidden):
     h = model(visible, hidden, (12, 10), scale=0.7)
-    exact = enumeration.log_partition_exact(h)
-    base = h.visible.base_rate(states(visible, 12)[::37])
+    exact = enumeration.exact_log_partition(h)
+    base = h.visible.base_rate_parameters(states(visible, 12)[::37])
     errors = []
     for seed in range(8):
         problem = annealed_importance.AnnealingProblem((h,), (base,), chains=100, temperatures=300, seed=seed)
-        (found,) = run_algorithm(annealed_importance.Annealing(problem))
+        (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
         assert 0 < found.standard_error < 0.1
         errors.append((found.log_partition - exact) / found.standard_error)
     assert np.max(np.abs(errors)) < 4
@@ -187,24 +187,24 @@ def test_annealing_agrees_with_enumeration(visible, hidden):
 def test_annealing_is_unbiased_even_from_a_bad_start_with_few_temperatures():
     h = model("binary", "binary", (5, 4))
     problem = annealed_importance.AnnealingProblem((h,), (np.full(5, 0.5),), chains=50_000, temperatures=3)
-    (found,) = run_algorithm(annealed_importance.Annealing(problem))
+    (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
     assert found.standard_error > 0.003
-    assert found.log_partition == pytest.approx(enumeration.log_partition_exact(h), abs=3 * found.standard_error)
+    assert found.log_partition == pytest.approx(enumeration.exact_log_partition(h), abs=3 * found.standard_error)
 
 
 def test_annealing_of_independent_units_from_their_own_biases_is_exact():
     h = model("spin", "binary", (7, 5), scale=0.0)
     h = Harmonium(h.W, h.b, np.zeros(5), h.visible, h.hidden)
     problem = annealed_importance.AnnealingProblem((h,), (h.b,), chains=3, temperatures=10)
-    (found,) = run_algorithm(annealed_importance.Annealing(problem))
-    assert found.log_partition == pytest.approx(enumeration.log_partition_exact(h), abs=1e-12)
+    (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
+    assert found.log_partition == pytest.approx(enumeration.exact_log_partition(h), abs=1e-12)
     assert found.standard_error == pytest.approx(0.0, abs=1e-12)
 
 
 def test_annealed_models_do_not_depend_on_company_beyond_their_index_or_on_threads():
     models = tuple(model("binary", "binary", (6, 30), scale=0.3, seed=seed) for seed in range(3))
     problem = annealed_importance.AnnealingProblem(models, (np.zeros(6),) * 3, chains=5, temperatures=25, seed=3)
-    assert annealed_importance.Annealing(problem).steps == 3
+    assert annealed_importance.AnnealedImportanceSampling(problem).steps == 3
     alone = annealed_importance.AnnealingProblem(models[:1], problem.bases[:1], chains=5, temperatures=25, seed=3)
     with ThreadPoolExecutor(2) as pool:
         together = run(problem, map=pool.map)
@@ -214,7 +214,7 @@ def test_annealed_models_do_not_depend_on_company_beyond_their_index_or_on_threa
 
 def test_annealing_resumes_where_it_stood():
     problem = annealed_importance.AnnealingProblem((model("spin", "spin", (6, 5)),), (np.zeros(6),), chains=4, temperatures=40)
-    algorithm = annealed_importance.Annealing(problem)
+    algorithm = annealed_importance.AnnealedImportanceSampling(problem)
     half = iterate.run_steps(algorithm.step, algorithm.init(), steps=2)
     resumed = annealed_importance.AnnealingState(half.values.copy(), half.log_weights.copy(), half.step)
     final = iterate.run_steps(algorithm.step, resumed, until=algorithm.done)
@@ -228,7 +228,7 @@ def test_base_rate_has_the_means_of_the_rows(name):
     units = unit_family(name)
     off, on = units.states
     rows = np.array([[off, on, on], [off, off, on]])
-    biases = units.base_rate(rows)
+    biases = units.base_rate_parameters(rows)
     np.testing.assert_allclose(1 / (1 + np.exp(-(on - off) * biases)), [1 / 4, 2 / 4, 3 / 4])  # one row in either state added
 
 
@@ -236,7 +236,7 @@ def test_base_rate_has_the_means_of_the_rows(name):
 def test_annealing_refuses_what_gives_no_estimate(option, value):
     h = model("binary", "binary", (3, 3))
     with pytest.raises(BadUsage, match="needs at least"):
-        annealed_importance.Annealing(annealed_importance.AnnealingProblem((h,), (h.b,), **{option: value})).init()
+        annealed_importance.AnnealedImportanceSampling(annealed_importance.AnnealingProblem((h,), (h.b,), **{option: value})).init()
 
 
 def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_it():
@@ -251,25 +251,25 @@ def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, unit_family("binary"), unit_family("binary"))
-    exact = enumeration.log_partition_exact(h)
-    assert row_likelihood.log_likelihood(h, test, exact).mean() >= -18.7
-    annealed = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate(valid),))
-    (found,) = run_algorithm(annealed_importance.Annealing(annealed))
+    exact = enumeration.exact_log_partition(h)
+    assert row_likelihood.row_log_likelihood(h, test, exact).mean() >= -18.7
+    annealed = annealed_importance.AnnealingProblem((h,), (h.visible.base_rate_parameters(valid),))
+    (found,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(annealed))
     assert found.log_partition == pytest.approx(exact, abs=0.1)
     assert found.standard_error < 0.1
 
 
-@pytest.mark.skipif(fast.kernels() == "python", reason="the compiled loops are not in use")
+@pytest.mark.skipif(fast.loops_in_use() == "python", reason="the compiled loops are not in use")
 def test_annealing_gives_the_same_bits_on_both_kernels():
     problem = annealed_importance.AnnealingProblem(
         (model("binary", "spin", (17, 23)),), (np.linspace(-2, 2, 17),), chains=7, temperatures=50
     )
     compiled = run(problem)
     try:
-        fast.use("python")
+        fast.use_loops("python")
         plain = run(problem)
     finally:
-        fast.use("cython")
+        fast.use_loops("cython")
     np.testing.assert_array_equal(plain.values, compiled.values)
     np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)
 

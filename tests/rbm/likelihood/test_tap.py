@@ -12,7 +12,7 @@ from herdcli.errors import BadUsage
 from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.likelihood import enumeration, tap
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import unit_family
 
@@ -34,15 +34,15 @@ def model(visible: str, hidden: str, scale: float, change: tuple[str, tuple[int,
     return Harmonium(parts["W"], parts["b"], parts["c"], unit_family(visible), unit_family(hidden))
 
 
-def at(h: Harmonium) -> tap.FixedPoint:
-    return tap.fixed_point(h, h.hidden.mean(h.c)[None])
+def at(h: Harmonium) -> tap.TAPFixedPoints:
+    return tap.find_fixed_point(h, h.hidden.mean(h.c)[None])
 
 
 @pytest.mark.parametrize(("visible", "hidden"), PAIRS)
 def test_the_gradient_is_the_slope_of_the_expansion_at_its_fixed_point(visible: str, hidden: str) -> None:
     h = model(visible, hidden, 0.2)
     found, step = at(h), 1e-5
-    slopes = {"W": tap.tap_gradient(h.W, found), "b": found.visible.m[0], "c": found.hidden.m[0]}
+    slopes = {"W": tap.tap_log_z_gradient(h.W, found), "b": found.visible.m[0], "c": found.hidden.m[0]}
     for name, slope in slopes.items():
         for index in itertools.islice(np.ndindex(slope.shape), 5):
             above, below = (model(visible, hidden, 0.2, (name, index, sign * step)) for sign in (1, -1))
@@ -55,7 +55,7 @@ def test_what_the_expansion_leaves_out_is_of_fourth_order(visible: str, hidden: 
     errors = []
     for scale in (0.1, 0.05):
         h = model(visible, hidden, scale)
-        errors.append(abs(float(tap.tap_log_partition(h, at(h))[0]) - enumeration.log_partition_exact(h)))
+        errors.append(abs(float(tap.tap_log_partition(h, at(h))[0]) - enumeration.exact_log_partition(h)))
     assert errors[0] < 0.02
     assert errors[0] > 9 * errors[1]  # 2⁴ in the end; a term of third order left out would make it 2³
 
@@ -69,7 +69,7 @@ def test_learning_by_it_raises_the_exact_likelihood_of_a_weakly_coupled_model() 
         problem = LearningProblem([rows], settings)
         state = run_algorithm(parallel_fits.RBMLearning(problem))
         h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-        figures[algorithm] = log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean()
+        figures[algorithm] = row_log_likelihood(h, rows, enumeration.exact_log_partition(h)).mean()
     p = rows.mean(axis=0)
     independent = (rows * np.log(p) + (1 - rows) * np.log(1 - p)).sum(axis=1).mean()
     assert independent + 0.3 < figures["tap"] < figures["exact"] + 0.01

@@ -17,7 +17,7 @@ from herdcli.evaluation.figures.rbm import metrics
 from herdcli.rbm.learning import minibatch_statistics, parallel_fits
 from herdcli.rbm.learning.parallel_fits import LearningProblem, Settings
 from herdcli.rbm.likelihood import length_annealing, word_counts
-from herdcli.rbm.model import Harmonium, Rows, rbm_from_weights
+from herdcli.rbm.model import Harmonium, StoredHeldoutRows, rbm_from_weights
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.words import MultinomialLayer, WordCountUnits
 
@@ -39,7 +39,7 @@ def unnormalised(h: Harmonium, v: np.ndarray) -> np.ndarray:
     """log Σ_h e^{−E(v, h)} with the number of orders of the words."""
     values = h.hidden.support[:, 0]
     inputs = (v @ h.W)[:, :, None] * values
-    inputs = inputs + np.asarray([h.hidden.log_base(np.array([x])) for x in values])
+    inputs = inputs + np.asarray([h.hidden.log_base_measure(np.array([x])) for x in values])
     orders = gammaln(v.sum(axis=1) + 1) - gammaln(v + 1).sum(axis=1)
     return v @ h.b + np.logaddexp.reduce(inputs, axis=2).sum(axis=1) + orders
 
@@ -48,8 +48,8 @@ def unnormalised(h: Harmonium, v: np.ndarray) -> np.ndarray:
 def test_partition_functions_are_sums_over_all_rows_of_a_length(hidden):
     h, lengths = model(hidden), np.array([1, 2, 5])
     expected = [np.logaddexp.reduce(unnormalised(h, all_rows(N))) for N in lengths]
-    np.testing.assert_allclose(word_counts.log_partitions_by_length(h, lengths), expected)
-    annealed = length_annealing.annealed_partitions(h, np.arange(1, 6), np.ones(5), chains=400, most=1000, seed=1)
+    np.testing.assert_allclose(word_counts.exact_log_partitions(h, lengths), expected)
+    annealed = length_annealing.anneal_log_partitions(h, np.arange(1, 6), np.ones(5), chains=400, max_sweeps=1000, seed=1)
     np.testing.assert_allclose(annealed.log_z[[0, 1, 4]], expected, atol=0.05)
 
 
@@ -57,11 +57,13 @@ def test_partition_functions_are_sums_over_all_rows_of_a_length(hidden):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_likelihoods_of_rows_add_up_to_one_at_every_length(hidden, kind):
     h, lengths = model(hidden), np.array([2, 4])
-    log_z = word_counts.log_partitions_by_length(h, lengths)
+    log_z = word_counts.exact_log_partitions(h, lengths)
     for N in lengths:
         found = word_counts.row_log_likelihoods(h, kind(all_rows(N)), lengths, log_z)
         assert np.exp(found).sum() == pytest.approx(1)
-    np.testing.assert_allclose(WordCountUnits().log_base_of_rows(kind(all_rows(4))), WordCountUnits().log_base(all_rows(4)), atol=1e-12)
+    np.testing.assert_allclose(
+        WordCountUnits().row_log_base_measure(kind(all_rows(4))), WordCountUnits().log_base_measure(all_rows(4)), atol=1e-12
+    )
 
 
 def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
@@ -78,7 +80,7 @@ def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
     for name, slope in slopes.items():
         for index in np.ndindex(slope.shape):
             above, below = (
-                word_counts.row_log_likelihoods(g, data, lengths, word_counts.log_partitions_by_length(g, lengths)).mean()
+                word_counts.row_log_likelihoods(g, data, lengths, word_counts.exact_log_partitions(g, lengths)).mean()
                 for g in (model("binary", (name, index, sign * step)) for sign in (1, -1))
             )
             assert slope[index] == pytest.approx((above - below) / (2 * step), abs=5 * 1.5 / np.sqrt(len(data)))
@@ -104,10 +106,10 @@ def test_topics_are_learned(kind):
     problem = LearningProblem([parallel_fits.SelectedRows(given, np.arange(300))], settings)
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
-    lengths = np.unique(word_counts.row_lengths(given))
-    found = word_counts.row_log_likelihoods(h, given, lengths, word_counts.log_partitions_by_length(h, lengths)).mean()
+    lengths = np.unique(word_counts.count_words_per_row(given))
+    found = word_counts.row_log_likelihoods(h, given, lengths, word_counts.exact_log_partitions(h, lengths)).mean()
     p = rows.sum(axis=0) / rows.sum()
-    independent = (rows @ np.log(p) + WordCountUnits().log_base(rows)).mean()
+    independent = (rows @ np.log(p) + WordCountUnits().log_base_measure(rows)).mean()
     assert found > independent + 2
 
 
@@ -154,7 +156,7 @@ def test_what_eval_says_of_annealed_words_holds_the_sum_over_hidden_states():
     W, b, c = random.normal(0, 0.4, (1, 20, 6)), random.normal(0, 0.5, (1, 20)), random.normal(0, 0.5, (1, 6))
     lengths = np.concatenate([np.arange(2, 60), [90, 150, 300]])
     rows = np.stack([random.multinomial(N, np.full(20, 0.05)) for N in lengths])
-    held = Rows(rows, np.full(len(rows), 2, dtype=np.uint8))
+    held = StoredHeldoutRows(rows, np.full(len(rows), 2, dtype=np.uint8))
     value = replace(rbm_from_weights(W[0], b[0], c[0], "words", "binary"), holdout=held)
     exact = metrics(value, EvaluationSettings())
     for settings in (EvaluationSettings(likelihood="ais"), EvaluationSettings(likelihood="ais", seed=1, chains=200)):
@@ -168,14 +170,14 @@ def test_what_eval_says_of_annealed_words_holds_the_sum_over_hidden_states():
 def test_words_whose_chains_are_too_few_are_not_relied_on():
     random = np.random.default_rng(4)
     h = Harmonium(random.normal(0, 3.0, (20, 40)), np.zeros(20), np.zeros(40), unit_family("words"), unit_family("binary"))
-    found = length_annealing.annealed_partitions(h, np.array([5, 500]), np.ones(2), chains=16, most=200, seed=0)
+    found = length_annealing.anneal_log_partitions(h, np.array([5, 500]), np.ones(2), chains=16, max_sweeps=200, seed=0)
     assert not found.mean.reliable
     assert found.mean.standard_error > 0.1
 
 
 def test_an_exact_likelihood_of_words_is_refused_where_hidden_states_are_too_many():
     h = Harmonium(np.zeros((3, 30)), np.zeros(3), np.zeros(30), unit_family("words"), unit_family("binary"))
-    held = Rows(all_rows(2), np.full(6, 2, dtype=np.uint8))
+    held = StoredHeldoutRows(all_rows(2), np.full(6, 2, dtype=np.uint8))
     value = replace(rbm_from_weights(h.W, h.b, h.c, "words", "binary"), holdout=held)
     with pytest.raises(BadUsage) as caught:
         metrics(value, EvaluationSettings(likelihood="exact"))
@@ -184,10 +186,10 @@ def test_an_exact_likelihood_of_words_is_refused_where_hidden_states_are_too_man
 
 def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():
     h, told = model(), []
-    length_annealing.annealed_partitions(h, np.array([3, 40]), np.ones(2), chains=16, most=60, seed=0, progress=told.append)
+    length_annealing.anneal_log_partitions(h, np.array([3, 40]), np.ones(2), chains=16, max_sweeps=60, seed=0, progress=told.append)
     assert [progress.step for progress in told if progress.figure == "40 words"]
     with pytest.raises(BadUsage) as caught:
-        length_annealing.annealed_partitions(h, np.array([3]), np.ones(1), chains=1, most=60, seed=0)
+        length_annealing.anneal_log_partitions(h, np.array([3]), np.ones(1), chains=1, max_sweeps=60, seed=0)
     assert caught.value.message == "annealing needs at least 2 chains, not 1"
 
 
@@ -210,8 +212,8 @@ def test_sweeps_at_words_in_part_leave_the_distribution_of_so_many_words(length)
 
 def test_rows_without_words_have_the_log_z_of_independent_hidden_units():
     h = model()
-    exact = word_counts.log_partitions_by_length(h, np.array([0, 4]))
-    found = length_annealing.annealed_partitions(h, np.array([0, 4]), np.ones(2), chains=400, most=400, seed=0)
+    exact = word_counts.exact_log_partitions(h, np.array([0, 4]))
+    found = length_annealing.anneal_log_partitions(h, np.array([0, 4]), np.ones(2), chains=400, max_sweeps=400, seed=0)
     assert found.log_z[0] == pytest.approx(exact[0])
     assert found.log_z[1] == pytest.approx(exact[1], abs=0.05)
     assert found.mean.effective is not None

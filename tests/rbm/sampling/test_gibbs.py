@@ -61,7 +61,7 @@ def test_natural_undoes_the_mean(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fair_states_are_fair(name: str) -> None:
-    states = unit_family(name).layer().fair_states((200, 100), generator(0, Stream.INITIAL))
+    states = unit_family(name).layer().sample_unbiased_states((200, 100), generator(0, Stream.INITIAL))
     low, high = unit_family(name).states
     assert set(np.unique(states)) == {low, high}
     assert abs((states == high).mean() - 0.5) < 5 * 0.5 / np.sqrt(states.size)
@@ -88,7 +88,7 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     W, b, c = (random.normal(0, 0.7, shape).astype(np.float32) for shape in ((3, 2), 3, 2))
     units = unit_family(visible).layer(), unit_family(hidden).layer()
     sweeper = GibbsSweeper(W, b, c, *units, generator(0, Stream.SAMPLE))
-    h = units[1].fair_states((n, 2), generator(0, Stream.INITIAL))
+    h = units[1].sample_unbiased_states((n, 2), generator(0, Stream.INITIAL))
     v, means, hidden_means = (np.empty((n, size), dtype=np.float32) for size in (3, 3, 2))
     for _ in range(60):
         sweeper.down(h, means, v)

@@ -42,7 +42,7 @@ def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
     (rows,) = run_algorithm(gibbs_samples.BlockGibbsSampling(problem)).rows
     assert rows.shape == (count, 3)
     v = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
-    p = np.exp(row_likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)))
+    p = np.exp(row_likelihood.row_log_likelihood(h, v, enumeration.exact_log_partition(h)))
     seen = np.array([(rows == state).all(axis=1).mean() for state in v])
     assert (np.abs(seen - p) < 6 * np.sqrt(p * (1 - p) / count)).all()
 
@@ -107,10 +107,10 @@ def test_numbers_below_the_least_are_refused(name: str, least: int) -> None:
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "binary"), ("spin", "rate:2"), ("rate:3", "gaussian"), ("softmax:3", "binary")])
 def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> None:
     h = model(visible, hidden, (6, 5), scale=0.5 if hidden != "gaussian" else 0.2)
-    exact = enumeration.log_partition_exact(h)
+    exact = enumeration.exact_log_partition(h)
     problem = annealed_importance.AnnealingProblem((h,), (np.zeros(6),), chains=300, temperatures=150)
-    (there,) = run_algorithm(annealed_importance.Annealing(problem))
-    (returned,) = run_algorithm(annealed_importance.Annealing(replace(problem, known=(np.zeros((0, 6)),))))
+    (there,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(problem))
+    (returned,) = run_algorithm(annealed_importance.AnnealedImportanceSampling(replace(problem, known=(np.zeros((0, 6)),))))
     for found in (there, returned):
         assert found.log_partition == pytest.approx(exact, abs=4 * found.standard_error)
         assert 0 < found.standard_error < 0.1
@@ -118,13 +118,16 @@ def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> No
 
 def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
     h = model("binary", "binary", (30, 15), scale=1.2)
-    exact, sides = enumeration.log_partition_exact(h), []
+    exact, sides = enumeration.exact_log_partition(h), []
     for seed in range(20):
         problem = annealed_importance.AnnealingProblem((h,), (np.zeros(30),), chains=10, temperatures=4, seed=seed)
-        longer = annealed_importance.Annealing(replace(problem, temperatures=100))
+        longer = annealed_importance.AnnealedImportanceSampling(replace(problem, temperatures=100))
         reached = iterate.run_steps(longer.step, longer.init(), until=longer.done)
         back = replace(problem, known=tuple(reached.values))  # begins at better samples than 4 temperatures give
-        (there,), (returned,) = run_algorithm(annealed_importance.Annealing(problem)), run_algorithm(annealed_importance.Annealing(back))
+        (there,), (returned,) = (
+            run_algorithm(annealed_importance.AnnealedImportanceSampling(problem)),
+            run_algorithm(annealed_importance.AnnealedImportanceSampling(back)),
+        )
         sides.append((there.log_partition, returned.log_partition))
     below, above = np.mean(sides, axis=0)
     assert below < exact - 0.3

@@ -12,8 +12,8 @@ import pytest
 
 from herdcli import iterate
 from herdcli.algorithm import run_algorithm
-from herdcli.rbm.likelihood.enumeration import enumerate_hidden, joint_precision, log_partition_exact
-from herdcli.rbm.likelihood.row_likelihood import log_likelihood
+from herdcli.rbm.likelihood.enumeration import exact_log_partition, iterate_hidden_states, joint_precision
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling import gibbs_samples, independent_sampling
 from herdcli.rbm.units import unit_family
@@ -36,7 +36,7 @@ def model(visible: str, hidden: str, shape: tuple[int, int] | None = None, scale
 
 
 def drawn(problem: gibbs_samples.SamplingProblem) -> list[np.ndarray]:
-    parts = independent_sampling.enumeration_parts(problem)
+    parts = independent_sampling.plan_enumerations(problem)
     assert parts is not None
     return run_algorithm(independent_sampling.IndependentSampling(problem, parts)).rows
 
@@ -58,7 +58,7 @@ def all_rows(h: Harmonium) -> np.ndarray:
 
 def of_hidden(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
     """Every hidden state and its probability."""
-    blocks = list(enumerate_hidden(h))
+    blocks = list(iterate_hidden_states(h))
     log_weight = np.concatenate([block.log_weight for block in blocks])
     weight = np.exp(log_weight - log_weight.max())
     return np.concatenate([block.hidden for block in blocks]), weight / weight.sum()
@@ -69,11 +69,11 @@ def of_hidden(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
 def test_rows_have_the_models_distribution(visible: str, hidden: str) -> None:
     h = model(visible, hidden)
     problem = gibbs_samples.SamplingProblem((h,), COUNT)
-    if independent_sampling.enumeration_parts(problem) is None:  # rows with labels are not weighed, their hidden layer has to be
+    if independent_sampling.plan_enumerations(problem) is None:  # rows with labels are not weighed, their hidden layer has to be
         assert (visible, hidden) in {("binary+softmax:2", "gaussian"), ("binary+softmax:2", "poisson")}
         return
     v = all_rows(h)
-    agrees(drawn(problem)[0], v, np.exp(log_likelihood(h, v, log_partition_exact(h))))
+    agrees(drawn(problem)[0], v, np.exp(row_log_likelihood(h, v, exact_log_partition(h))))
 
 
 @pytest.mark.parametrize("visible", ["gaussian", "poisson"])
@@ -90,7 +90,7 @@ def test_means_of_real_rows_and_counts_have_the_shares_of_hidden_states(visible:
 def test_rows_of_words_have_the_distribution_of_their_length() -> None:
     h = replace(model("gaussian", "binary", (3, 3)), visible=WordCountUnits(4))
     v = np.array([row for row in itertools.product(range(5), repeat=3) if sum(row) == 4], dtype=np.float64)
-    agrees(drawn(gibbs_samples.SamplingProblem((h,), COUNT))[0], v, np.exp(log_likelihood(h, v, log_partition_exact(h))))
+    agrees(drawn(gibbs_samples.SamplingProblem((h,), COUNT))[0], v, np.exp(row_log_likelihood(h, v, exact_log_partition(h))))
 
 
 def test_two_gaussian_layers_are_one_gaussian() -> None:
@@ -129,7 +129,7 @@ def test_rows_with_gaps_are_drawn_given_what_is_known(hidden: str, K: int, turne
     h = model("binary", hidden, (4, K), scale=0.9 if K < 20 else 0.3)
     torn = np.array([[1, np.nan, 0, np.nan], [0, np.nan, 1, np.nan], [np.nan, 1, 1, 1], [1, 0, 0, 1]], dtype=np.float32)
     problem = gibbs_samples.SamplingProblem((h,), 4 * COUNT, given=np.repeat(torn, COUNT, axis=0))
-    parts = independent_sampling.enumeration_parts(problem)
+    parts = independent_sampling.plan_enumerations(problem)
     assert parts is not None
     assert [part.turned for part in parts] == turned  # two rows share an enumeration of hidden states, or each has its own
     (rows,) = drawn(problem)
@@ -143,7 +143,7 @@ def test_rows_with_gaps_are_drawn_given_what_is_known(hidden: str, K: int, turne
 def test_groups_of_states_one_after_the_other_resumed_and_on_threads() -> None:
     h = model("binary", "binary", (30, 19), scale=0.5)
     problem = gibbs_samples.SamplingProblem((h,), 300)
-    algorithm = independent_sampling.IndependentSampling(problem, independent_sampling.enumeration_parts(problem))
+    algorithm = independent_sampling.IndependentSampling(problem, independent_sampling.plan_enumerations(problem))
     assert algorithm.steps == 4
     half = iterate.run_steps(algorithm.step, algorithm.init(), steps=2)
     with ThreadPoolExecutor(2) as pool:
@@ -152,22 +152,22 @@ def test_groups_of_states_one_after_the_other_resumed_and_on_threads() -> None:
     whole = iterate.run_steps(algorithm.step, algorithm.init(), steps=4)
     np.testing.assert_array_equal(whole.chosen, resumed.chosen)
     np.testing.assert_array_equal(algorithm.result(whole).rows[0], other.result(resumed).rows[0])
-    assert whole.totals[0] == pytest.approx(log_partition_exact(h), abs=1e-9)
+    assert whole.totals[0] == pytest.approx(exact_log_partition(h), abs=1e-9)
     # Each of the four groups fixes the last two units: their states have the shares that enumeration gives them.
     groups = np.bincount(whole.chosen >> 17, minlength=4) / 300
-    blocks = [block.log_weight for block in enumerate_hidden(h)]
-    weights = np.exp(np.array([np.logaddexp.reduce(block) for block in blocks]) - log_partition_exact(h)).reshape(4, -1).sum(axis=1)
+    blocks = [block.log_weight for block in iterate_hidden_states(h)]
+    weights = np.exp(np.array([np.logaddexp.reduce(block) for block in blocks]) - exact_log_partition(h)).reshape(4, -1).sum(axis=1)
     assert (np.abs(groups - weights) < 5.5 * np.sqrt(weights * (1 - weights) / 300)).all()
 
 
 def test_too_many_states_are_left_to_chains() -> None:
-    assert independent_sampling.enumeration_parts(gibbs_samples.SamplingProblem((model("binary", "binary", (26, 26)),), 10)) is None
-    assert independent_sampling.enumeration_parts(gibbs_samples.SamplingProblem((model("gaussian", "binary", (3, 21)),), 10)) is None
+    assert independent_sampling.plan_enumerations(gibbs_samples.SamplingProblem((model("binary", "binary", (26, 26)),), 10)) is None
+    assert independent_sampling.plan_enumerations(gibbs_samples.SamplingProblem((model("gaussian", "binary", (3, 21)),), 10)) is None
     given = np.full((1, 26), np.nan, dtype=np.float32)
     h = model("binary", "binary", (26, 26))
-    assert independent_sampling.enumeration_parts(gibbs_samples.SamplingProblem((h,), 1, given=given)) is None
+    assert independent_sampling.plan_enumerations(gibbs_samples.SamplingProblem((h,), 1, given=given)) is None
     given[:, 8:] = 1.0
-    assert independent_sampling.enumeration_parts(gibbs_samples.SamplingProblem((h,), 1, given=given)) is not None
+    assert independent_sampling.plan_enumerations(gibbs_samples.SamplingProblem((h,), 1, given=given)) is not None
 
 
 def test_chains_that_hold_different_entries_are_not_compared() -> None:

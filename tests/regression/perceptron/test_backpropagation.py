@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import loggamma
 
-from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
 from herdcli.regression.families import family_by_name
 from herdcli.regression.perceptron.activations import BY_NAME
 from herdcli.regression.perceptron.architecture import Architecture
@@ -36,7 +36,7 @@ def made(name: str, activation: str, seed: int = 0) -> tuple[PerceptronProblem, 
     family = family_by_name(name, classes=CLASSES, symmetric=True, scale=1.5)
     shape = Architecture((COLUMNS, 5, 3, CLASSES if name == "softmax" else 1), activation)
     weight = random.uniform(0.5, 2.0, ROWS)
-    table = RowTable(
+    table = ArrayRows(
         np.column_stack([random.normal(size=(ROWS, COLUMNS)), targets(name, random), 0.3 * random.normal(size=ROWS)]), weight=weight
     )
     problem = PerceptronProblem(table, family, shape.widths[-1], COLUMNS, architecture=shape)

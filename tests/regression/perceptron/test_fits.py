@@ -12,14 +12,14 @@ from scipy.optimize import minimize
 
 from herdcli import rng
 from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import RowBlocks, RowTable, total_statistics
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks, sum_statistics
 from herdcli.regression.families import family_by_name
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.backpropagation import forward
-from herdcli.regression.perceptron.early_stopping import BestParameters, look, waited
+from herdcli.regression.perceptron.early_stopping import BestParameters, is_patience_exhausted, record_evaluation
 from herdcli.regression.perceptron.linear_model import can_start_linear, fit_linear_model, linear_start
 from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_columns
-from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, Validation
+from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.restarts import RestartedFit
 from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
 from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion
@@ -27,12 +27,12 @@ from herdcli.regression.perceptron.trust_region import PerceptronDescent, Percep
 N, D = 60, 3
 
 
-def rows(seed: int = 0, count: int = N) -> RowTable:
+def rows(seed: int = 0, count: int = N) -> ArrayRows:
     """Rows whose target is a bent function of the columns."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(count, D))
     y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * random.normal(size=count)
-    return RowTable(np.column_stack([X, y, np.zeros(count)]), weight=random.uniform(0.5, 1.5, count))
+    return ArrayRows(np.column_stack([X, y, np.zeros(count)]), weight=random.uniform(0.5, 1.5, count))
 
 
 def problem(l2: float = 0.01, activation: str = "tanh") -> PerceptronProblem:
@@ -41,15 +41,15 @@ def problem(l2: float = 0.01, activation: str = "tanh") -> PerceptronProblem:
 
 
 def objective(given: PerceptronProblem, theta: np.ndarray) -> tuple[float, np.ndarray]:
-    sums = total_statistics(RowBlocks(given.rows), PerceptronGradient(given, theta[None]))
+    sums = sum_statistics(RowBlocks(given.rows), PerceptronGradient(given, theta[None]))
     mass = sums["mass"][0]
     return sums["loss"][0] / mass + given.penalty(theta), sums["gradient"][0] / mass + given.l2 * given.penalised * theta
 
 
-NONE = Validation(None, family_by_name("gaussian"))
+NONE = ValidationRows(None, family_by_name("gaussian"))
 
 
-def descent(given: PerceptronProblem, validation: Validation = NONE, patience: int = 0, restart: int = 0) -> PerceptronDescent:
+def descent(given: PerceptronProblem, validation: ValidationRows = NONE, patience: int = 0, restart: int = 0) -> PerceptronDescent:
     start = given.architecture.initial(0, restart, np.zeros(1))[None]
     return PerceptronDescent(PerceptronRegion(given, start, 500), validation, patience, restart)
 
@@ -69,7 +69,7 @@ def test_small_problems_are_fitted_to_a_minimum():
 
 def test_the_best_parameters_on_validation_rows_are_kept():
     given = problem(l2=0.0)
-    validation = Validation(rows(seed=5, count=40), given.family)
+    validation = ValidationRows(rows(seed=5, count=40), given.family)
     fit = run_algorithm(descent(given, validation, patience=4))
     assert fit.loss == fit.losses.min() == validation.loss(given, fit.theta[None])
     assert len(fit.losses) == len(fit.trace) == np.argmin(fit.losses) + 5
@@ -78,16 +78,16 @@ def test_the_best_parameters_on_validation_rows_are_kept():
 
 def test_looks_without_validation_rows_keep_the_last():
     best = BestParameters(theta=np.zeros(2), losses=np.zeros(0))
-    look(best, np.ones(2), float("nan"))
+    record_evaluation(best, np.ones(2), float("nan"))
     assert best.theta.tolist() == [1, 1]
-    assert not waited(best, 1)
+    assert not is_patience_exhausted(best, 1)
     best = BestParameters(theta=np.zeros(1), losses=np.zeros(0))
     for loss in (2.0, 1.0, 1.5, float("nan")):
-        look(best, np.array([loss]), loss)
+        record_evaluation(best, np.array([loss]), loss)
     assert best.theta.tolist() == [1.0]
-    assert waited(best, 2)
-    assert not waited(best, 3)
-    assert not waited(best, 0)
+    assert is_patience_exhausted(best, 2)
+    assert not is_patience_exhausted(best, 3)
+    assert not is_patience_exhausted(best, 0)
 
 
 def by_hand(given: PerceptronProblem, settings: BatchSettings, epochs: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def by_hand(given: PerceptronProblem, settings: BatchSettings, epochs: int) -> n
         order = rng.generator(settings.seed, rng.Stream.SHUFFLE, unit=0, step=epoch).permutation(N)
         for begin in range(0, N, settings.batch_size):
             chosen = order[begin : begin + settings.batch_size]
-            batch = RowTable(table.X[chosen], weight=table.weight[chosen])
+            batch = ArrayRows(table.X[chosen], weight=table.weight[chosen])
             g = PerceptronGradient(given, theta[None])(batch.read(0, len(chosen)))["gradient"][0] / len(chosen) / table.weight.mean()
             g = g + given.l2 * given.penalised * theta
             t += 1
@@ -118,7 +118,7 @@ def stored_rows(given: PerceptronProblem, sparse: bool = False) -> ScaledRows:
     return ScaledRows(FittedRows(X, table.X[:, D], table.X[:, -1], table.weight), FitScaling(np.zeros(D), np.ones(D), 0.0, 1.0))
 
 
-def minibatches(given: PerceptronProblem, settings: BatchSettings, restart: int = 0, validation: Validation = NONE) -> MinibatchDescent:
+def minibatches(given: PerceptronProblem, settings: BatchSettings, restart: int = 0, validation: ValidationRows = NONE) -> MinibatchDescent:
     start = given.architecture.initial(settings.seed, restart, np.zeros(1))
     scaled = stored_rows(given)
     return MinibatchDescent(given, scaled, batch_columns(scaled, settings.dtype), start, settings, validation, restart)
@@ -155,7 +155,7 @@ def test_a_state_that_was_saved_goes_on_with_the_same_bytes(optimizer, tmp_path)
 
     batches = optimizer != "trust-region"
     given, settings = problem(), BatchSettings(optimizer, 4, 16, 0.01, 0.9, 3, seed=0, dtype="float32")
-    validation = Validation(rows(seed=5, count=40), given.family)
+    validation = ValidationRows(rows(seed=5, count=40), given.family)
     make = (
         (lambda restart: minibatches(given, settings, restart, validation))
         if batches
@@ -167,7 +167,7 @@ def test_a_state_that_was_saved_goes_on_with_the_same_bytes(optimizer, tmp_path)
     for _ in range(5):
         state = algorithm.step(state)
     save_checkpoint(str(tmp_path / "state"), copy.deepcopy(state), "digest")
-    again = load_checkpoint(str(tmp_path / "state"), algorithm.state, "digest", like=algorithm.init)
+    again = load_checkpoint(str(tmp_path / "state"), algorithm.state, "digest", template=algorithm.init)
     resumed = run_algorithm(algorithm, again)
     assert np.array_equal(resumed.theta, whole.theta)
     assert np.array_equal(resumed.trace, whole.trace)
@@ -188,7 +188,7 @@ def test_sparse_rows_give_the_fit_of_dense_ones():
         start, columns = given.architecture.initial(0, 0, np.zeros(1)), batch_columns(scaled, "float64")
         fit = run_algorithm(MinibatchDescent(alike, scaled, columns, start, replace(settings, dtype="float64"), NONE, 0))
         fits.append(fit.theta)
-        losses.append(Validation(scaled, given.family).loss(alike, fit.theta[None]))
+        losses.append(ValidationRows(scaled, given.family).loss(alike, fit.theta[None]))
     assert scipy.sparse.issparse(columns)
     assert np.allclose(*fits, rtol=1e-9, atol=1e-12)
     assert np.isclose(*losses, rtol=1e-12)

@@ -18,7 +18,7 @@ import click
 
 from herdcli.artifacts.sealed import provenance
 from herdcli.cli.frame.history.history_stages import SHOWN, Stage, find_command, history_stages, role_field
-from herdcli.cli.frame.history.recorded_options import OF_READING, possible_spellings, record_value, spell_value
+from herdcli.cli.frame.history.recorded_options import OF_READING, as_recorded_value, possible_spellings, spell_value
 from herdcli.cli.frame.options.common_options import parse_options
 from herdcli.errors import HerdError
 
@@ -42,15 +42,15 @@ class _NotExpressible(Exception):
 def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
     stage = stages[index]
     command = find_command(stage.command, artifact.name)
-    placed = _place_inputs(stages, index)
+    placed = _files_by_role(stages, index)
     fixed, free = _parameter_words(command, stage, placed, artifact)
     typed = {name: text for name, text in free if text is not None}
-    if _record_of(command, stage, fixed, typed) != stage.parameters:
+    if _record_of_command_line(command, stage, fixed, typed) != stage.parameters:
         raise _NotExpressible
     # leave out options that the record does not need; also in pairs, since a default may depend on whether another option was typed
     for names in (*((name,) for name in typed), *combinations(list(typed), 2)):
         fewer = {name: text for name, text in typed.items() if name not in names}
-        if len(fewer) < len(typed) and _record_of(command, stage, fixed, fewer) == stage.parameters:
+        if len(fewer) < len(typed) and _record_of_command_line(command, stage, fixed, fewer) == stage.parameters:
             typed = fewer
     last = index == len(stages) - 1
     out = Path(artifact.name).name if last and artifact.name != "stdin" else f"step-{stage.number}.h5"
@@ -59,7 +59,7 @@ def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
     return shlex.join(words)
 
 
-def _place_inputs(stages: list[Stage], index: int) -> dict[str, str]:
+def _files_by_role(stages: list[Stage], index: int) -> dict[str, str]:
     """Return the file of each role: a placeholder, or the output of the stage before for the first input that is not known yet."""
     stage, before = stages[index], {each.sha256 for earlier in stages[:index] for each in earlier.inputs}
     names = {each.role: input_placeholder(each.kind, each.sha256) for each in stage.inputs}
@@ -74,12 +74,12 @@ def input_placeholder(kind: str, sha256: str) -> str:
     return f"{kind.upper()}-{sha256[:SHOWN]}"
 
 
-Fixed = tuple[list[str], list[str]]  # arguments before the options; options that name files, after them
+FixedWords = tuple[list[str], list[str]]  # arguments before the options; options that name files, after them
 
 
 def _parameter_words(
-    command: click.Command, stage: Stage, placed: Mapping[str, str], artifact: Artifact
-) -> tuple[Fixed, list[tuple[str, list[str] | None]]]:
+    command: click.Command, stage: Stage, files_by_role: Mapping[str, str], artifact: Artifact
+) -> tuple[FixedWords, list[tuple[str, list[str] | None]]]:
     """Return the words that name files, and the candidate words for every other recorded parameter."""
     kind = vars(command.callback)["request"]
     names = {each.name for each in fields(kind)}
@@ -87,7 +87,7 @@ def _parameter_words(
     first: list[str] = []
     files: list[str] = []
     with_files: set[str] = set()
-    for role, path in placed.items():
+    for role, path in files_by_role.items():
         field = "models" if role.startswith("model ") and "models" in names else role_field(stage, role, names, artifact.name)
         param = by_name.get(field)
         with_files.add(field)
@@ -138,19 +138,25 @@ def _option_words(param: click.Parameter, value: object) -> list[str] | None:
     if param.nargs > 1 and isinstance(value, list):
         return [_long_option(param), *map(spell_value, value)]
     return next(
-        ([_long_option(param), text] for text in possible_spellings(value, param.type) if _parse_word(param, text) == record_value(value)),
+        (
+            [_long_option(param), text]
+            for text in possible_spellings(value, param.type)
+            if _parse_word(param, text) == as_recorded_value(value)
+        ),
         None,
     )
 
 
 def _parse_word(param: click.Parameter, text: str) -> object:
     try:
-        return record_value(param.type.convert(text, param, None))
+        return as_recorded_value(param.type.convert(text, param, None))
     except (click.ClickException, ValueError, HerdError):
         return None
 
 
-def _record_of(command: click.Command, stage: Stage, fixed: Fixed, typed: Mapping[str, list[str]]) -> Mapping[str, object] | None:
+def _record_of_command_line(
+    command: click.Command, stage: Stage, fixed: FixedWords, typed: Mapping[str, list[str]]
+) -> Mapping[str, object] | None:
     """Return the parameters that the history would record for a command line; None if the command line would be refused."""
     words = [*fixed[0], *(word for each in typed.values() for word in each), *fixed[1]]
     try:

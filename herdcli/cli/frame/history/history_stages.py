@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.history import recorded_options
-from herdcli.cli.frame.history.request import FILE, names_files
+from herdcli.cli.frame.history.request import FILE, can_name_file
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -80,7 +80,8 @@ def history_stages(artifact: Artifact) -> list[Stage]:
 
 
 def find_command(name: str, where: str) -> click.Command:
-    """Return a command; its callback holds the type of its request and the function to call with one, see `common_options.stage`."""
+    """Return a command; its callback holds the type of its request and the function to call with one, see
+    `common_options.command_with_request`."""
     from herdcli.cli.main import COMMANDS
 
     if name not in COMMANDS:
@@ -92,33 +93,33 @@ def find_command(name: str, where: str) -> click.Command:
 
 
 def stage_request(
-    stage: Stage, placed: Mapping[str, str], where: str, folder: str
+    stage: Stage, files_by_role: Mapping[str, str], where: str, folder: str
 ) -> tuple[click.Command, DataclassInstance, dict[str, object]]:
     """Return the command of a stage, its request, and the options of its session.
 
-    placed  the file of each role.
+    files_by_role  the file of each role.
     folder  the folder for further outputs.
     Raises DataError for a request that no command line can make.
     """
     command = find_command(stage.command, where)
     kind, values, own = recorded_options.typed_request(command, stage.parameters, str(stage), where)
-    files = file_fields(stage, kind, values, placed, where)
+    files = file_fields(stage, kind, values, files_by_role, where)
     request = recorded_options.request_with_files(command, kind, values, files, str(stage), where, folder)
     recorded_options.refuse_contradictions(request, str(stage), where)
     return command, request, own
 
 
 def file_fields(
-    stage: Stage, kind: type[DataclassInstance], values: Mapping[str, object], placed: Mapping[str, str], where: str
+    stage: Stage, kind: type[DataclassInstance], values: Mapping[str, object], files_by_role: Mapping[str, str], where: str
 ) -> dict[str, object]:
     """Return the files of a stage's roles by the fields of its request.  Raises DataError for a role without a field."""
-    names = {each.name for each in fields(kind) if names_files(each)}
+    names = {each.name for each in fields(kind) if can_name_file(each)}
     found: dict[str, object] = {}
     for several, start in (("models", "model "), ("sources", "artifact ")):
-        roles = [role for role in placed if role.startswith(start)]
+        roles = [role for role in files_by_role if role.startswith(start)]
         if several in names and roles:
-            found[several] = tuple(placed[role] for role in roles)
-    for role, path in placed.items():
+            found[several] = tuple(files_by_role[role] for role in roles)
+    for role, path in files_by_role.items():
         if any(several in found and role.startswith(start) for several, start in (("models", "model "), ("sources", "artifact "))):
             continue
         field = role_field(stage, role, names, where)

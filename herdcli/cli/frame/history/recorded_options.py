@@ -22,14 +22,14 @@ from herdcli.cli.frame.history.request import (
     FILE,
     OUTPUT,
     USE,
-    absent_value,
-    as_tuples,
+    can_name_file,
+    is_recordable,
+    lists_to_tuples,
     named_file,
-    names_files,
-    recordable,
     request_type_of_record,
+    value_if_absent,
 )
-from herdcli.cli.frame.options.declaration import declarations, refuse_options
+from herdcli.cli.frame.options.declaration import declarations, refuse_contradicting_options
 from herdcli.cli.frame.run.session import COLUMN_OPTIONS
 from herdcli.errors import BadUsage, DataError, HerdError, is_unicode
 
@@ -78,7 +78,7 @@ def typed_request(
     for name, value in parameters.items():
         known = declared.get(name)
         try:
-            found[name] = _check_value(known, params.get(name), value, off=name in off)
+            found[name] = _value_as_typed(known, params.get(name), value, off=name in off)
         except UnrepresentableValue as error:
             shown = _shorten(json.dumps(value, ensure_ascii=False), SHOWN)
             raise DataError(f"{what} has '{name}' as {shown} in its history: {_shorten(str(error), 4 * SHOWN)}", where=where) from None
@@ -91,30 +91,30 @@ def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _check_value(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
+def _value_as_typed(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
     """Return a recorded value as typed.  off: whether zero stands for an option that was not used."""
     if declared is not None:
-        if value == FILE and names_files(declared):
+        if value == FILE and can_name_file(declared):
             return value
-        if value is None and declared.metadata.get(USE) is not None and _can_hold(declared, value):
+        if value is None and declared.metadata.get(USE) is not None and _can_record_hold(declared, value):
             return None
-        if not _can_hold(declared, value):
+        if not _can_record_hold(declared, value):
             raise UnrepresentableValue("no command writes that")
         if off and value in (None, 0):
             return value
         if (allowed := declared.metadata.get(ALLOWED)) is not None:
             if not allowed(value):
                 raise UnrepresentableValue("no command writes that")
-            return as_tuples(value)
+            return lists_to_tuples(value)
     if param is None:
         raise UnrepresentableValue("no option is called so")
     return typed_value(param, value)
 
 
-def _can_hold(declared: Field[object], value: object) -> bool:
+def _can_record_hold(declared: Field[object], value: object) -> bool:
     """Whether a record can hold the value; False for a value that the field's own function cannot read."""
     try:
-        return recordable(declared, value)
+        return is_recordable(declared, value)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return False
 
@@ -123,12 +123,12 @@ def request_with_files(
     command: click.Command,
     kind: type[DataclassInstance],
     values: Mapping[str, object],
-    placed: Mapping[str, object],
+    files_by_field: Mapping[str, object],
     what: str,
     where: str,
     folder: str,
 ) -> DataclassInstance:
-    """Return the request of a record with its files: the `placed` ones by field, and files in `folder` for further outputs.
+    """Return the request of a record with its files: the `files_by_field` ones by field, and files in `folder` for further outputs.
 
     Raises DataError if a file is named that is not an input of the stage.
     """
@@ -138,8 +138,8 @@ def request_with_files(
         param, value = params.get(each.name), values.get(each.name)
         if each.metadata.get(USE) == OUTPUT:
             found[each.name] = os.path.join(folder, f"{each.name}.html") if value == FILE else () if param and param.multiple else None
-        elif each.name in placed:
-            found[each.name] = placed[each.name]
+        elif each.name in files_by_field:
+            found[each.name] = files_by_field[each.name]
         elif USE in each.metadata and each.name not in values:
             found[each.name] = _missing_input(param, what, where)
         elif each.name in values:
@@ -147,7 +147,7 @@ def request_with_files(
                 raise DataError(f"{what} reads a file for '{each.name}', which is not among the inputs of its history", where=where)
             found[each.name] = value
     try:
-        absent = {each.name: _absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
+        absent = {each.name: _default_if_absent(each, params.get(each.name)) for each in fields(kind) if each.name not in found}
     except UnrepresentableValue as error:
         raise DataError(f"{what} lacks an option in its history: {error}", where=where) from None
     return kind(**found | absent)
@@ -155,24 +155,24 @@ def request_with_files(
 
 def refuse_contradictions(request: DataclassInstance, what: str, where: str) -> None:
     """Raise DataError if options of a record contradict each other in a way that no command line allows."""
-    absent = {each.name: absent_value(each) for each in fields(request)}
+    absent = {each.name: value_if_absent(each) for each in fields(request)}
     asked = [
         (name, declaration)
         for name, declaration in declarations(type(request))
         if getattr(request, name) not in (declaration.default, absent[name])
     ]
     try:
-        refuse_options(asked, request)
+        refuse_contradicting_options(asked, request)
     except BadUsage as error:
         raise DataError(f"{what} cannot be made again: {error.message}", where=where) from None
 
 
-def _absent(declared: Field[object], param: click.Parameter | None) -> object:
+def _default_if_absent(declared: Field[object], param: click.Parameter | None) -> object:
     """Return the value of a field that the record of an earlier version lacks: the field's own default, or else the option's."""
     if declared.default is not MISSING or param is None or USE in declared.metadata:
-        return absent_value(declared)
+        return value_if_absent(declared)
     value = param.default
-    return typed_value(param, record_value(value)) if isinstance(value, (bool, int, float, str)) else () if param.multiple else None
+    return typed_value(param, as_recorded_value(value)) if isinstance(value, (bool, int, float, str)) else () if param.multiple else None
 
 
 def _missing_input(param: click.Parameter | None, what: str, where: str) -> object:
@@ -237,7 +237,7 @@ def _convert(kind: click.ParamType[object], value: object, param: click.Paramete
         return _parse_with(kind, value, param)
     for word in possible_spellings(value, kind):
         found = _parse_with(kind, word, param, silent=True)
-        if found is not None and (record_value(found) == record_value(value) or str(found) == value):
+        if found is not None and (as_recorded_value(found) == as_recorded_value(value) or str(found) == value):
             return found
     raise UnrepresentableValue(f"it is not of the form {kind.name}")
 
@@ -279,6 +279,6 @@ def spell_value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def record_value(value: object) -> object:
+def as_recorded_value(value: object) -> object:
     """Return a value as a record holds it, with tuples as lists."""
-    return [record_value(each) for each in value] if isinstance(value, (tuple, list)) else value
+    return [as_recorded_value(each) for each in value] if isinstance(value, (tuple, list)) else value

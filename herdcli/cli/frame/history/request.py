@@ -36,22 +36,22 @@ def _always_false(value: object) -> object:
     return _LEFT_OUT
 
 
-def unrecorded() -> Any:
+def unrecorded_field() -> Any:
     """Return a field that is not recorded, such as the paths of inputs and outputs, since it cannot change a result."""
     return field(metadata={"record": _always_false})
 
 
-def input_file() -> Any:
+def input_file_field() -> Any:
     """Return a field that names an input file; it is not recorded because the record has the digest of the file's content."""
     return field(metadata={"record": _always_false, USE: INPUT})
 
 
-def output_file(shown: Callable[[D], object] = _always_false) -> Any:
-    """Return a field that names a further output file; it is not recorded, or only as the value that `shown` returns."""
-    return field(metadata={"record": shown, USE: OUTPUT})
+def output_file_field(to_record: Callable[[D], object] = _always_false) -> Any:
+    """Return a field that names a further output file; it is not recorded, or only as the value that `to_record` returns."""
+    return field(metadata={"record": to_record, USE: OUTPUT})
 
 
-def derived(default: D) -> D:
+def derived_field(default: D) -> D:
     """Return a field that is neither an option nor recorded: a value that `resolved` computes."""
     return field(default=default, metadata={"record": _always_false})
 
@@ -61,17 +61,17 @@ def record_as_file(value: object) -> str | None:
     return None if value is None else FILE
 
 
-def as_file(*, updated: bool = False) -> Any:
+def field_recorded_as_file(*, updated: bool = False) -> Any:
     """Return a field that names a file to read and is recorded as `file`.  updated: the result may go to the same file."""
     return field(metadata={"record": record_as_file, USE: UPDATED if updated else INPUT})
 
 
-def as_recorded(shown: Callable[[D], object]) -> Any:
-    """Return a field that is recorded as the value that `shown` returns."""
-    return field(metadata={"record": shown})
+def field_recorded_as(to_record: Callable[[D], object]) -> Any:
+    """Return a field that is recorded as the value that `to_record` returns."""
+    return field(metadata={"record": to_record})
 
 
-def where_given(allowed: Callable[[object], bool] | None = None) -> Any:
+def field_recorded_if_given(allowed: Callable[[object], bool] | None = None) -> Any:
     """Return a field that is recorded only if it is not None, for options that few runs use.
 
     allowed  for a field that is not an option: tells whether a record can have a value.
@@ -80,12 +80,14 @@ def where_given(allowed: Callable[[object], bool] | None = None) -> Any:
     return field(default=None, metadata=shown if allowed is None else shown | {ALLOWED: allowed})
 
 
-def where_changed(default: D, shown: Callable[[D], object] = lambda value: value, allowed: Callable[[object], bool] | None = None) -> D:
+def field_recorded_if_changed(
+    default: D, to_record: Callable[[D], object] = lambda value: value, allowed: Callable[[object], bool] | None = None
+) -> D:
     """Return a field that is recorded only if it is not the default, for options of one model among several.
 
-    allowed  as in `where_given`.
+    allowed  as in `field_recorded_if_given`.
     """
-    marks: dict[str, object] = {"record": lambda value: _LEFT_OUT if value == default else shown(value), SOMETIMES: True}
+    marks: dict[str, object] = {"record": lambda value: _LEFT_OUT if value == default else to_record(value), SOMETIMES: True}
     return field(default=default, metadata=marks if allowed is None else marks | {ALLOWED: allowed})
 
 
@@ -122,10 +124,12 @@ def _recorded_names(kind: type[DataclassInstance]) -> tuple[set[str], set[str]]:
     return {each.name for each in shown if SOMETIMES not in each.metadata}, {each.name for each in shown if SOMETIMES in each.metadata}
 
 
-def recordable(declared: Field[object], value: object) -> bool:
+def is_recordable(declared: Field[object], value: object) -> bool:
     """Whether a record can hold this value of a field."""
     shown = declared.metadata.get("record", _identity)
-    return shown is not _always_false and (value == absent_value(declared) or bool(shown(value) == value) or ALLOWED in declared.metadata)
+    return shown is not _always_false and (
+        value == value_if_absent(declared) or bool(shown(value) == value) or ALLOWED in declared.metadata
+    )
 
 
 def named_file(declared: Field[object], value: object) -> str | None:
@@ -141,7 +145,7 @@ def named_file(declared: Field[object], value: object) -> str | None:
     return value[len(form) :] if isinstance(shown, str) and value.startswith(form) else None
 
 
-def names_files(declared: Field[object]) -> bool:
+def can_name_file(declared: Field[object]) -> bool:
     """Whether a field can name a file to read."""
     if USE in declared.metadata:
         return bool(declared.metadata[USE] != OUTPUT)
@@ -154,20 +158,22 @@ def _identity(value: object) -> object:
 
 def request_from_record(kind: type[T], parameters: Mapping[str, object]) -> T:
     """Return the request of a record: lists become tuples, and a field that the record lacks is None or its default."""
-    return kind(**{each.name: as_tuples(parameters[each.name]) if each.name in parameters else absent_value(each) for each in fields(kind)})
+    return kind(
+        **{each.name: lists_to_tuples(parameters[each.name]) if each.name in parameters else value_if_absent(each) for each in fields(kind)}
+    )
 
 
-def absent_value(declared: Field[object]) -> object:
+def value_if_absent(declared: Field[object]) -> object:
     """Return the value of a field that a record lacks."""
     return None if declared.default is MISSING else declared.default
 
 
-def as_tuples(value: object) -> object:
+def lists_to_tuples(value: object) -> object:
     """Return a value of a record with its lists as tuples."""
-    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(lists_to_tuples, value)) if isinstance(value, list) else value
 
 
-def topic_settings(kind: type[T], request: DataclassInstance, **more: object) -> T:
+def settings_from_request(kind: type[T], request: DataclassInstance, **more: object) -> T:
     """Return a topic's settings from the request's fields with the same names; None keeps the default, and `more` takes precedence."""
     asked = {each.name: getattr(request, each.name, None) for each in fields(kind)}
     return kind(**{name: value for name, value in asked.items() if value is not None} | more)

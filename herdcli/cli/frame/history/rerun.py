@@ -37,7 +37,7 @@ def known_files(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds: RerunLimits) -> str:
+def rerun_verdict(session: Session, path: str, files_by_digest: Mapping[str, str], bounds: RerunLimits) -> str:
     """Make the artifact again and return a sentence that compares the two.
 
     Raises NegativeResult if they differ and NoInput if an input is missing.
@@ -47,7 +47,7 @@ def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds:
     versions = sorted({stage.version for stage in stages} - {__version__})
     if versions:
         session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
-    first = _first_stage(stages, given, original.name)
+    first = _first_stage_to_rerun(stages, files_by_digest, original.name)
     with scratch_folder() as folder:
         for stage in stages[first:]:  # before any of them runs
             stage_request(stage, {each.role: FILE for each in stage.inputs}, original.name, folder)
@@ -57,20 +57,22 @@ def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds:
             target = Path(folder) / f"{stage.number}.{suffix}"
             place = getattr(original.value, "place", None)
             shard = None if place is None else str(place)
-            rerun_stage(stage, _place_inputs(stage, given, made, original.name), Path(folder), target, shard, original.name, bounds)
+            rerun_stage(
+                stage, _files_by_role(stage, files_by_digest, made, original.name), Path(folder), target, shard, original.name, bounds
+            )
             session.console.detail(f"{stage} of {original.name} was made again")
             made = str(target)
         again = artifacts.load(str(made), max_memory=session.max_memory)
-    return _compare(original, again)
+    return _comparison_text(original, again)
 
 
-def _compare(original: Artifact, again: Artifact) -> str:
-    if again.sha256 == original.sha256:
+def _comparison_text(original: Artifact, rerun: Artifact) -> str:
+    if rerun.sha256 == original.sha256:
         return f"{original.name}: reproduced: same bytes"
-    if again.kind != original.kind:
-        raise NegativeResult(f"differs: made again it is of kind {again.kind}, not {original.kind}", where=original.name)
-    largest, place = artifact_comparison.largest_difference(again.value, original.value)
-    allowed = artifact_comparison.tolerance(original.kind)
+    if rerun.kind != original.kind:
+        raise NegativeResult(f"differs: made again it is of kind {rerun.kind}, not {original.kind}", where=original.name)
+    largest, place = artifact_comparison.largest_difference(rerun.value, original.value)
+    allowed = artifact_comparison.comparison_tolerance(original.kind)
     if largest > allowed:
         said = "in type, shape or text" if largest == float("inf") else f"by {largest:.1e}, more than {allowed:.0e}"
         raise NegativeResult(f"differs: {place} {said}", where=original.name, hint="herd info shows the history that was followed")
@@ -79,9 +81,9 @@ def _compare(original: Artifact, again: Artifact) -> str:
     return f"{original.name}: reproduced within {largest:.1e} ({place}), {allowed:.0e} allowed"
 
 
-def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
+def _first_stage_to_rerun(stages: list[Stage], files_by_digest: Mapping[str, str], where: str) -> int:
     """Return the index of the last stage whose inputs are all available; later stages follow.  Raises NoInput for a missing input."""
-    missing = [[each for each in stage.inputs if each.sha256 not in given] for stage in stages]
+    missing = [[each for each in stage.inputs if each.sha256 not in files_by_digest] for stage in stages]
     first = next((index for index in reversed(range(len(stages))) if not missing[index]), 0)
     # in every later stage, one input may be the output of the stage before it
     wanted = [(stages[first], each) for each in missing[first]]
@@ -94,12 +96,12 @@ def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> i
     return first
 
 
-def _place_inputs(stage: Stage, given: Mapping[str, str], made: str | None, where: str) -> dict[str, str]:
+def _files_by_role(stage: Stage, files_by_digest: Mapping[str, str], earlier_output: str | None, where: str) -> dict[str, str]:
     """Return the file of each role."""
-    found = {each.role: given[each.sha256] for each in stage.inputs if each.sha256 in given}
+    found = {each.role: files_by_digest[each.sha256] for each in stage.inputs if each.sha256 in files_by_digest}
     for each in stage.inputs:
         if each.role not in found:
-            if made is None:
+            if earlier_output is None:
                 raise NoInput(f"{each} of {stage} is not among the files given", where=where, hint="name it: --input FILE")
-            found[each.role] = made
+            found[each.role] = earlier_output
     return found

@@ -63,48 +63,48 @@ class RerunJob:
 
 
 def rerun_stage(
-    stage: Stage, placed: Mapping[str, str], folder: Path, target: Path, shard: str | None, where: str, bounds: RerunLimits
+    stage: Stage, files_by_role: Mapping[str, str], folder: Path, target: Path, shard: str | None, where: str, bounds: RerunLimits
 ) -> None:
     """Run a stage again and write its result to `target`, in the folder.
 
-    placed  the file of each input by its role.
+    files_by_role  the file of each input by its role.
     Raises DataError if the history cannot be followed or exceeds the limits, and RuntimeError for an internal error of herd.
     """
     own = folder / f"stage-{stage.number}"
     own.mkdir()
-    seen = {role: _stage_input_name(role, path, own) for role, path in placed.items()}
+    seen = {role: _stage_input_name(role, path, own) for role, path in files_by_role.items()}
     inputs = [(each.role, each.kind, each.sha256) for each in stage.inputs]
     described = (stage.number, stage.version, stage.command, dict(stage.parameters), inputs)
     job = RerunJob(described, seen, str(target), shard, where, bounds.memory, bounds.threads, bounds.disk, str(folder))
     question = folder / f"{own.name}.json"
     question.write_text(json.dumps(vars(job)), encoding="utf-8")
-    code = _run_watched(own, question, bounds, f"{stage} cannot be made again", where)
-    _raise_answer(_answer_path(question), code, stage, where)
+    code = _run_with_limits(own, question, bounds, f"{stage} cannot be made again", where)
+    _raise_process_error(_job_result_path(question), code, stage, where)
     if not target.exists():
         raise DataError(f"{stage} writes no artifact", where=where)
 
 
-def _stage_input_name(role: str, path: str, own: Path) -> str:
+def _stage_input_name(role: str, path: str, job_folder: Path) -> str:
     """Return the name of an input in the stage; a name without a folder stays the same, since reports show the names of their artifacts."""
-    if role.startswith("artifact ") and os.path.basename(path) == path and not os.path.lexists(own / path):
-        os.symlink(os.path.abspath(path), own / path)
+    if role.startswith("artifact ") and os.path.basename(path) == path and not os.path.lexists(job_folder / path):
+        os.symlink(os.path.abspath(path), job_folder / path)
         return path
     return os.path.abspath(path)
 
 
-def _answer_path(question: Path) -> Path:
-    return question.with_suffix(".answer")
+def _job_result_path(job_file: Path) -> Path:
+    return job_file.with_suffix(".answer")
 
 
-def _started(own: Path, question: Path) -> subprocess.Popen[bytes]:
+def _start_process(job_folder: Path, job_file: Path) -> subprocess.Popen[bytes]:
     """Start a new process that runs a job, with its own folder as working directory and TMPDIR."""
     package = str(Path(herdcli.__file__).parent.parent)
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    environment = os.environ | dict.fromkeys(BLAS_VARIABLES, "1") | {"PYTHONPATH": path, "TMPDIR": str(own), "PYTHONSAFEPATH": "1"}
-    with question.with_suffix(".messages").open("wb") as messages:
+    environment = os.environ | dict.fromkeys(BLAS_VARIABLES, "1") | {"PYTHONPATH": path, "TMPDIR": str(job_folder), "PYTHONSAFEPATH": "1"}
+    with job_file.with_suffix(".messages").open("wb") as messages:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "herdcli.cli.frame.history.sandboxed_rerun", str(question)],
-            cwd=own,
+            [sys.executable, "-P", "-m", "herdcli.cli.frame.history.sandboxed_rerun", str(job_file)],
+            cwd=job_folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=messages,
@@ -113,9 +113,9 @@ def _started(own: Path, question: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _run_watched(own: Path, question: Path, bounds: RerunLimits, what: str, where: str) -> int:
+def _run_with_limits(job_folder: Path, job_file: Path, bounds: RerunLimits, what: str, where: str) -> int:
     """Run a job to its end and return its exit code.  Raises DataError if it takes too much time or disk."""
-    process = _started(own, question)
+    process = _start_process(job_folder, job_file)
     pause = LOOK
     try:
         while True:
@@ -125,7 +125,7 @@ def _run_watched(own: Path, question: Path, bounds: RerunLimits, what: str, wher
                 pause = min(1.0, 1.5 * pause)
             if time.monotonic() > bounds.end:
                 raise DataError(f"{what}: it takes more than {bounds.seconds:g} s", where=where, hint="raise --max-time")
-            if _disk_usage(question.parent, process.pid) > bounds.disk:
+            if _disk_usage(job_file.parent, process.pid) > bounds.disk:
                 raise DataError(f"{what}: it writes more than {bounds.disk / 1e9:g} GB", where=where, hint="raise --max-disk")
     finally:
         if process.poll() is None:
@@ -147,7 +147,7 @@ def _disk_usage(folder: Path, process: int) -> int:
     return total
 
 
-def _raise_answer(path: Path, code: int, stage: Stage, where: str) -> None:
+def _raise_process_error(path: Path, code: int, stage: Stage, where: str) -> None:
     """Raise the error that ended the process."""
     what = f"{stage} cannot be made again"
     if code < 0:
@@ -194,7 +194,7 @@ def main() -> None:
         answer = {"error": "DataError", "message": "not enough memory", "where": None, "hint": "raise --max-memory"}
     except Exception as error:
         answer = {"internal": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
-    _answer_path(question).write_text(json.dumps(answer), encoding="utf-8")
+    _job_result_path(question).write_text(json.dumps(answer), encoding="utf-8")
 
 
 def _restrict_process(job: RerunJob) -> None:

@@ -1,4 +1,4 @@
-"""The option groups that have the same meaning in every command, and `stage`, which turns them into a session.
+"""The option groups that have the same meaning in every command, and `command_with_request`, which turns them into a session.
 
     @click.command("fit-rbm", cls=Command)
     @input_argument
@@ -6,7 +6,8 @@
     @stage(Request, seed_option, threads_option)
     def command(session: Session, request: Request) -> None: ...
 
-`stage` adds the output, verbosity and memory options to a command.  It turns them into a session, and the command's own options into its
+`command_with_request` adds the output, verbosity and memory options to a command.  It turns them into a session, and the command's own
+options into its
 request.
 """
 
@@ -21,8 +22,16 @@ import click
 
 from herdcli.cli.frame.history.request import recorded_options
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.declaration import Never, OptionGroup, check, check_options, click_options, shared_option, typed_name
-from herdcli.cli.frame.options.help_pages import place_of
+from herdcli.cli.frame.options.declaration import (
+    Never,
+    OptionGroup,
+    check_declared_options,
+    check_request_options,
+    click_options,
+    option_name_as_typed,
+    shared_option,
+)
+from herdcli.cli.frame.options.help_pages import option_sort_key
 from herdcli.cli.frame.options.session_options import DECLARED, SessionOptions, option_group, own_shard_option
 from herdcli.cli.frame.run.console import Console
 from herdcli.cluster.cluster_spec import ClusterOptions
@@ -53,7 +62,7 @@ def input_argument(command: Command) -> Command:
 
 def seed_option(command: Command) -> Command:
     """Add --seed to a command; the seed is stored with the result."""
-    return shared_option("seed", shared_options.seed())(command)
+    return shared_option("seed", shared_options.seed_option())(command)
 
 
 column_options = option_group("read_columns", "drop_columns", "split_column")  # the columns to read, and the column that holds the split
@@ -99,7 +108,9 @@ def _require_unicode(request: type, parameters: Mapping[str, object]) -> None:
     for name, value in parameters.items():
         several = value if isinstance(value, (tuple, list)) else (value,)
         if not all(is_unicode(each) for each in several if isinstance(each, str)):
-            raise BadUsage(f"{typed_name(request, name)}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it again")
+            raise BadUsage(
+                f"{option_name_as_typed(request, name)}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it again"
+            )
 
 
 def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
@@ -158,7 +169,7 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     return session, asked
 
 
-def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
+def command_with_request(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     """Return a decorator that adds option groups and the common options to a command, which then receives a `Session` and its request.
 
     request  the frozen dataclass whose fields are the command's own options; its method `resolved`, if there is one, fills in the defaults
@@ -177,8 +188,8 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
             common = {name: context.params.get(name) for name in (*file_registry.OF_EVERY_RUN, "options_file")}
             file_registry.refuse_conflicts(file_registry.register_files(context.command, asked, common))
             with session:
-                check_options(shared, session, session)
-                check(asked, session)
+                check_declared_options(shared, session, session)
+                check_request_options(asked, session)
                 return function(session, asked)
 
         vars(wrapped)["request"] = request  # used when a stage of a history is run again
@@ -186,7 +197,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
         decorators: list[Decorator] = [*click_options(request), *groups, common_options]
         for group in reversed(decorators):
             command = group(command)
-        vars(command)["__click_params__"].sort(key=lambda param: -place_of(param))  # click reads them from the last to the first
+        vars(command)["__click_params__"].sort(key=lambda param: -option_sort_key(param))  # click reads them from the last to the first
         return command
 
     return decorate
@@ -197,4 +208,4 @@ NETWORK_FORMATS = shared_options.NETWORK_FORMATS
 
 def format_option(formats: tuple[str, ...]) -> Decorator:
     """Return the decorator for --format of commands that write one of these formats."""
-    return shared_option("format", shared_options.output_format(*formats))
+    return shared_option("format", shared_options.output_format_option(*formats))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import click
 from click.shell_completion import CompletionItem
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 FILES = ("FILE", "MODEL", "DATA", "SHARD", "ARTIFACT", "INPUT", "NETWORK", "TABLE")
 TARGETS = ("uniform", "gaussian", "mixture:", "trigonometric:", "signs:", "moments:")
 
@@ -40,9 +40,9 @@ def complete_files(context: click.Context, param: click.Parameter, incomplete: s
     return [CompletionItem(incomplete, type="file")]
 
 
-def complete_words(known: Callable[[], Sequence[str]]) -> Complete:
+def complete_words(words: Callable[[], Sequence[str]]) -> Completer:
     """Return a completer that offers the known words that begin with the typed text."""
-    return lambda context, param, incomplete: [CompletionItem(word) for word in known() if word.startswith(incomplete)]
+    return lambda context, param, incomplete: [CompletionItem(word) for word in words() if word.startswith(incomplete)]
 
 
 def with_completion(command: click.Command) -> click.Command:

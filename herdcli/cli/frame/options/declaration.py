@@ -8,8 +8,9 @@
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
 The declaration determines the option of the command line and its place in the help (`click_options`).  It determines the values that a
-history can hold, and the text that is read back as a value (`Kind.format`).  It also determines the warning or the error for an option that
-has no effect, which every command checks first (`check`).
+history can hold, and the text that is read back as a value (`ValueKind.format`).  It also determines the warning or the error for an option
+that
+has no effect, which every command checks first (`check_request_options`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DECLARATION = "declaration"  # the key in the metadata of a field
 FILE_PATH = click.Path(dir_okay=False, readable=False)
 
 
-class Kind(Generic[T]):
+class ValueKind(Generic[T]):
     """The type of an option's values: how a text is parsed, and how a value is formatted so that parsing returns the same value."""
 
     def __init__(self, click_type: click.ParamType, format: Callable[[T], str] = str) -> None:  # type: ignore[type-arg,unused-ignore]
@@ -73,39 +74,41 @@ def format_number(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
-def whole(low: int | None = None, high: int | None = None) -> Kind[int]:
+def integer_kind(low: int | None = None, high: int | None = None) -> ValueKind[int]:
     """Return the kind of integers from `low` to `high`."""
-    return Kind(click.IntRange(low, high))
+    return ValueKind(click.IntRange(low, high))
 
 
-def number(low: float | None = None, high: float | None = None, *, open_low: bool = False, open_high: bool = False) -> Kind[float]:
+def number_kind(
+    low: float | None = None, high: float | None = None, *, open_low: bool = False, open_high: bool = False
+) -> ValueKind[float]:
     """Return the kind of numbers from `low` to `high`; `open_low` and `open_high` exclude the limits."""
     bounded = low is not None or high is not None
-    return Kind(click.FloatRange(low, high, min_open=open_low, max_open=open_high) if bounded else click.FLOAT, format_number)
+    return ValueKind(click.FloatRange(low, high, min_open=open_low, max_open=open_high) if bounded else click.FLOAT, format_number)
 
 
-def text() -> Kind[str]:
+def text_kind() -> ValueKind[str]:
     """Return the kind of texts of any length."""
-    return Kind(click.STRING)
+    return ValueKind(click.STRING)
 
 
-def path() -> Kind[str]:
+def path_kind() -> ValueKind[str]:
     """Return the kind of file names that do not name a folder."""
-    return Kind(FILE_PATH)
+    return ValueKind(FILE_PATH)
 
 
-def choice(*names: S) -> Kind[S]:
+def choice_kind(*names: S) -> ValueKind[S]:
     """Return the kind whose values are these names."""
-    return Kind(click.Choice(names))
+    return ValueKind(click.Choice(names))
 
 
-def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> Kind[T]:
+def parsed_kind(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> ValueKind[T]:
     """Return a kind whose values have their own syntax.
 
     parse   converts a text to a value and raises ValueError with a message, shown as "'TEXT' …" or, without `quoted`, as the whole message.
     format  the inverse of `parse`: parse(format(value)) == value.
     """
-    return Kind(ParsedType(name, parse, quoted=quoted), format)
+    return ValueKind(ParsedType(name, parse, quoted=quoted), format)
 
 
 class Condition:
@@ -127,15 +130,15 @@ class Condition:
 
     def reason(self, request: object) -> str:
         """Return the reason why the options have no effect."""
-        return self.why.format_map(_Values(request, {}))
+        return self.why.format_map(_RequestValues(request, {}))
 
     def error(self, request: object, option: str) -> BadUsage:
         """Return the error that refuses an option."""
-        values = _Values(request, {"option": option})
+        values = _RequestValues(request, {"option": option})
         return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
 
 
-class _Values(dict[str, object]):
+class _RequestValues(dict[str, object]):
     """The values of a request by name, used to fill in a message."""
 
     def __init__(self, request: object, more: Mapping[str, object]) -> None:
@@ -191,7 +194,7 @@ class OneOf(Condition):
         """Return `why`, or else the value of the other option with which the options have no effect."""
         if self.why:
             return super().reason(request)
-        name = "" if self.positional else f"{typed_name(type(request), self.holds)} "
+        name = "" if self.positional else f"{option_name_as_typed(type(request), self.holds)} "
         return f"with {name}{self._chosen(request)}"
 
 
@@ -211,8 +214,8 @@ class Excludes(Condition):
 
     def error(self, request: object, option: str) -> BadUsage:
         """Return the error that refuses an option and names the option that is in conflict with it."""
-        other = typed_name(type(request), next(name for name in self.names if getattr(request, name)))
-        values = _Values(request, {"option": option, "other": other})
+        other = option_name_as_typed(type(request), next(name for name in self.names if getattr(request, name)))
+        values = _RequestValues(request, {"option": option, "other": other})
         return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
 
 
@@ -252,7 +255,7 @@ class Needs(Condition):
         return self.condition.is_met(request)
 
 
-class OfRequest(Condition):
+class RequestCondition(Condition):
     """A condition of a session option that looks at the session's request, such as --threads, which some algorithms do not use."""
 
     def __init__(self, condition: Condition) -> None:
@@ -277,7 +280,7 @@ class Declaration(Generic[T]):
 
     def __init__(
         self,
-        kind: Kind[T] | None,
+        kind: ValueKind[T] | None,
         names: tuple[str, ...],
         settings: Mapping[str, object],
         group: str,
@@ -286,11 +289,11 @@ class Declaration(Generic[T]):
     ) -> None:
         self.kind, self.names, self.settings, self.group, self.only, self.default = kind, names, settings, group, only, default
 
-    def typed_name(self, field_name: str) -> str:
+    def option_name_as_typed(self, field_name: str) -> str:
         """Return the long name of the option with its dashes, as it is typed."""
         return max(self.names or (f"--{field_name.replace('_', '-')}",), key=len)
 
-    def narrowed(self, conditions: Iterable[Condition]) -> Declaration[T]:
+    def with_conditions(self, conditions: Iterable[Condition]) -> Declaration[T]:
         """Return a copy of this declaration with more conditions."""
         return Declaration(self.kind, self.names, self.settings, self.group, (*self.only, *conditions), self.default)
 
@@ -305,7 +308,7 @@ class DeclaredOption(click.Option):
 
 @overload
 def option(
-    kind: Kind[T],
+    kind: ValueKind[T],
     *names: str,
     help: str,
     default: T,
@@ -317,7 +320,7 @@ def option(
 ) -> T: ...
 @overload
 def option(
-    kind: Kind[T],
+    kind: ValueKind[T],
     *names: str,
     help: str,
     required: bool,
@@ -328,7 +331,7 @@ def option(
 ) -> T: ...
 @overload
 def option(
-    kind: Kind[T],
+    kind: ValueKind[T],
     *names: str,
     help: str,
     resolved: bool,
@@ -339,7 +342,7 @@ def option(
 ) -> T: ...
 @overload
 def option(
-    kind: Kind[T],
+    kind: ValueKind[T],
     *names: str,
     help: str,
     group: str = MODEL,
@@ -349,7 +352,7 @@ def option(
     hidden: bool = False,
 ) -> T | None: ...
 def option(
-    kind: Kind[T],
+    kind: ValueKind[T],
     *names: str,
     help: str,
     default: T | None = None,
@@ -377,7 +380,7 @@ def option(
         settings |= {"default": default if plain else kind.format(default), "show_default": shown}
     if required:
         del settings["default"]  # click would treat a default of None as a given value
-    declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only), default), record)
+    declared: T | None = _declared_field(Declaration(kind, names, settings, group, _conditions_tuple(only), default), record)
     return declared
 
 
@@ -418,12 +421,12 @@ def flag(
     settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
     if negative is not None:
         settings |= {"negative": negative, "show_default": default is not None}
-    declared: bool | None = _declared(Declaration[bool](None, names, settings, group, _as_tuple(only), default), record)
+    declared: bool | None = _declared_field(Declaration[bool](None, names, settings, group, _conditions_tuple(only), default), record)
     return declared
 
 
-def repeated(
-    kind: Kind[T],
+def repeated_option(
+    kind: ValueKind[T],
     *names: str,
     help: str,
     group: str = MODEL,
@@ -433,15 +436,15 @@ def repeated(
 ) -> tuple[T, ...]:
     """Return a dataclass field for an option that may be repeated."""
     settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
-    declared: tuple[T, ...] = _declared(Declaration(kind, names, settings, group, _as_tuple(only), ()), record)
+    declared: tuple[T, ...] = _declared_field(Declaration(kind, names, settings, group, _conditions_tuple(only), ()), record)
     return declared
 
 
-def _as_tuple(only: tuple[Condition, ...] | Condition) -> tuple[Condition, ...]:
+def _conditions_tuple(only: tuple[Condition, ...] | Condition) -> tuple[Condition, ...]:
     return (only,) if isinstance(only, Condition) else only
 
 
-def _declared(declaration: Declaration[T], record: object) -> Any:
+def _declared_field(declaration: Declaration[T], record: object) -> Any:
     marks = {DECLARATION: declaration}
     if not isinstance(record, Field):
         return field(metadata=marks)
@@ -456,21 +459,21 @@ def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declar
             yield each.name, declaration
 
 
-def declaration_of(declared: object) -> Declaration[object]:
-    """Return the declaration in a field that `option`, `flag` or `repeated` made."""
+def find_declaration(declared: object) -> Declaration[object]:
+    """Return the declaration in a field that `option`, `flag` or `repeated_option` made."""
     declaration: Declaration[object] = cast(Field[object], declared).metadata[DECLARATION]
     return declaration
 
 
-def typed_name(request: type, field_name: str) -> str:
+def option_name_as_typed(request: type, field_name: str) -> str:
     """Return the option of a field with its dashes, as it is typed."""
     declared = dict(declarations(request)).get(field_name)
-    return f"--{field_name.replace('_', '-')}" if declared is None else declared.typed_name(field_name)
+    return f"--{field_name.replace('_', '-')}" if declared is None else declared.option_name_as_typed(field_name)
 
 
 def shared_option(name: str, declared: object) -> Decorator:
     """Return the decorator for a declared field, for a command whose request does not declare the option yet."""
-    return _click_option(name, declaration_of(declared))
+    return _click_option(name, find_declaration(declared))
 
 
 class OptionGroup:
@@ -481,8 +484,8 @@ class OptionGroup:
 
     def where(self, **conditions: tuple[Condition, ...] | Condition) -> OptionGroup:
         """Return a group of the same options, some of them with conditions on the command's request."""
-        more = {name: map(OfRequest, _as_tuple(only)) for name, only in conditions.items()}
-        return OptionGroup({name: each.narrowed(more[name]) if name in more else each for name, each in self.declared.items()})
+        more = {name: map(RequestCondition, _conditions_tuple(only)) for name, only in conditions.items()}
+        return OptionGroup({name: each.with_conditions(more[name]) if name in more else each for name, each in self.declared.items()})
 
     def __call__(self, command: Callable[..., object]) -> Callable[..., object]:
         """Return the command with these options added."""
@@ -506,7 +509,7 @@ def _click_option(name: str, declaration: Declaration[object]) -> Decorator:
 
 
 class TypedOptions(Protocol):
-    """The interface of a session that `check` uses: the typed options, and a method that warns about them."""
+    """The interface of a session that `check_request_options` uses: the typed options, and a method that warns about them."""
 
     @property
     def given(self) -> Collection[str]:
@@ -516,34 +519,38 @@ class TypedOptions(Protocol):
         """Warn that one of the typed options has no effect."""
 
 
-def check(request: DataclassInstance, session: TypedOptions) -> None:
+def check_request_options(request: DataclassInstance, session: TypedOptions) -> None:
     """Warn of each option of a request that was typed but has no effect.  Raises BadUsage if one is refused."""
-    check_options(declarations(type(request)), request, session)
+    check_declared_options(declarations(type(request)), request, session)
 
 
-def check_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, session: TypedOptions) -> None:
+def check_declared_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, session: TypedOptions) -> None:
     """Warn of each of these options that was typed but has no effect.  Raises BadUsage if one is refused.
 
     request  the object with the properties that the conditions name.
     """
     declared = list(declared)
-    refuse_options(declared, request, session.given)
+    refuse_contradicting_options(declared, request, session.given)
     for name, declaration in declared:
         unmet = next((condition for condition in declaration.only if not (condition.refusal or condition.is_met(request))), None)
         if unmet is not None and name in session.given:
             session.ignored(name, unmet.reason(request))
 
 
-def refuse_typed(request: DataclassInstance, typed_options: Collection[str]) -> None:
+def refuse_contradicting_typed_options(request: DataclassInstance, typed_options: Collection[str]) -> None:
     """Raise BadUsage for the first of the typed options that contradicts others, for a `resolved` that cannot interpret them."""
-    refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request)
+    refuse_contradicting_options(
+        ((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request
+    )
 
 
-def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, given: Collection[str] | None = None) -> None:
+def refuse_contradicting_options(
+    declared: Iterable[tuple[str, Declaration[object]]], request: object, typed_options: Collection[str] | None = None
+) -> None:
     """Raise BadUsage for the first of these options that contradicts others.  given: the typed options; None: all."""
     for name, declaration in declared:
         for condition in declaration.only:
             if not condition.refusal or condition.is_met(request):
                 continue
-            if getattr(request, name) != declaration.default if condition.by_value else given is None or name in given:
-                raise condition.error(request, declaration.typed_name(name))
+            if getattr(request, name) != declaration.default if condition.by_value else typed_options is None or name in typed_options:
+                raise condition.error(request, declaration.option_name_as_typed(name))

@@ -86,7 +86,7 @@ def help_record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] |
     return spelling, text
 
 
-def group_of(name: str, command: str = "", param: click.Parameter | None = None) -> str:
+def option_heading(name: str, command: str = "", param: click.Parameter | None = None) -> str:
     """Return the heading of an option in the help: the declared one, else the one for its name."""
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
     by_name = next((group for group, names in known.items() if name in names), "Model")
@@ -98,12 +98,12 @@ def _parameter_name(param: click.Parameter) -> str:
     return "help" if "--help" in param.opts else str(param.name)
 
 
-def place_of(param: click.Parameter) -> int:
+def option_sort_key(param: click.Parameter) -> int:
     """Return the sort key of an option in its command: 0 for the command's own options, then the options that many commands share."""
     return COMMON.index(str(param.name)) + 1 if isinstance(param, click.Option) and param.name in COMMON else 0
 
 
-def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+def _show_full_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         ctx.meta["herd.help_all"] = True
         click.echo(ctx.get_help())
@@ -134,7 +134,7 @@ class Command(click.Command):
         if not self.is_long:
             return found
         more = click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show all options and exit."
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_full_help, help="Show all options and exit."
         )
         return [*found[:-1], more, found[-1]]
 
@@ -154,7 +154,7 @@ class Command(click.Command):
         for param in options:
             found = help_record(param, ctx)
             if found is not None:
-                records[group_of(_parameter_name(param), str(self.name), param)].append(found)
+                records[option_heading(_parameter_name(param), str(self.name), param)].append(found)
         for group, rows in records.items():
             if rows:
                 with formatter.section(group):

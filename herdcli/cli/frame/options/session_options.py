@@ -13,16 +13,16 @@ from herdcli.cli.frame.options.declaration import (
     OUTPUT,
     Condition,
     OptionGroup,
-    choice,
-    declaration_of,
+    choice_kind,
     declarations,
+    find_declaration,
     flag,
+    integer_kind,
     option,
-    parsed,
-    path,
-    repeated,
-    text,
-    whole,
+    parsed_kind,
+    path_kind,
+    repeated_option,
+    text_kind,
 )
 from herdcli.cli.frame.options.shared_options import COLUMNS, SIZE
 from herdcli.cluster.cluster_spec import FORMS, parse_cluster, parse_setting
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from herdcli.cluster.cluster_spec import ClusterAddress
     from herdcli.shards import ShardPlace
 
-SHARD = parsed("i/n", parse_shard)
-CLUSTER = parsed("where", parse_cluster)
-SETTING = parsed("key=value", parse_setting, "=".join)
+SHARD = parsed_kind("i/n", parse_shard)
+CLUSTER = parsed_kind("where", parse_cluster)
+SETTING = parsed_kind("key=value", parse_setting, "=".join)
 WITH_CHECKPOINT = Condition("checkpoint", why="without --checkpoint")  # the session has these properties
 WITH_WORKERS = Condition("cluster", why="without --cluster")
 UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --shard one of them", hint="leave out one of them")
@@ -46,26 +46,28 @@ UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --sha
 class SessionOptions:
     """The options of a run other than those of its request."""
 
-    weights_column: str | None = option(text(), "--weights", metavar="COLUMN", help="Column with the row weights; none: no weights.")
+    weights_column: str | None = option(text_kind(), "--weights", metavar="COLUMN", help="Column with the row weights; none: no weights.")
     thousands: str | None = option(
-        choice(*THOUSANDS), metavar="MARK", help="Thousands separator in numbers: , . ' or ' ' for any blank.  [default: none]"
+        choice_kind(*THOUSANDS), metavar="MARK", help="Thousands separator in numbers: , . ' or ' ' for any blank.  [default: none]"
     )
-    decimal: str | None = option(choice(*DECIMAL), metavar="MARK", help="Decimal separator in numbers: . or ,  [default: detected]")
+    decimal: str | None = option(choice_kind(*DECIMAL), metavar="MARK", help="Decimal separator in numbers: . or ,  [default: detected]")
     percent: bool = flag(help="Read 12 % as 0.12.")
     currency: bool = flag(help="Read $1.50 as 1.5, and (1.50) as -1.5.")
-    encoding: str | None = option(text(), metavar="NAME", help="Encoding of text, such as latin-1 or utf-16.  [default: utf-8, or guessed]")
+    encoding: str | None = option(
+        text_kind(), metavar="NAME", help="Encoding of text, such as latin-1 or utf-16.  [default: utf-8, or guessed]"
+    )
     missing: str | None = option(
-        choice("drop", "mean"),
+        choice_kind("drop", "mean"),
         group=INPUT,
         help="Drop rows with missing values, or fill in column means (training rows).  [default: error, unless the model handles them]",
     )
     categorical: str = option(
-        choice("auto", "none"),
+        choice_kind("auto", "none"),
         default="auto",
         group=INPUT,
         help="Text columns: convert each to 0/1 columns, one per value (auto), or leave them out (none).",
     )
-    layer: str | None = option(text(), metavar="NAME", group=INPUT, help="AnnData files: read this layer instead of X.")
+    layer: str | None = option(text_kind(), metavar="NAME", group=INPUT, help="AnnData files: read this layer instead of X.")
     read_columns: tuple[str, ...] | None = option(
         COLUMNS, "--columns", metavar="NAME,…", help="Read only these columns: names, patterns (x*), ranges (a:f), positions from 1 (3:7)."
     )
@@ -73,9 +75,11 @@ class SessionOptions:
         COLUMNS, "--drop", metavar="NAME,…", help="Leave out these columns: names, patterns (x*), ranges (a:f), positions from 1 (3:7)."
     )
     split_column: str | None = option(
-        text(), metavar="COLUMN", help="Column that assigns each row to train, valid or test (or 0, 1 or 2); none: ignore such columns."
+        text_kind(),
+        metavar="COLUMN",
+        help="Column that assigns each row to train, valid or test (or 0, 1 or 2); none: ignore such columns.",
     )
-    threads: int | None = option(whole(1), "-j", "--threads", group=LONG, help="Worker threads; any number gives the same result.")
+    threads: int | None = option(integer_kind(1), "-j", "--threads", group=LONG, help="Worker threads; any number gives the same result.")
     shard: ShardPlace | None = option(
         SHARD,
         metavar="I/N",
@@ -86,7 +90,7 @@ class SessionOptions:
     cluster: ClusterAddress | None = option(
         CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over Dask workers: {FORMS}.  The output is the same as without."
     )
-    cluster_options: tuple[tuple[str, str], ...] = repeated(
+    cluster_options: tuple[tuple[str, str], ...] = repeated_option(
         SETTING,
         "--cluster-option",
         metavar="KEY=VALUE",
@@ -95,16 +99,16 @@ class SessionOptions:
         help="With --cluster: a setting of the cluster, such as queue=long or tls-ca-file=ca.pem; repeatable.",
     )
     retries: int = option(
-        whole(0), default=3, group=LONG, only=WITH_WORKERS, help="With --cluster: how often to retry a unit of work that failed."
+        integer_kind(0), default=3, group=LONG, only=WITH_WORKERS, help="With --cluster: how often to retry a unit of work that failed."
     )
     mixed: bool = flag(
         group=LONG,
         only=WITH_WORKERS,
         help="With --cluster: accept workers with another BLAS kernel, which may change the last digits of the results.",
     )
-    checkpoint: str | None = option(path(), metavar="FILE", group=LONG, help="Save the state here every minute, and when interrupted.")
+    checkpoint: str | None = option(path_kind(), metavar="FILE", group=LONG, help="Save the state here every minute, and when interrupted.")
     every: int | None = option(
-        whole(1),
+        integer_kind(1),
         metavar="N",
         group=LONG,
         only=WITH_CHECKPOINT,
@@ -112,7 +116,7 @@ class SessionOptions:
     )
     resume: bool = flag(group=LONG, only=WITH_CHECKPOINT, help="Resume from the checkpoint, if there is one.")
     trace_file: str | None = option(
-        path(),
+        path_kind(),
         "--trace",
         metavar="FILE.jsonl",
         group=LONG,
@@ -120,14 +124,21 @@ class SessionOptions:
     )
     dry_run: bool = flag(group=LONG, help="Check the input, estimate time and memory, and stop.")
     output: str = option(
-        text(), "-o", "--output", default="-", shown=False, metavar="FILE", group=OUTPUT, help="Where the result goes.  [default: stdout]"
+        text_kind(),
+        "-o",
+        "--output",
+        default="-",
+        shown=False,
+        metavar="FILE",
+        group=OUTPUT,
+        help="Where the result goes.  [default: stdout]",
     )
     no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
     lock: str | None = option(
-        path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
+        path_kind(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
     )
     options_file: str | None = option(
-        path(),
+        path_kind(),
         "--options",
         metavar="FILE.toml",
         group=INPUT,
@@ -156,4 +167,4 @@ def option_group(*names: str) -> OptionGroup:
 def own_shard_option(help: str, *, only: tuple[Condition, ...] | Condition = (), hidden: bool = False) -> OptionGroup:
     """Return a --shard with another meaning than shards of units of work."""
     declared = option(SHARD, metavar="I/N", group=LONG, only=only, hidden=hidden, help=help)
-    return OptionGroup({"shard": declaration_of(declared)})
+    return OptionGroup({"shard": find_declaration(declared)})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 
-from herdcli.cli.frame.history.request import unrecorded, where_changed
+from herdcli.cli.frame.history.request import field_recorded_if_changed, unrecorded_field
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
@@ -18,14 +18,14 @@ from herdcli.cli.frame.options.declaration import (
     OUTPUT,
     Condition,
     Excludes,
-    choice,
+    choice_kind,
     flag,
     format_number,
-    number,
+    integer_kind,
+    number_kind,
     option,
-    parsed,
-    text,
-    whole,
+    parsed_kind,
+    text_kind,
 )
 
 TABLE_FORMATS = ("hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav")
@@ -101,49 +101,53 @@ def _format_penalty(penalty: float | str) -> str:
     return penalty if isinstance(penalty, str) else format_number(penalty)
 
 
-PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
-SIZE = parsed("size", _parse_size, _format_size)  # in bytes, with an optional unit: 500M, 2G, 1.5GiB
-SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of the layers of hidden units, the lowest layer first
-COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; names that contain a comma are quoted
-INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
+PENALTY = parsed_kind("auto|float", _parse_penalty, _format_penalty)
+SIZE = parsed_kind("size", _parse_size, _format_size)  # in bytes, with an optional unit: 500M, 2G, 1.5GiB
+SIZES = parsed_kind("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of the layers of hidden units, the lowest layer first
+COLUMNS = parsed_kind("columns", _parse_columns, _format_columns)  # separated by commas; names that contain a comma are quoted
+INTERVAL = parsed_kind("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 
 
-def input_format() -> str | None:
+def input_format_option() -> str | None:
     """Declare --input-format of commands that read tables."""
-    return option(choice(*TABLE_FORMATS), group=INPUT, record=unrecorded(), help="Read the input as this format.  [default: detected]")
+    return option(
+        choice_kind(*TABLE_FORMATS), group=INPUT, record=unrecorded_field(), help="Read the input as this format.  [default: detected]"
+    )
 
 
-def network_format() -> str | None:
+def network_format_option() -> str | None:
     """Declare --input-format of commands that read networks."""
-    return option(choice(*NETWORK_FORMATS), group=INPUT, record=unrecorded(), help="Read the network as this format.  [default: detected]")
+    return option(
+        choice_kind(*NETWORK_FORMATS), group=INPUT, record=unrecorded_field(), help="Read the network as this format.  [default: detected]"
+    )
 
 
-def missing_rows() -> str:
+def missing_rows_option() -> str:
     """Declare --missing-rows of commands that read networks."""
     return option(
-        choice("refuse", "uniform"),
+        choice_kind("refuse", "uniform"),
         default="refuse",
-        record=where_changed("refuse"),
+        record=field_recorded_if_changed("refuse"),
         help="Bayesian networks from bnlearn: refuse tables with rows of NaN (parent states without data), or make these rows uniform.",
     )
 
 
-def output_format(*formats: str) -> str | None:
+def output_format_option(*formats: str) -> str | None:
     """Declare --format of commands that write one of these formats."""
     help = "Write this format.  [default: by the suffix of -o, else hdf5]"
-    return option(choice(*formats), group=OUTPUT, record=unrecorded(), help=help)
+    return option(choice_kind(*formats), group=OUTPUT, record=unrecorded_field(), help=help)
 
 
-def label(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+def label_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --label."""
     help = "Column with the labels; none: no labels.  [default: y, label, class or target, if needed]"
-    return option(text(), metavar="COLUMN", group=INPUT, only=only, help=help)
+    return option(text_kind(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
-def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --split."""
     return option(
-        text(),
+        text_kind(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
@@ -151,37 +155,37 @@ def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     )
 
 
-def threshold(only: tuple[Condition, ...] | Condition = ()) -> float | None:
+def threshold_option(only: tuple[Condition, ...] | Condition = ()) -> float | None:
     """Declare --threshold of commands that binarise values."""
-    return option(number(0, 1), group=INPUT, only=only, help="Binarise: on at or above this share of the range.")
+    return option(number_kind(0, 1), group=INPUT, only=only, help="Binarise: on at or above this share of the range.")
 
 
-def value_range(only: tuple[Condition, ...] | Condition = ()) -> tuple[float, float] | None:
+def value_range_option(only: tuple[Condition, ...] | Condition = ()) -> tuple[float, float] | None:
     """Declare --range of commands that need the range of the values."""
     return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, only=only, help="Lowest and highest possible value, such as 0,255.")
 
 
-def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
+def seed_option(only: tuple[Condition, ...] | Condition = ()) -> int:
     """Declare --seed; the seed is stored with the result."""
-    return option(whole(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
+    return option(integer_kind(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
 
 
-def exact(only: tuple[Condition, ...] | Condition = ()) -> bool:
+def exact_option(only: tuple[Condition, ...] | Condition = ()) -> bool:
     """Declare --exact, which makes results identical on every x86-64 processor."""
-    return flag(group=MODEL, record=where_changed(False), only=only, help=EXACT)
+    return flag(group=MODEL, record=field_recorded_if_changed(False), only=only, help=EXACT)
 
 
-def inexact(*names: str) -> Condition:
+def excludes_exact(*names: str) -> Condition:
     """Return the condition of --exact that excludes these options."""
     return Excludes(*names, refusal="--exact does not work with {other}", hint=WITHOUT_EXACT)
 
 
-def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:
+def iterations_option(only: tuple[Condition, ...] | Condition = ()) -> int:
     """Declare --iterations of algorithms that run until they converge."""
-    return option(whole(1), default=1000, group=LEARNING, only=only, help="Maximum number of iterations.")
+    return option(integer_kind(1), default=1000, group=LEARNING, only=only, help="Maximum number of iterations.")
 
 
-def on_nonconvergence(only: tuple[Condition, ...] | Condition = ()) -> str:
+def nonconvergence_option(only: tuple[Condition, ...] | Condition = ()) -> str:
     """Declare --on-nonconvergence of algorithms that may end without convergence."""
     help = "What to do if the last of --iterations ends without convergence."
-    return option(choice("warn", "error"), default="warn", group=LEARNING, only=only, help=help)
+    return option(choice_kind("warn", "error"), default="warn", group=LEARNING, only=only, help=help)

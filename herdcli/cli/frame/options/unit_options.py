@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.options.declaration import Condition, option, parsed
+from herdcli.cli.frame.options.declaration import Condition, option, parsed_kind
 from herdcli.errors import BadUsage
 from herdcli.rbm.units import TABLE
 
@@ -19,20 +19,20 @@ def _parse_units(text: str) -> str:
         raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
 
 
-UNITS = parsed("units", _parse_units)
+UNITS = parsed_kind("units", _parse_units)
 
 
-def units(only: tuple[Condition, ...] | Condition = ()) -> str:
+def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:
     """Declare --units."""
     names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
     return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Type of all units, visible and hidden: {names}.")
 
 
-def visible_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+def visible_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --visible-units."""
     return option(UNITS, metavar="UNITS", only=only, help="Type of the visible units.  [default: --units]")
 
 
-def hidden_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
+def hidden_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --hidden-units."""
     return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units.  [default: --units]")

@@ -1,4 +1,5 @@
-"""The output of a command: everything passes through `_deliver`, which writes a file completely or not at all; -n never replaces one.
+"""The output of a command: everything passes through `_write_atomically`, which writes a file completely or not at all; -n never replaces
+one.
 
     write_artifact(…)    the result, sealed, to -o           write_text_result(…)   the result as text, to -o
     write_side_file(…)   a picture or page next to the result
@@ -38,22 +39,22 @@ class RestoredHistory:
 
 # commands whose results are evaluated at the end
 TRAINING = ("fit-rbm", "herd", "nherd-train", "kernel-herd", "ups-infer", "fit-mrf", "ica", "em", "regress", "merge")
-History = Artifact | RestoredHistory | None
+HistorySource = Artifact | RestoredHistory | None
 
 
 SAID = frozenset({"samples", "beliefs"})  # kinds whose closing line already has such a metric, or which have no held-out one
 SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # commands whose results are printed as tables on a terminal
 
 
-def shows_tables(session: Session, format: str | None = None) -> bool:
+def prints_tables(session: Session, format: str | None = None) -> bool:
     """Whether the result goes to a terminal and is printed there as tables, instead of being refused as a binary file."""
     plain = session.output == "-" and format is None and session.shard is None
     return plain and session.command in SHOWN and text_tables.stdout_is_terminal()
 
 
-def check_artifact(session: Session, kind: str, format: str | None = None) -> None:
+def check_artifact_output(session: Session, kind: str, format: str | None = None) -> None:
     """Raise an error before any work is done if an artifact cannot be written to -o."""
-    if shows_tables(session, format):
+    if prints_tables(session, format):
         return
     if session.shard is not None and session.command != "convert":  # the shards of convert are data sets
         kind = f"{kind}-shard"
@@ -68,7 +69,7 @@ def check_artifact(session: Session, kind: str, format: str | None = None) -> No
         artifacts.check_output(session.output, kind, format=format, clobber=session.clobber)
 
 
-def check_text(session: Session) -> None:
+def check_text_output(session: Session) -> None:
     """Raise an error before any work is done if a text cannot be written to -o."""
     if not session.dry_run:
         atomic_output.check_destination(session.output, clobber=session.clobber, binary=False)
@@ -84,7 +85,7 @@ def write_artifact(
     value: object,
     summary: str,
     *,
-    history: History = None,
+    history: HistorySource = None,
     format: str | None = None,
     missing: bool = False,
     leading: Sequence[str] = (),
@@ -105,18 +106,18 @@ def write_artifact(
     _report_format_losses(session, value, format)
     if recoding is None and session.command not in ("apply", "eval", "sample"):  # the output of these has other columns
         recoding = session.recoding
-    if shows_tables(session, format):
+    if prints_tables(session, format):
         from herdcli.cli.frame.output.summary_text import result_text
 
         write_text_result(session, escape_text(result_text(value, recoding), keep="\n\t"), summary, "table")
         kind = kind_of(value).name
-        session.on_success(partial(_warn_of_findings, session, kind, _judge(session, kind, value)))
+        session.on_success(partial(_warn_of_findings, session, kind, _quick_verdict_and_metrics(session, kind, value)))
         return
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
     )
-    judged = _judge(session, written.kind, value)
-    _report_finished(session, summary + _held_out_figure(written.kind, judged), f"{written.kind} {format_size(written.size)}")
+    judged = _quick_verdict_and_metrics(session, written.kind, value)
+    _report_finished(session, summary + _heldout_metric_text(written.kind, judged), f"{written.kind} {format_size(written.size)}")
     session.on_success(partial(_warn_of_findings, session, written.kind, judged))
 
 
@@ -127,11 +128,11 @@ def _report_format_losses(session: Session, value: object, format: str | None) -
         from herdcli.artifacts.formats import audio
         from herdcli.artifacts.text import svmlight
 
-        for line in audio.write_warnings(value) if form == "wav" else svmlight.write_warnings(value):
+        for line in audio.export_warnings(value) if form == "wav" else svmlight.export_warnings(value):
             session.console.note(line)
 
 
-def _judge(session: Session, kind: str, value: object) -> tuple[str | None, Mapping[str, object]]:
+def _quick_verdict_and_metrics(session: Session, kind: str, value: object) -> tuple[str | None, Mapping[str, object]]:
     """Return the verdict on a trained model and the metrics it needs; nothing for other commands and for kinds without a verdict."""
     if session.command not in TRAINING or session.console.verbosity < 0:
         return None, {}
@@ -144,23 +145,23 @@ def _judge(session: Session, kind: str, value: object) -> tuple[str | None, Mapp
         return None, {}
 
 
-def _held_out_figure(kind: str, judged: tuple[str | None, Mapping[str, object]]) -> str:
+def _heldout_metric_text(kind: str, verdict_and_metrics: tuple[str | None, Mapping[str, object]]) -> str:
     """Return `, held-out …` for the closing line if a fit has a held-out metric that its summary lacks."""
-    if not judged[1] or kind in SAID:
+    if not verdict_and_metrics[1] or kind in SAID:
         return ""
-    from herdcli.evaluation.report.figure_relations import held_out_figure
+    from herdcli.evaluation.report.figure_relations import heldout_metric_text
 
-    figure = held_out_figure(kind, judged[1], KINDS[kind].baseline)
+    figure = heldout_metric_text(kind, verdict_and_metrics[1], KINDS[kind].baseline)
     return f", {figure}" if figure else ""
 
 
-def _warn_of_findings(session: Session, kind: str, judged: tuple[str | None, Mapping[str, object]]) -> None:
+def _warn_of_findings(session: Session, kind: str, verdict_and_metrics: tuple[str | None, Mapping[str, object]]) -> None:
     """Warn at the end of training if `eval` would report a problem."""
-    if judged[0] is None:
+    if verdict_and_metrics[0] is None:
         return
     from herdcli.evaluation import verdicts
 
-    remark = verdicts.training_remark(kind, judged, session.console.warned)
+    remark = verdicts.training_message(kind, verdict_and_metrics, session.console.warned)
     if remark is not None:
         session.console.warn(remark)
 
@@ -171,7 +172,7 @@ def write_text_result(session: Session, content: str, summary: str | None = None
     what     its format, for the closing line.
     summary  the closing line; None: there is none, since the text says everything.
     """
-    _deliver(session, session.output, lambda target: write_text(target, content), binary=False)
+    _write_atomically(session, session.output, lambda target: write_text(target, content), binary=False)
     if summary is None:
         session.forget_checkpoint()
     else:
@@ -186,10 +187,10 @@ def write_in_parts(session: Session, parts: Iterable[Dataset], rows: int, summar
 
 def write_side_file(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
     """Write a further file next to the result."""
-    _deliver(session, path, write, binary=binary)
+    _write_atomically(session, path, write, binary=binary)
 
 
-def _deliver(session: Session, path: str, write: Callable[[Path], None], *, binary: bool) -> None:
+def _write_atomically(session: Session, path: str, write: Callable[[Path], None], *, binary: bool) -> None:
     with artifacts.atomic_file(path, clobber=session.clobber, binary=binary) as target:
         write(target)
 

@@ -39,13 +39,13 @@ def result_text(value: object, recoding: Recoding | None) -> str:
 
 def tables_text(tables: Iterable[SummaryTable]) -> str:
     """Return each table below its title, folded to the width of the terminal, without empty columns."""
-    from herdcli.evaluation.table import all_columns, display_value, drop_empty_columns
+    from herdcli.evaluation.table import all_columns, display_text, drop_empty_columns
 
     text = ""
     for each in tables:
         rows = drop_empty_columns(each.rows)
         columns = all_columns(rows)
-        lines = [[shorten(display_value(row.get(name), DIGITS), MOST_CELL) for name in columns] for row in rows]
+        lines = [[shorten(display_text(row.get(name), DIGITS), MOST_CELL) for name in columns] for row in rows]
         text += f"\n  {escape_text(each.title)}\n" + text_table(columns, lines, width=terminal_width(), indent=4, left=1)
         text += f"    {escape_text(each.note)}\n" if each.note else ""
     return text

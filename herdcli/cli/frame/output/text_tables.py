@@ -52,7 +52,7 @@ def text_table(
     titles = [escape_text(name) for name in header]
     right = [k >= left and all(_is_number(line[k]) for line in cells) for k in range(len(titles))]
     widths = [max(display_width(line[k]) for line in [titles, *cells]) for k in range(len(titles))]
-    blocks = _fold(widths, keys, None if width is None else width - indent)
+    blocks = _fold_columns(widths, keys, None if width is None else width - indent)
     texts = []
     for block in blocks:
         made = [GAP.join(pad(line[k], widths[k], right=right[k]) for k in block).rstrip() for line in [titles, *cells]]
@@ -60,7 +60,7 @@ def text_table(
     return "\n".join(texts)
 
 
-def _fold(widths: Sequence[int], keys: int, width: int | None) -> list[list[int]]:
+def _fold_columns(widths: Sequence[int], keys: int, width: int | None) -> list[list[int]]:
     """Return the columns of each block: the keys, and as many others as fit, at least one."""
     first, rest = list(range(min(keys, len(widths)))), range(min(keys, len(widths)), len(widths))
     taken = sum(widths[k] + len(GAP) for k in first)

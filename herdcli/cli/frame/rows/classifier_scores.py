@@ -12,16 +12,16 @@ import numpy as np
 
 from herdcli.artifacts.tables.column_alignment import reorder_columns
 from herdcli.cli.frame.rows import document_rows, labelled_examples, responses
-from herdcli.cli.frame.rows.column_order import match_columns
+from herdcli.cli.frame.rows.column_order import find_and_report_order
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
 from herdcli.online.block_sources import split_by_rows
 from herdcli.online.class_labels import LabelEncoder, NumericTargets, format_labels
 from herdcli.online.example_blocks import ExampleBlock, block_from_rows
-from herdcli.online.model import Classifier, Holdout
-from herdcli.online.numbers import Outcomes, Predictor
+from herdcli.online.model import Classifier, HeldoutScores
+from herdcli.online.numbers import HeldoutOutcomes, Predictor
 from herdcli.online.predictions.prediction import baseline_predictions, make_scorer
-from herdcli.online.tags import ABSENT, Tagged, Tagger, add_label_columns, reorder_labels
+from herdcli.online.tags import ABSENT, HeldoutTagScores, Tagger, add_label_columns, reorder_labels
 from herdcli.online.text.class_names import ClassNameEncoder
 from herdcli.online.text.multilabel_text import LabelSetEncoder, LabelSetReader
 from herdcli.online.text.quadratic_features import NAMESPACES, missing_namespaces_message
@@ -102,7 +102,7 @@ def _score_examples(
         )
 
 
-def example_at(
+def read_example(
     session: Session, model: Classifier, path: str, row: int, *, input_format: str | None = None, label: str | None = None
 ) -> tuple[ExampleBlock, dict[int, str]]:
     """Return one example of a file, by its number from 1, as a block, and the names of the hashed features (from 1) in its text."""
@@ -182,18 +182,22 @@ def _dataset_blocks(
 ) -> Iterator[ExampleBlock]:
     had = model.features
     if labelled and isinstance(model, Tagger):
-        task = responses.multilabel_targets(data, label=column, split=None, seed=0, names=model.classes, fixed=False, most=UNBOUNDED)
+        task = responses.multilabel_targets(data, label=column, split=None, seed=0, names=model.classes, fixed=False, max_labels=UNBOUNDED)
         data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
         _report_new_labels(session, data.name, task.names[model.count :])
     elif labelled and isinstance(model, Predictor):
         task = responses.numeric_targets(data, label=column, split=None, seed=0)
         data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
     elif labelled:
-        told = labelled_examples.labels_of_model(data, model.classes)
+        told = labelled_examples.labels_as_model_classes(data, model.classes)
     if model.bits:
         raise DataError(f"is a data set, but the model hashes text into 2^{model.bits} columns", where=data.name)
     X = data.value.X
-    order = None if model.text else match_columns(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
+    order = (
+        None
+        if model.text
+        else find_and_report_order(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
+    )
     width = X.shape[1] if order is None else len(order.columns)
     if width != had and not (hasattr(X, "indptr") and model.text):
         raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
@@ -216,13 +220,13 @@ def rescore_classifier(session: Session, artifact: Artifact, path: str | None) -
     score, variance, label, _, baselines = score_file(session, model, path, labelled=True)
     split = np.full(len(label), TEST, dtype=np.uint8)
     if isinstance(model, Predictor):
-        return replace(artifact, value=replace(model, holdout=Outcomes(score, variance, label, split)))
+        return replace(artifact, value=replace(model, holdout=HeldoutOutcomes(score, variance, label, split)))
     if isinstance(model, Tagger):
-        held_sets = Tagged(score, variance, label[:, : model.count], split)
+        held_sets = HeldoutTagScores(score, variance, label[:, : model.count], split)
         wide = _add_labels(replace(model, holdout=held_sets), label.shape[1])
         assert wide.holdout is not None
         return replace(artifact, value=replace(wide, holdout=replace(wide.holdout, y=label)))
-    held = Holdout(score, variance, label.astype(np.int64), split, baselines)
+    held = HeldoutScores(score, variance, label.astype(np.int64), split, baselines)
     return replace(artifact, value=replace(model, holdout=held))
 
 
@@ -247,9 +251,9 @@ def evaluate_on_examples(session: Session, artifact: Artifact, path: str) -> Art
     return replace(artifact, value=made)
 
 
-def _add_labels(model: Tagger, labels: int) -> Tagger:
+def _add_labels(model: Tagger, label_count: int) -> Tagger:
     """Return a tagger with further labels, whose names the model does not know."""
-    return reorder_labels(model, [*model.classes, *(f"unknown {k}" for k in range(labels - model.count))])
+    return reorder_labels(model, [*model.classes, *(f"unknown {k}" for k in range(label_count - model.count))])
 
 
 def _score_tagger(session: Session, model: Tagger, path: str) -> JudgedSets:
@@ -306,14 +310,14 @@ class SpilledLabelSets:
         self._parts.append((len(rows), self.labels, self._place.put(np.ascontiguousarray(rows.T))))
         self._open = []
 
-    def take(self, first: int, last: int) -> Iterator[Tagged]:
+    def take(self, first: int, last: int) -> Iterator[HeldoutTagScores]:
         """Yield blocks first … last − 1, with all labels."""
         for rows, labels, held in self._parts[first:last]:
             columns = [self._place.get(held, rows, number).view(np.float64) for number in range(2 * self._known + labels)]
             parts = np.split(np.stack(columns), [self._known, 2 * self._known])
             score, variance, y = (np.ascontiguousarray(part.T) for part in parts)
             split = np.full(rows, TEST, dtype=np.uint8)
-            yield Tagged(
+            yield HeldoutTagScores(
                 add_label_columns(score, self.labels, ABSENT),
                 add_label_columns(variance, self.labels),
                 add_label_columns(y, self.labels),

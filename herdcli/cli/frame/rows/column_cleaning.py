@@ -16,7 +16,7 @@ from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.artifacts.load_save import Prepare
+    from herdcli.artifacts.load_save import PrepareColumns
     from herdcli.cli.frame.run.console import Console
     from herdcli.schema import Array
 
@@ -48,44 +48,48 @@ class CleaningOptions:
         known = self.recoding
         return self.missing is not None or bool(known and known.means)
 
-    def prepare(self, role: str) -> Prepare | None:
+    def prepare(self, role: str) -> PrepareColumns | None:
         """Return the function that converts an input's columns to numbers; None if the columns stay unchanged."""
         known = self.recoding
         learns = known is None and role == LEARNED_FROM and self.categorical is not None
         if not learns and not known:
             return None
-        return lambda data, texts, where, own: self._prepared(data, texts, where, own, known or None, learns=role == LEARNED_FROM)
+        return lambda data, texts, where, own: self._prepare_columns(data, texts, where, own, known or None, learns=role == LEARNED_FROM)
 
-    def _prepared(
-        self, data: Dataset, texts: list[str], where: str, own: Recoding, known: Recoding | None, *, learns: bool
+    def _prepare_columns(
+        self, data: Dataset, texts: list[str], where: str, file_recoding: Recoding, model_recoding: Recoding | None, *, learns: bool
     ) -> tuple[Dataset, Recoding]:
         note = self.console.note
-        coded = known is not None and known.codes
-        if known is not None and coded:
-            data, texts = recoding.decode_state_columns(data, own, known, texts)
-            data, texts, there = recoding.encode_state_names(data, known, texts)
-        if not coded and not texts and self.missing is None and not (known and known.means):
-            return data, known or Recoding()
+        coded = model_recoding is not None and model_recoding.codes
+        if model_recoding is not None and coded:
+            data, texts = recoding.decode_state_columns(data, file_recoding, model_recoding, texts)
+            data, texts, there = recoding.encode_state_names(data, model_recoding, texts)
+        if not coded and not texts and self.missing is None and not (model_recoding and model_recoding.means):
+            return data, model_recoding or Recoding()
         require_rows(data, where)
-        wanted = texts if known is None and self.categorical == "auto" else [name for name in texts if known and name in known.levels]
+        wanted = (
+            texts
+            if model_recoding is None and self.categorical == "auto"
+            else [name for name in texts if model_recoding and name in model_recoding.levels]
+        )
         ignored = [name for name in texts if name not in wanted]
         if ignored:
             note(f"{where}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
         missing = self.missing
-        if known is None:
+        if model_recoding is None:
             codes = getattr(self.request, "levels_are_states", False)
             if missing == "drop":
                 levels = dict.fromkeys(wanted, ("None",)) if codes else None
                 data = recoding.drop_incomplete_rows(data, wanted, where=where, note=note, levels=levels)
             most = recoding.MOST_SYMBOLS if getattr(self.request, "levels_of_all_rows", False) else recoding.MOST_LEVELS
-            known = recoding.fit_encoding(
-                data, wanted, self._training_mask(data), missing=missing, where=where, note=note, codes=codes, most=most
+            model_recoding = recoding.fit_encoding(
+                data, wanted, self._training_mask(data), missing=missing, where=where, note=note, codes=codes, max_levels=most
             )
-        elif missing == "mean" and not known.means:
+        elif missing == "mean" and not model_recoding.means:
             raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
         gaps = missing or (None if not self.able else "kept" if learns else "states")
-        made = recoding.apply_encoding(data, known, texts, missing=gaps, where=where, note=note, warn=self.console.warn)
-        return made, there if coded and learns else known
+        made = recoding.apply_encoding(data, model_recoding, texts, missing=gaps, where=where, note=note, warn=self.console.warn)
+        return made, there if coded and learns else model_recoding
 
     def _training_mask(self, data: Dataset) -> Array:
         """Return the mask of the training rows (n,)."""

@@ -25,37 +25,41 @@ def align_dataset(session: Session, data: Artifact, names: Names, columns: int) 
     names, columns  the model's; None if it has no names.
     Raises DataError for missing columns.
     """
-    found = match_columns(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
-    return replace(data, value=column_alignment.align_columns(data.value, found))
+    found = find_and_report_order(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
+    return replace(data, value=column_alignment.reorder_dataset_columns(data.value, found))
 
 
-def align_matrix(session: Session, X: Array, have: Names, names: Names, columns: int, *, where: str) -> Array:
-    """Return a matrix (n, d) with columns named `have` in the order of a model's columns, as `align_dataset` does."""
-    matrix: Array = column_alignment.reorder_columns(X, match_columns(session, have, X.shape[1], names, columns, where=where))
+def align_matrix(session: Session, X: Array, source_names: Names, target_names: Names, columns: int, *, where: str) -> Array:
+    """Return a matrix (n, d) with columns named `source_names` in the order of a model's columns, as `align_dataset` does."""
+    matrix: Array = column_alignment.reorder_columns(
+        X, find_and_report_order(session, source_names, X.shape[1], target_names, columns, where=where)
+    )
     return matrix
 
 
-def match_variables(other: Artifact, have: Names, count: int, names: Names, columns: int) -> list[int] | None:
+def match_variables(other: Artifact, source_names: Names, count: int, target_names: Names, columns: int) -> list[int] | None:
     """Return the positions of the variables of a network or beliefs in another one, matched by name; None: matched by position.
 
     Raises DataError unless both have the same names or one has none.
     """
-    found = column_alignment.match_columns(have, count, names, columns, where=other.name, noun="variable")
+    found = column_alignment.find_column_order(source_names, count, target_names, columns, where=other.name, noun="variable")
     if found is not None and found.left_out:
         message = f"has variables unknown to the other model: {column_alignment.format_names(found.left_out)}"
         raise DataError(message, where=other.name, hint="variables are matched by name")
     return None if found is None else found.columns
 
 
-def match_columns(session: Session, have: Names, count: int, names: Names, columns: int, *, where: str) -> ColumnOrder | None:
-    """Return the column order from `column_alignment.match_columns`, and print a note about the columns that it leaves out."""
-    found = column_alignment.match_columns(have, count, names, columns, where=where)
+def find_and_report_order(
+    session: Session, source_names: Names, count: int, target_names: Names, columns: int, *, where: str
+) -> ColumnOrder | None:
+    """Return the column order from `column_alignment.find_column_order`, and print a note about the columns that it leaves out."""
+    found = column_alignment.find_column_order(source_names, count, target_names, columns, where=where)
     if found is not None and found.left_out:
         session.console.note(f"{where}: left out {column_alignment.format_names(found.left_out)} because the model does not know them")
     return found
 
 
-def weighted_rows(session: Session, weight: Array | None) -> Array | None:
+def nonzero_weight_rows(session: Session, weight: Array | None) -> Array | None:
     """Return the indices of the rows whose weight (n,) is not 0, or None if these are all rows; a row of weight 0 counts as absent."""
     if weight is None or not (weight == 0).any() or not weight.any():
         return None
@@ -69,7 +73,7 @@ def weighted_rows(session: Session, weight: Array | None) -> Array | None:
 def drop_zero_weights(session: Session, data: Artifact) -> Artifact:
     """Return a data set without its rows of weight 0; one whose rows stay in their file is returned unchanged."""
     value: Dataset = data.value
-    kept = None if hasattr(value.X, "with_columns") else weighted_rows(session, value.weight)
+    kept = None if hasattr(value.X, "with_columns") else nonzero_weight_rows(session, value.weight)
     return data if kept is None else replace(data, value=take_rows(value, kept))
 
 

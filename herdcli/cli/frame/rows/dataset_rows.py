@@ -114,7 +114,7 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
         split = dataset_preparation.assign_splits(data, reading.split, reading.seed)
         declared = data.value_range if reading.value_range is None else reading.value_range
         if is_rate:
-            declared = dataset_preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
+            declared = dataset_preparation.require_value_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
 
         def values(X: Array) -> Array:
             return dataset_preparation.scale_to_range(X, declared) * np.float32(units.scale) if is_rate else X
@@ -127,11 +127,11 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
             )
         else:
             if units.standard_normal and not data.is_sparse:
-                _warn_of_blurred(session, data)
+                _warn_of_imprecise_columns(session, data)
             own = reading.in_place and isinstance(data.X, np.ndarray) and data.X.dtype == np.float32 and data.X.flags.writeable
             X = data.X if own else data.X.astype(np.float32) if stays else dataset_preparation.dense_copy(data, np.float32)
             X = values(X)
-            mean, scale = _standardized(session, X, split == 0, units, reading)
+            mean, scale = _standardize_gaussian_columns(session, X, split == 0, units, reading)
             units.require_rows(X)
             made = X
     except HerdError as error:
@@ -144,9 +144,9 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
     return PreparedRows(X=made, split=split, **_label_fields(data), **known, feature_names=data.feature_names)
 
 
-def _warn_of_blurred(session: Session, data: Dataset) -> None:
+def _warn_of_imprecise_columns(session: Session, data: Dataset) -> None:
     """Warn of columns, such as times in seconds, whose digits single precision cannot hold."""
-    columns = np.flatnonzero(dataset_preparation.imprecise_columns(data.X)).tolist()
+    columns = np.flatnonzero(dataset_preparation.float32_imprecise_columns(data.X)).tolist()
     if columns:
         names = ", ".join(data.feature_names[j] if data.feature_names else f"x{j}" for j in columns[:8]) + (
             " …" if len(columns) > 8 else ""
@@ -154,7 +154,9 @@ def _warn_of_blurred(session: Session, data: Dataset) -> None:
         session.console.warn(f"{names}: the values are large and vary little, so single precision loses digits: subtract the means first")
 
 
-def _standardized(session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading) -> tuple[Array | None, Array | None]:
+def _standardize_gaussian_columns(
+    session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading
+) -> tuple[Array | None, Array | None]:
     """Standardise gaussian columns in place and return the means and standard deviations used.
 
     These are a model's own, or with --standardize or --learn-variances those of the training rows.
@@ -210,7 +212,7 @@ def rows_for_model(
 
 
 def _value_limits(
-    session: Session, artifact: Artifact, units: UnitFamily, own: tuple[float, float], threshold: float | None
+    session: Session, artifact: Artifact, units: UnitFamily, model_limits: tuple[float, float], threshold: float | None
 ) -> tuple[float, float]:
     """Return the value range for reading rows: the model's own, or that of unit values.
 
@@ -218,18 +220,18 @@ def _value_limits(
     """
 
     if units.states is None or units.range is None:
-        return own
+        return model_limits
     shown = units.range[0] / units.scale, units.range[1] / units.scale
     share = 0.5 / units.scale if units.proportions else threshold
-    least = None if share is None else own[0] + share * (own[1] - own[0])
-    ends = [f"from {low:g} to {high:g}" for low, high in (shown, own)]
-    if own == shown or not dataset_preparation.has_unit_values(artifact.value, shown, least):
+    least = None if share is None else model_limits[0] + share * (model_limits[1] - model_limits[0])
+    ends = [f"from {low:g} to {high:g}" for low, high in (shown, model_limits)]
+    if model_limits == shown or not dataset_preparation.are_unit_states(artifact.value, shown, least):
         if least is not None and dataset_preparation.is_constant_after_threshold(artifact.value, least):
             session.console.warn(
                 f"{artifact.name}: all values are on the same side of the threshold {least:g}; "
                 f"the values that the model learned from were {ends[1]}"
             )
-        return own
+        return model_limits
     session.console.note(
         f"{artifact.name}: values are read as units {ends[0]}, although the rows that the model learned from were {ends[1]}"
     )
@@ -238,10 +240,10 @@ def _value_limits(
 
 def _append_labels(model: RBM | RecurrentRBM, rows: PreparedRows, where: str) -> PreparedRows:
     """Return rows with their labels appended as the last visible unit, for a model that has a label unit."""
-    from herdcli.rbm.classification_rbm import append_labels
+    from herdcli.rbm.classification_rbm import append_one_hot_labels
 
     known: list[str] = getattr(model, "labels", None) or []
-    return replace(rows, X=append_labels(rows.X, _label_indices(known, rows, where, "a model of rows with labels"), len(known)))
+    return replace(rows, X=append_one_hot_labels(rows.X, _label_indices(known, rows, where, "a model of rows with labels"), len(known)))
 
 
 def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], reading: RowReading) -> PreparedRows:
@@ -253,7 +255,7 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
     stays = data.is_sparse and reading.sparse and values[0] == 0
     if data.is_sparse and not stays:
         session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
-    coding = dataset_preparation.binary_coding(data)  # before the rows are overwritten
+    coding = dataset_preparation.ambiguous_binary_levels(data)  # before the rows are overwritten
     try:
         split = dataset_preparation.assign_splits(data, reading.split, reading.seed)
         least, threshold = dataset_preparation.choose_threshold(data, reading.threshold, reading.default, reading.value_range)
@@ -267,13 +269,13 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
         error.where = error.where or artifact.name
         if "no value_range" in error.message and hasattr(session.request, "visible_units"):
             error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
-            if dataset_preparation.hold_counts(data):
+            if dataset_preparation.has_only_counts(data):
                 error.hint = f"whole numbers: --visible-units poisson; or {error.hint}"
         raise
     if threshold is not None and reading.threshold is None:
         session.console.note(f"units are on at {threshold:g} of the value range and above (--threshold)")
     declared = data.value_range if reading.value_range is None else reading.value_range
-    if threshold is None and declared is None and dataset_preparation.are_counts(data) and (data.X.data > 1).any():
+    if threshold is None and declared is None and dataset_preparation.are_sparse_counts(data) and (data.X.data > 1).any():
         session.console.note("units are on where a count is above 0 (--threshold)")
     if threshold is None:
         declared = coding  # so that a subset of the rows is read in the same way
@@ -309,20 +311,20 @@ def _label_fields(data: Dataset) -> dict[str, Any]:
     return {"y": y, "names": [str(label) for label in labels]}
 
 
-def model_classes(model: RBM, rows: PreparedRows, path: str) -> Array | None:
+def model_class_indices(model: RBM, rows: PreparedRows, path: str) -> Array | None:
     """Return the index of each row's class among the model's classes (n,); None for a single model."""
     if model.count == 1 or model.classes is None:
         return None
     return _label_indices(model.classes, rows, path, "a model of classes")
 
 
-def _label_indices(known: list[str], rows: PreparedRows, path: str, what: str) -> Array:
+def _label_indices(model_names: list[str], rows: PreparedRows, path: str, what: str) -> Array:
     """Return the index of each row's label among the names that a model knows (n,)."""
     y, names = rows.labelled(path, what)
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in model_names]
     if unknown:
-        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known)}", where=path)
-    chosen: Array = np.array([known.index(name) for name in names])[y]
+        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model_names)}", where=path)
+    chosen: Array = np.array([model_names.index(name) for name in names])[y]
     return chosen
 
 
@@ -334,7 +336,7 @@ def rows_with_missing(
     An entry is missing if it is NaN or if `mask` has a 0 for it.  `mask` is a data set with as many entries, or with one row for all rows.
     """
     from herdcli.cli.frame.rows.column_order import align_dataset
-    from herdcli.rbm.sampling.imputation import require_whole_units
+    from herdcli.rbm.sampling.imputation import require_complete_units
     from herdcli.rbm.units import unit_family
 
     columns, units = model.W.shape[1], unit_family(model.visible_units)
@@ -348,7 +350,7 @@ def rows_with_missing(
             raise DataError(f"has {sizes[0]} entries, the rows of {artifact.name} have {sizes[1]}", where=mask.name)
         known &= shown != 0
     if X.shape[1] == columns:
-        require_whole_units(model.harmonium(), known)
+        require_complete_units(model.harmonium(), known)
     X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
     if units.group > 1:  # any valid value will do: set the first column of each unit
         X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]

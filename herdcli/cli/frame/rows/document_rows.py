@@ -12,7 +12,7 @@ from herdcli.artifacts import Artifact
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.text import documents
 from herdcli.cli.frame.rows.labelled_examples import ExampleInput
-from herdcli.online.text.documents import Documents, count_words
+from herdcli.online.text.documents import DocumentConversion, count_words
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -26,19 +26,20 @@ def is_folder_of_texts(path: str) -> bool:
 def open_documents(
     session: Session,
     path: str,
-    how: Documents,
+    conversion: DocumentConversion,
     *,
     label: str | None,
     labelled: bool,
     role: str = "data",
     names: dict[int, str] | None = None,
 ) -> ExampleInput:
-    """Return the documents of a file or folder as rows of word counts, weighted as in `how`.  names: as in `documents.count_words`."""
+    """Return the documents of a file or folder as rows of word counts, weighted as in `conversion`.  names: as in
+    `documents.count_words`."""
     session.refuse_stdin_twice(path)
-    corpus = documents.read(path, how.column, label, labelled=labelled)
+    corpus = documents.read(path, conversion.column, label, labelled=labelled)
     for note in corpus.notes:
         session.console.note(f"{corpus.name}: {note}")
-    X = how.weighted(count_words(corpus.texts, how, names))
+    X = conversion.weighted(count_words(corpus.texts, conversion, names))
     classes = None if corpus.labels is None else sorted(set(corpus.labels))
     y = None
     if corpus.labels is not None and classes is not None:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from herdcli.artifacts import Artifact, memory_budget
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.formats.format_detection import is_bar_separated
 from herdcli.artifacts.rows import lazy_matrix, row_ranges
 from herdcli.artifacts.tables import dataset_preparation
@@ -58,10 +58,10 @@ class ExampleInput:
     proof: Callable[[], bytes] = bytes  # length and digest of the text that has been read in this pass
 
 
-def text_format(head: bytes, name: str, wanted: str | None, task: str = "classification") -> str:
+def learnable_text_format(head: bytes, name: str, requested: str | None, task: str = "classification") -> str:
     """Return svmlight or vw for text that is learned from as it arrives, "" for everything else."""
-    if wanted is not None:
-        return wanted if wanted in ("svmlight", "vw") else ""
+    if requested is not None:
+        return requested if requested in ("svmlight", "vw") else ""
     if head.startswith(_BINARY):
         return ""
     if name.endswith((".vw", ".svm", ".svmlight", ".libsvm")):
@@ -103,12 +103,12 @@ def open_examples(
         yield ExampleInput(path, data=_load_dataset(session, path, path, role, input_format, label, task, labels))
         return
     with open_source(path, limit=UNBOUNDED) as source:
-        form = text_format(source.head, source.name, input_format, task)
+        form = learnable_text_format(source.head, source.name, input_format, task)
         if form:
             with _open_text(session, source, form, role, passes) as examples:
                 yield examples
             return
-        if source.regular and lazily and task == "classification" and (kept_on_disk := _on_disk(session, path, input_format, label)):
+        if source.regular and lazily and task == "classification" and (kept_on_disk := _open_on_disk(session, path, input_format, label)):
             yield ExampleInput(source.name, data=kept_on_disk)
             return
         if source.regular and lazily and task == "classification" and _can_stay_in_file(session, source, label, tables):
@@ -117,13 +117,13 @@ def open_examples(
                 kept = (
                     None
                     if found is None
-                    else lazy_matrix.dataset_in_file(found, declared=True)
+                    else lazy_matrix.file_backed_dataset(found, declared=True)
                     if tables
-                    else lazy_matrix.hdf5_dataset(found)
+                    else lazy_matrix.hdf5_backed_dataset(found)
                 )
                 if found is not None and kept is not None and kept.y is not None:
                     session.inputs[role] = found.artifact
-                    session.account_for(found)
+                    session.report_range_use(found)
                     yield ExampleInput(source.name, data=replace(found.artifact, value=kept))
                     return
         if source.regular:
@@ -134,15 +134,15 @@ def open_examples(
         yield ExampleInput(source.name, data=data)
 
 
-def _on_disk(session: Session, path: str, input_format: str | None, label: str | None) -> Artifact | None:
+def _open_on_disk(session: Session, path: str, input_format: str | None, label: str | None) -> Artifact | None:
     """Return a labelled data set whose rows are stored on disk because reading them whole would exceed --max-memory; None for others."""
     if session.shard is not None or session.cluster is not None:
         return None
-    found = streamed_rows.open_streamed(session, path, label=label, input_format=input_format, asked=False, unit_bytes=COPIED)
+    found = streamed_rows.open_streamed(session, path, label=label, input_format=input_format, is_requested=False, unit_bytes=COPIED)
     return None if found is None or found.value.y is None else found
 
 
-def _can_stay_in_file(session: Session, source: Source, label: str | None, tables: bool) -> bool:
+def _can_stay_in_file(session: Session, source: ByteSource, label: str | None, tables: bool) -> bool:
     """Whether a file's rows can stay in it: it is large, it is HDF5 (or with `tables` a table), and its rows are used unchanged."""
     plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
     return plain and (lazy_matrix.is_large_file(source) if tables else lazy_matrix.can_stay_in_file(source))
@@ -166,7 +166,7 @@ def _load_dataset(
 
 
 @contextlib.contextmanager
-def _close_after(stream: BinaryIO) -> Iterator[BinaryIO]:
+def _closing_quietly(stream: BinaryIO) -> Iterator[BinaryIO]:
     """Yield a stream for reading and close it afterwards; errors on closing are ignored, since the data were read."""
     try:
         yield stream
@@ -197,8 +197,8 @@ class _BackgroundDigest:
         else:
             self._asked.put((piece, self.size))
 
-    def _work(self, asked: SimpleQueue[tuple[memoryview, int] | None]) -> None:
-        while (found := asked.get()) is not None:
+    def _work(self, queue: SimpleQueue[tuple[memoryview, int] | None]) -> None:
+        while (found := queue.get()) is not None:
             self._digest(*found)
             del found  # a view would keep its buffer alive
 
@@ -219,7 +219,7 @@ class _BackgroundDigest:
 
 
 @contextlib.contextmanager
-def _open_text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[ExampleInput]:
+def _open_text(session: Session, source: ByteSource, form: str, role: str, passes: int) -> Iterator[ExampleInput]:
     """Open text to be read in pieces; until it has been read to its end, it is identified by the digest of its beginning."""
 
     def known_as(kind: str, digest: str, size: int) -> None:
@@ -231,7 +231,7 @@ def _open_text(session: Session, source: Source, form: str, role: str, passes: i
         nonlocal digest, reached
         whole = _BackgroundDigest()
         digest, reached = whole, 0
-        with _close_after(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
+        with _closing_quietly(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
             pieces = _digest_pieces(stream, limit, source.name, whole)
             for number, used, lines in _read_ahead(pieces) if path or source.regular else pieces:
                 reached, examples.used = number, examples.used + used
@@ -244,7 +244,7 @@ def _open_text(session: Session, source: Source, form: str, role: str, passes: i
     def proof() -> bytes:
         return digest.proof(reached)
 
-    limit = session.max_memory or memory_budget.default_limit()
+    limit = session.max_memory or memory_budget.default_memory_limit()
     found: list[tuple[str, int]] = []
     path: str | None = None
     known_as("text-head", hashlib.sha256(source.head).hexdigest(), len(source.head))
@@ -273,7 +273,7 @@ def _digest_pieces(stream: BinaryIO, limit: int, where: str, whole: _BackgroundD
     def ready() -> None:
         whole.proof(whole.count - 1)  # the proof for the buffer that is filled next; the piece before may still be in progress
 
-    for fresh, lines in _whole_lines(stream, limit, where, ready):
+    for fresh, lines in _read_whole_lines(stream, limit, where, ready):
         whole.update(fresh)
         yield whole.count, len(fresh), lines
 
@@ -296,7 +296,7 @@ def _read_ahead(pieces: Iterable[Piece]) -> Iterator[Piece]:
         waiting = piece
 
 
-def _whole_lines(
+def _read_whole_lines(
     stream: BinaryIO, limit: int, where: str, ready: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[memoryview, memoryview]]:
     """Yield the bytes that were read and the lines that they complete, as views of two alternating buffers.
@@ -363,13 +363,13 @@ def classification_rows(
         inside = {index for pattern in positive.split(",") for index in _matching_classes(pattern, names, "--positive")}
         names, y = ["rest", positive], np.isin(y, list(inside)).astype(np.int64)
     y = y[keep]
-    _require_several(y, names, data.name)
+    _require_several_classes(y, names, data.name)
     X = value.X if keep.all() else value.X.taken(keep) if isinstance(value.X, lazy_matrix.LazyMatrix) else value.X[keep]
     weight = None if value.weight is None else value.weight[keep]
     return ClassificationRows(X, y, parts[keep], names, weight, value.feature_names)
 
 
-def _require_several(y: Array, names: list[str], where: str) -> None:
+def _require_several_classes(y: Array, names: list[str], where: str) -> None:
     if len(np.unique(y)) < 2:
         label = names[int(y[0])] if len(y) else "none"
         raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=where)
@@ -390,7 +390,7 @@ class KnownLabels:
         return self.place[np.searchsorted(self.values, self.y[rows])]
 
 
-def labels_of_model(data: Artifact, classes: Sequence[str]) -> KnownLabels:
+def labels_as_model_classes(data: Artifact, classes: Sequence[str]) -> KnownLabels:
     """Return the labels of a data set on which a model is evaluated.
 
     Raises DataError if they are missing, all of one class, or unknown to the model.
@@ -401,7 +401,7 @@ def labels_of_model(data: Artifact, classes: Sequence[str]) -> KnownLabels:
     values = np.unique(np.concatenate([np.unique(y[start : start + PIECE]) for start in range(0, len(y), PIECE)]))
     names = [data.value.class_names[int(value)] if data.value.class_names else str(value) for value in values]
     _, place = _declared_classes(list(classes), names, np.arange(len(names)), data.name)
-    _require_several(place, list(classes), data.name)
+    _require_several_classes(place, list(classes), data.name)
     return KnownLabels(y, values, place)
 
 
@@ -420,15 +420,15 @@ def _assign_splits(data: Artifact, split: str | None, seed: int) -> Array:
         raise
 
 
-def _declared_classes(wanted: list[str], names: list[str], y: Array, where: str) -> tuple[list[str], Array]:
+def _declared_classes(classes: list[str], names: list[str], y: Array, where: str) -> tuple[list[str], Array]:
     present = [names[index] for index in np.unique(y)]
-    strange = [name for name in present if name not in wanted]
+    strange = [name for name in present if name not in classes]
     if strange:
         raise DataError(
-            f"label {strange[0]} is not one of the classes {format_labels(wanted)}", where=where, hint="declare all of them with --classes"
+            f"label {strange[0]} is not one of the classes {format_labels(classes)}", where=where, hint="declare all of them with --classes"
         )
-    place = np.array([wanted.index(name) if name in wanted else -1 for name in names])
-    return wanted, place[y]
+    place = np.array([classes.index(name) if name in classes else -1 for name in names])
+    return classes, place[y]
 
 
 def _matching_classes(pattern: str, names: list[str], option: str) -> list[int]:

@@ -18,9 +18,9 @@ from herdcli.dialect import current_dialect
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.byte_sources import Source
+    from herdcli.artifacts.byte_sources import ByteSource
     from herdcli.artifacts.recoding import Recoding
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.model.network import Network
 
@@ -37,7 +37,7 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 
     missing_rows  "uniform": rows of NaN become uniform distributions.
     """
-    with session.opened(path) as source:
+    with session.open_text_input(path) as source:
         form = input_format or format_detection.detect_network_format(source.head)
         found = (
             _load_text_network(session, source, form, "network", missing_rows)
@@ -49,7 +49,7 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """Return an artifact of one of these kinds, or a network from text.  raw: rows as they are stored, with missing values."""
-    with session.opened(path) as source:
+    with session.open_text_input(path) as source:
         form = format_detection.detect_network_format(source.head)
         if form == "fg" and ".fg" not in Path(source.name).suffixes:
             form = None  # a single number in the first line does not identify the format of an arbitrary file
@@ -62,7 +62,7 @@ def load_model(session: Session, path: str, role: str, kinds: Collection[str] | 
     return _add_names(session, found, path) if form in LOSSY else found
 
 
-def _load_text_network(session: Session, source: Source, form: str, role: str, missing_rows: str | None = None) -> Artifact:
+def _load_text_network(session: Session, source: ByteSource, form: str, role: str, missing_rows: str | None = None) -> Artifact:
     from herdcli.markov.formats import network_formats as formats
 
     notes: list[str] = []
@@ -71,7 +71,7 @@ def _load_text_network(session: Session, source: Source, form: str, role: str, m
     )
     for note in notes:
         session.console.note(f"{source.name}: {note}")
-    if (told := formats.conditional_violation(found.value)) is not None:
+    if (told := formats.find_conditional_violation(found.value)) is not None:
         session.console.warn(f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as in a MARKOV file")
         found = replace(found, value=replace(found.value, directed=False))
     session.remember_features(found)
@@ -100,7 +100,7 @@ def names_file_path(path: str) -> str:
     return str(given.with_suffix(".names.json"))
 
 
-def load_matching(session: Session, path: str, names: list[str] | None, count: int) -> Network:
+def load_matching_network(session: Session, path: str, names: list[str] | None, count: int) -> Network:
     """Return a network whose variables are matched by name with those of another one."""
     from herdcli.markov.model.network import reorder_variables
 
@@ -121,15 +121,15 @@ def state_encoding(network: Network) -> Recoding:
     return Recoding({name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True)
 
 
-def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, empty: bool = False) -> T:
+def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, allow_empty: bool = False) -> T:
     """Return the result of `parse` for the text of a file; errors name the file.  empty: whether an empty file is allowed."""
-    with session.opened(path, empty=empty) as source:
+    with session.open_text_input(path, allow_empty=allow_empty) as source:
         found: T = parse_source(session, source, role, parse, "text").value
     return found
 
 
 def parse_source(
-    session: Session, source: Source, role: str, parse: Callable[[str], object], kind: str, form: str | None = None
+    session: Session, source: ByteSource, role: str, parse: Callable[[str], object], kind: str, form: str | None = None
 ) -> Artifact:
     """Return the result of `parse` for an open text, and add it to the inputs; errors name the file.  form: of a network."""
     with source.reader() as stream:
@@ -165,7 +165,7 @@ def _text_encoding(raw: bytes, form: str | None) -> str:
     return "utf-8-sig"
 
 
-def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
+def _load_sealed(session: Session, source: ByteSource, path: str) -> Artifact:
     """Return a sealed network; a stream is first copied to a file and keeps its name.  Raises DataError for anything but an artifact."""
     if not source.head.startswith(
         (seal_header.MAGIC, format_detection.HDF5_MAGIC, b"PAR1", b"PK\x03\x04")
@@ -178,7 +178,7 @@ def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
     return _load_from_stream(session, source, "network", {"network"})
 
 
-def _load_from_stream(session: Session, source: Source, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
+def _load_from_stream(session: Session, source: ByteSource, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """Return an artifact from a stream, under the stream's name."""
     with source.file() as drained:
         try:
@@ -190,12 +190,12 @@ def _load_from_stream(session: Session, source: Source, role: str, kinds: Collec
     return replace(found, name=source.name)
 
 
-def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:
+def output_format(session: Session, requested: str | None, choices: tuple[str, ...]) -> str:
     """Return the format for -o: the requested one, else by the suffix, else hdf5.  Raises BadUsage for an unknown suffix."""
     suffix = Path(session.output).suffix.lower().removeprefix(".")
     suffix = format_detection.NETWORK_SUFFIXES.get(suffix, suffix)
-    if wanted or suffix in choices:
-        return wanted or suffix
+    if requested or suffix in choices:
+        return requested or suffix
     try:
         format_detection.output_format_from_suffix(session.output)
     except BadUsage as error:
@@ -207,14 +207,14 @@ def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]
 def check_output(session: Session, kind: str, form: str) -> None:
     """Raise an error before any work is done if an output cannot be written."""
     if session.shard is not None:
-        outputs.check_artifact(session, kind, None if form == "hdf5" else form)
+        outputs.check_artifact_output(session, kind, None if form == "hdf5" else form)
     elif form == "hdf5":
-        outputs.check_artifact(session, kind)
+        outputs.check_artifact_output(session, kind)
     else:
-        outputs.check_text(session)
+        outputs.check_text_output(session)
 
 
-def write_network(session: Session, value: Network, summary: str, form: str, history: History = None) -> None:
+def write_network(session: Session, value: Network, summary: str, form: str, history: HistorySource = None) -> None:
     """Write a network as an artifact, or as text with a second file for the names that the format cannot hold."""
     from herdcli.markov.formats import names_file
     from herdcli.markov.formats import network_formats as formats

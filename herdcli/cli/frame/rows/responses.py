@@ -76,14 +76,21 @@ def _extract_columns(value: Dataset, names: Sequence[str]) -> tuple[Array, Datas
 
 
 def multilabel_targets(
-    data: Artifact, *, label: str | None, split: str | None, seed: int, names: Sequence[str] | None = None, fixed: bool = True, most: int
+    data: Artifact,
+    *,
+    label: str | None,
+    split: str | None,
+    seed: int,
+    names: Sequence[str] | None = None,
+    fixed: bool = True,
+    max_labels: int,
 ) -> ClassificationRows:
     """Return a data set as a task with several labels: y (n, C), 1 or 0.
 
     names  the labels of a model or of --classes; other labels are refused if `fixed`, else they come after these.
     """
     value: Dataset = data.value
-    known = LabelSetEncoder(names or (), fixed=names is not None and fixed, most=most)
+    known = LabelSetEncoder(names or (), fixed=names is not None and fixed, most=max_labels)
     if names_label_columns(label) or _labels_are_columns(value, names):
         y, value = _indicator_columns(value, label, names, known, data.name)
     else:

@@ -49,13 +49,13 @@ class SequenceRows:
         """The column that groups the rows, to be written with the results."""
         return None if self.key is None else {self.column: self.key}
 
-    def beside(self, made: Array, names: list[str] | None) -> Dataset:
+    def beside(self, results: Array, names: list[str] | None) -> Dataset:
         """Return results (n, M) for the sequences' rows as a data set in the original row order.
 
         It has the rows' labels, splits, weights and group column.
         """
-        back = np.empty_like(made)
-        back[self.found.chosen] = made
+        back = np.empty_like(results)
+        back[self.found.chosen] = results
         data = self.data
         labelled = data.y is not None and not ((data.y < 0).any() and data.class_names)
         return Dataset(
@@ -87,13 +87,13 @@ def arrange_sequences(session: Session, data: Artifact, key: Array | None, names
     names   of the model's columns; None if it has none.
     column  the requested group column.
     """
-    from herdcli.em.sequence.sequences import group_rows
+    from herdcli.em.sequence.sequences import group_rows_into_sequences
 
     data = align_dataset(session, data, names, columns)
     value: Dataset = data.value
     if value.X.shape[1] != columns:
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
-    found, column = group_rows(value.X, key), column or sequences.COLUMN
+    found, column = group_rows_into_sequences(value.X, key), column or sequences.COLUMN
     sequences.report_sequences(session, found, column, grouped=key is not None, cut=False)
     return SequenceRows(value, found, key, column)
 

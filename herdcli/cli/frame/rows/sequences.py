@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from herdcli.artifacts import dataset
-from herdcli.cli.frame.rows.column_order import weighted_rows
+from herdcli.cli.frame.rows.column_order import nonzero_weight_rows
 from herdcli.errors import BadUsage, HerdError
 from herdcli.records import dataclass
 
@@ -91,7 +91,7 @@ def load_sequences(
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    key, value = pop_column(value, column or COLUMN)
+    key, value = split_off_column(value, column or COLUMN)
     return replace(data, value=value), key
 
 
@@ -118,7 +118,7 @@ def _load_with_columns(
         return found
 
 
-def pop_column(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
+def split_off_column(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
     """Return a column by its name, of numbers or text, and the data set without it; None if there is no such column."""
     further = dict(data.columns or {})
     if name in further:
@@ -155,13 +155,13 @@ def read_sequences(
     try:
         weight = None if weights is None else value.weight
         if weights not in (None, "weight"):
-            found, value = pop_column(value, str(weights))
+            found, value = split_off_column(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)
-        kept = weighted_rows(session, weight)
+        kept = nonzero_weight_rows(session, weight)
         if kept is not None and weight is not None:
             value, weight, key = dataset.take_rows(value, kept), weight[kept], None if key is None else key[kept]
-        series = sequences.group_rows(value.X, key, weight)
-        parts = sequences.split_sequences(series, value.split, sequences.parse_parts(request.split), request.seed)
+        series = sequences.group_rows_into_sequences(value.X, key, weight)
+        parts = sequences.split_sequences(series, value.split, sequences.parse_split_parts(request.split), request.seed)
     except HerdError as error:
         error.where = error.where or loaded.name
         raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame.rows.column_order import align_matrix
-from herdcli.cli.frame.rows.target_files import read_table
+from herdcli.cli.frame.rows.target_files import read_rows_and_names
 from herdcli.errors import BadUsage, DataError, NoInput
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ HINT = "--scores FILE with a column for each of the rows', or --scores PREFIX of
 
 
 def read_scores(
-    session: Session, given: str | None, X: Array, names: list[str] | None, where: str
+    session: Session, option: str | None, X: Array, names: list[str] | None, where: str
 ) -> tuple[Array, list[str] | None, Array]:
     """Return points (n, d), their names, and scores (n, d), from --scores FILE or PREFIX."""
-    if given is None:
+    if option is None:
         raise BadUsage("a Stein kernel needs the score ∇ log p at each row", hint=HINT)
-    if names and any(name.startswith(given) for name in names) and not Path(given).is_file():
-        return _score_columns(given, X, names, where)
-    if names and given != "-" and not Path(given).exists():
-        raise NoInput("is not a file, and no column name begins with it", where=given)
-    S, have = read_table(session, given, "scores")
+    if names and any(name.startswith(option) for name in names) and not Path(option).is_file():
+        return _score_columns(option, X, names, where)
+    if names and option != "-" and not Path(option).exists():
+        raise NoInput("is not a file, and no column name begins with it", where=option)
+    S, have = read_rows_and_names(session, option, "scores")
     if S.shape != X.shape:
-        raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, {where} has {X.shape[0]} × {X.shape[1]}", where=given)
+        raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, {where} has {X.shape[0]} × {X.shape[1]}", where=option)
     if have and names and set(have) & set(names):
-        S = align_matrix(session, S, have, names, X.shape[1], where=given)
+        S = align_matrix(session, S, have, names, X.shape[1], where=option)
     return X, names, S
 
 

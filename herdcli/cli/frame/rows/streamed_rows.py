@@ -15,12 +15,12 @@ from herdcli.artifacts import dataset as data_set
 from herdcli.artifacts import memory_budget, process_limits
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.rows import lazy_matrix, row_ranges
-from herdcli.artifacts.rows.row_groups import decoded_size
+from herdcli.artifacts.rows.row_groups import decoded_bytes
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.block_statistics import RowBlock, blocks_per_read
 from herdcli.numerics.block_units import AT_ONCE
-from herdcli.numerics.row_selection import column_sums, row_slices
+from herdcli.numerics.row_selection import column_sums, iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -46,7 +46,7 @@ def open_streamed(
     *,
     label: str | None,
     input_format: str | None,
-    asked: bool,
+    is_requested: bool,
     unit_bytes: int,
     same: bool = False,
     missing: bool = False,
@@ -54,14 +54,14 @@ def open_streamed(
 ) -> Artifact | None:
     """Return a data set whose rows stay on disk; None if they are to be read whole.
 
-    asked       whether --on-disk was given; otherwise rows stay only if they would exceed --max-memory.
+    is_requested       whether --on-disk was given; otherwise rows stay only if they would exceed --max-memory.
     unit_bytes  memory per entry in addition to the stored one: unit values, and copies that the command makes.
     same        whether the result is the same in any case; then rows stay on disk if they would exceed IN_MEMORY.
     missing, keep  as in `row_ranges.open_ranges`.
     Raises BadUsage if --on-disk is given for an input that cannot be read in ranges.
     """
-    if not is_raw_input(session, path) or not (asked or is_large_input(path)):
-        if asked:
+    if not are_rows_used_unchanged(session, path) or not (is_requested or is_large_input(path)):
+        if is_requested:
             raise BadUsage(NEEDS, hint=HINT)
         return None
     notes: list[str] = []  # reading the rows whole would repeat them
@@ -69,56 +69,56 @@ def open_streamed(
     found = session.enter_until_end(read(keep=keep, roles=session.column_roles()))
     if found is not None:
         found.gaps = missing
-    if found is None or not (asked or _exceeds_memory(session, found, unit_bytes, same)):
-        if asked:
+    if found is None or not (is_requested or _exceeds_memory(session, found, unit_bytes, same)):
+        if is_requested:
             raise BadUsage(NEEDS, hint=HINT)
         return None
-    value = lazy_matrix.dataset_in_file(found, declared=True, repeated=True)
+    value = lazy_matrix.file_backed_dataset(found, declared=True, repeated=True)
     if value is None:
-        if asked:
+        if is_requested:
             raise BadUsage(NEEDS, hint=HINT)
         return None
     for line in notes:
         session.console.note(line)
     session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
-    session.account_for(found)
+    session.report_range_use(found)
     session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read in blocks")
     return replace(found.artifact, value=value)
 
 
 @contextmanager
-def suggest_streaming(way: str, open: Callable[[], object], where: str | None = None) -> Iterator[None]:
+def suggest_streaming(hint: str, is_available: Callable[[], object], where: str | None = None) -> Iterator[None]:
     """Add a hint at a way that needs less memory, if it is available, to an out-of-memory error of the enclosed code.
 
-    way    the hint.
-    open   tells whether that way is available.
+    hint    the hint.
+    is_available   tells whether that way is available.
     where  the input, for errors of libraries that do not name one.
     """
     try:
         yield
     except DataError as error:
-        if error.hint is not None and error.hint.startswith("raise --max-memory") and open():
-            error.hint = f"{way}; or {error.hint}"
+        if error.hint is not None and error.hint.startswith("raise --max-memory") and is_available():
+            error.hint = f"{hint}; or {error.hint}"
         raise
     except Exception as error:
         refusal = process_limits.memory_error_for(error, () if where is None else (where,))
-        if refusal is None or not open():
+        if refusal is None or not is_available():
             raise
-        refusal.hint = f"{way}; or {refusal.hint}"
+        refusal.hint = f"{hint}; or {refusal.hint}"
         raise refusal from error
 
 
-def read_budget() -> int:
+def read_budget_bytes() -> int:
     """Return how many bytes of rows, in double precision, --max-memory allows to be read at one time if rows stay in their file.
 
     This is for sums over blocks, whose bytes do not depend on how many blocks were read together.
     """
-    return process_limits.read_block_bytes()
+    return process_limits.bytes_per_block_read()
 
 
 def blocks_per_unit_read(columns: int) -> int:
     """Return how many blocks of a unit to read at one time, by the same limit."""
-    return min(AT_ONCE, blocks_per_read(columns, read_budget()))
+    return min(AT_ONCE, blocks_per_read(columns, read_budget_bytes()))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class FileRows:
     X: LazyMatrix
     labels: Array | None = None
     numbered: Callable[[Array], Array] = np.asarray
-    room: int = field(default_factory=read_budget)
+    room: int = field(default_factory=read_budget_bytes)
     weight: Array | None = None
 
     @property
@@ -152,7 +152,7 @@ class FileRows:
         return RowBlock(start, X, labels, None if self.weight is None else np.asarray(self.weight[start:stop], dtype=np.float64))
 
 
-def is_raw_input(session: Session, path: str) -> bool:
+def are_rows_used_unchanged(session: Session, path: str) -> bool:
     """Whether the rows of an input are used unchanged, so that ranges can be read separately; False for a pipe."""
     plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
     return plain and not session.recoding  # else missing values and text are replaced by values from all training rows
@@ -163,22 +163,22 @@ def open_ranges(
 ) -> AbstractContextManager[RowRanges | None]:
     """Open a file, or several, from which shards, workers and blocks of large files read only their own rows; None if all rows are read."""
     apart = session.shard is not None or session.cluster is not None
-    if not (is_raw_input(session, path) and (apart or row_ranges.is_file_pattern(path) or _large_file(path))):
+    if not (are_rows_used_unchanged(session, path) and (apart or row_ranges.is_file_pattern(path) or _is_large_file(path))):
         return nullcontext()
     note, verified, roles = session.console.note, session.shard is None, session.column_roles()
     return row_ranges.open_ranges(path, input_format=input_format, note=note, verified=verified, label=label, keep=keep, roles=roles)
 
 
-def _large_file(path: str) -> bool:
+def _is_large_file(path: str) -> bool:
     return os.path.isfile(path) and os.path.getsize(path) >= lazy_matrix.LEAST
 
 
-def assign_parts(ranges: RowRanges, asked: str | None, seed: int) -> Array:
+def assign_range_splits(ranges: RowRanges, split: str | None, seed: int) -> Array:
     """Return the split of each row (n,): the file's own, or sampled as for the data set read whole, which needs one pass over the labels.
 
-    asked  the value of --split; None if it was not given.
+    split  the value of --split; None if it was not given.
     """
-    own = ranges.split() if asked is None else None
+    own = ranges.split() if split is None else None
     if own is not None:
         return own
     head, y = ranges.read(0, 1), None
@@ -188,7 +188,7 @@ def assign_parts(ranges: RowRanges, asked: str | None, seed: int) -> Array:
         y = further["y"][:] if further else np.concatenate([ranges.read(start, start + lazy_matrix.STRETCH).y for start in stretches])
     rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (ranges.count, head.X.shape[1])), y=y, class_names=head.class_names)
     try:
-        return dataset_preparation.assign_splits(rows, asked, seed)
+        return dataset_preparation.assign_splits(rows, split, seed)
     except HerdError as error:
         error.where = error.where or ranges.artifact.name
         raise
@@ -208,7 +208,7 @@ def leave_rows_in_file(
     response  as in `ColumnRoles`; by default the request's.
     Other parameters as in `row_ranges.open_ranges`.
     """
-    if not (is_raw_input(session, path) and is_large_input(path)):
+    if not (are_rows_used_unchanged(session, path) and is_large_input(path)):
         return None
     roles = session.column_roles(response=response)
     read = partial(row_ranges.open_ranges, path, input_format=None, note=session.console.note, verified=True, roles=roles)
@@ -216,7 +216,7 @@ def leave_rows_in_file(
     found = session.enter_until_end(asked)
     if found is not None:
         found.gaps, session.inputs["data"] = missing, found.artifact
-        session.account_for(found)
+        session.report_range_use(found)
         session.console.detail(f"{found.artifact.name}: {found.count} rows are read in blocks")
     return found
 
@@ -224,27 +224,27 @@ def leave_rows_in_file(
 def leave_dataset_in_file(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
     """Return the rows of a large file as a data set whose labels, splits and weights are in memory; None if they are to be read whole."""
     found = leave_rows_in_file(session, path, missing=missing)
-    value = None if found is None else lazy_matrix.dataset_in_file(found, declared=True)
+    value = None if found is None else lazy_matrix.file_backed_dataset(found, declared=True)
     return None if found is None or value is None else replace(found.artifact, value=value)
 
 
 def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
     """Return a function that reads a range of the rows as they would be in the whole data set; None if only the whole can be read."""
-    if lazy_matrix.hdf5_dataset(rows) is None:
+    if lazy_matrix.hdf5_backed_dataset(rows) is None:
         if len(rows.parts) == 1 and not hasattr(rows.parts[0][1], "asked"):
             return None
         if rows.labelled():  # labels, whose numbers and type depend on all rows
-            value = lazy_matrix.dataset_in_file(rows, declared=True)
+            value = lazy_matrix.file_backed_dataset(rows, declared=True)
             if value is None:
                 return None
             if value.y is not None and value.class_names and (value.y < 0).any():  # named labels are left out if some are missing
                 value = replace(value, y=None, class_names=None)
-            return lambda start, stop: lazy_matrix.read_stretch(value, start, stop)
+            return lambda start, stop: lazy_matrix.read_row_range(value, start, stop)
     rows.splits = True
     return rows.read
 
 
-def match_whole_types(part: Dataset, rows: RowRanges) -> Dataset:
+def match_split_type(part: Dataset, rows: RowRanges) -> Dataset:
     """Return a range of rows whose split has the type that reading the whole file would give."""
     return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
 
@@ -256,11 +256,11 @@ def is_large_input(path: str) -> bool:
     """
     if row_ranges.is_file_pattern(path):
         return sum(os.path.getsize(each) for each in row_ranges.matching_files(path)) >= lazy_matrix.LEAST
-    if row_ranges.read_once(path):
+    if row_ranges.is_readable_only_once(path):
         return False
     with open_source(path, limit=UNBOUNDED) as source:
         packed = source.head.startswith(b"PAR1") and source.size >= lazy_matrix.LEAST // PACKED
-        return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_size(path) >= lazy_matrix.LEAST))
+        return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_bytes(path) >= lazy_matrix.LEAST))
 
 
 def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int, same: bool) -> bool:
@@ -268,14 +268,14 @@ def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: 
     first = ranges.read(0, 1).X
     over = first.dtype.itemsize == unit_bytes == 1  # unit values replace the values that were read
     size = ranges.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
-    limit = session.max_memory or memory_budget.default_limit()
+    limit = session.max_memory or memory_budget.default_memory_limit()
     return bool(size > (min(limit, IN_MEMORY) if same else limit))
 
 
 def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[np.number]) -> ConvertedMatrix | SpilledMatrix:
     """Return rows in the values that `convert` returns, in a temporary file if the original is slow to read in parts."""
     found = lazy_matrix.ConvertedMatrix(X, convert, np.dtype(dtype))
-    return found if lazy_matrix.reads_quickly(X) else lazy_matrix.SpilledMatrix.of(found)
+    return found if lazy_matrix.has_cheap_row_reads(X) else lazy_matrix.SpilledMatrix.of(found)
 
 
 def standardized_rows(
@@ -311,14 +311,14 @@ def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix
 
     group  the number of columns of one unit.
     """
-    from herdcli.rbm.sampling.imputation import require_whole_units
+    from herdcli.rbm.sampling.imputation import require_complete_units
 
     known, least = lazy_matrix.ConvertedMatrix(X, lambda rows: ~np.isnan(np.asarray(rows, dtype=np.float64)), np.dtype(bool)), np.inf
-    for block in row_slices(X):
+    for block in iterate_row_slices(X):
         rows = np.asarray(X[block], dtype=np.float64)
         there = ~np.isnan(rows)
         if X.shape[1] == model.W.shape[1]:
-            require_whole_units(model.harmonium(), there)
+            require_complete_units(model.harmonium(), there)
         least = min(least, float(rows[there].min(initial=np.inf)))
     fill = np.array(least if np.isfinite(least) else 0.0)
     if group > 1:  # any valid value will do: set the first column of each unit
@@ -330,7 +330,7 @@ def _column_moments(rows: ConvertedMatrix) -> tuple[Array, Array]:
     """Return the mean and standard deviation of every column, float32; a deviation of 0 becomes 1."""
     mean = column_sums(rows) / len(rows)
     squares = np.zeros(len(mean))
-    for block in row_slices(rows):
+    for block in iterate_row_slices(rows):
         squares += np.square(rows[block].astype(np.float64) - mean).sum(axis=0)
     deviation = np.sqrt(squares / len(rows))
     return mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)

@@ -27,7 +27,7 @@ def rows_and_names(artifact: Artifact) -> tuple[Array, list[str] | None]:
     return np.ascontiguousarray(dense, dtype=np.float64), value.feature_names
 
 
-def read_table(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
+def read_rows_and_names(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
     """Return the rows of a file as float64, and the column names."""
     return rows_and_names(session.load(path, role, kinds={"dataset", "samples"}))
 
@@ -37,18 +37,18 @@ def parse_target(session: Session, text: str, dimension: int) -> Target:
     from herdcli.quadrature import input_preparation
 
     name, _, rest = text.partition(":")
-    numbers = _two_numbers(rest) if rest else (0.0, 1.0)
+    numbers = _parse_two_numbers(rest) if rest else (0.0, 1.0)
     if name == "uniform" and numbers:
-        return input_preparation.uniform_box(*numbers, dimension)
+        return input_preparation.make_uniform_box(*numbers, dimension)
     if name == "gaussian" and numbers:
-        return input_preparation.independent_gaussian(*numbers, dimension)
+        return input_preparation.make_independent_gaussian(*numbers, dimension)
     if name not in OF_FILES or not rest:
         raise BadUsage(f"--distribution '{text}' is not a target", hint=f"targets: {FORMS}")
     artifact = session.load(rest, "target", kinds={"dataset", "samples"} | ({"mixture"} if name == "mixture" else set()))
     return (
         _mixture_target(artifact)
         if artifact.kind == "mixture"
-        else input_preparation.target_from_table(name, *_rows_with_weights(artifact))
+        else input_preparation.parse_target_table(name, *_rows_with_weights(artifact))
     )
 
 
@@ -75,7 +75,7 @@ def _mixture_target(artifact: Artifact) -> Target:
 def recorded_target(text: str) -> str:
     """Return the record of a --distribution text; if it names a file, only the kind, since the file's content is among the inputs."""
     name, _, rest = text.partition(":")
-    return name if rest and name in OF_FILES and not (name == "gaussian" and _two_numbers(rest)) else text
+    return name if rest and name in OF_FILES and not (name == "gaussian" and _parse_two_numbers(rest)) else text
 
 
 def recorded_scores(text: str | None) -> str | None:
@@ -83,7 +83,7 @@ def recorded_scores(text: str | None) -> str | None:
     return "file" if text is not None and ("/" in text or Path(text).is_file()) else text
 
 
-def _two_numbers(text: str) -> tuple[float, float] | None:
+def _parse_two_numbers(text: str) -> tuple[float, float] | None:
     try:
         first, second = (float(part) for part in text.split(","))
     except ValueError:

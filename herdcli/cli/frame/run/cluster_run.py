@@ -18,9 +18,9 @@ from herdcli.artifacts.sealed import checkpoints, provenance
 from herdcli.cli.frame.history.request import recorded_options
 from herdcli.cluster import distributed_rounds
 from herdcli.cluster.packed_commands import PackedCommand
-from herdcli.cluster.scheduling import ShardScheduling, shard_count
+from herdcli.cluster.scheduling import ShardScheduling, choose_shard_count
 from herdcli.cluster.startup import WorkerSize
-from herdcli.cluster.worker_pool import WorkerPool, hire_workers
+from herdcli.cluster.worker_pool import WorkerPool, start_worker_pool
 from herdcli.errors import DataError
 from herdcli.shards import Shard, join_shards
 
@@ -40,9 +40,9 @@ def run_on_workers(session: Session, options: ClusterOptions, count: int, what: 
     """Return the results of all units in their order, computed by workers."""
     threads = worker_threads(session, options)
     words = packed_command(session, threads)
-    with _hire_workers(session, options, WorkerSize(threads, session.max_memory)) as farm:
+    with _start_workers(session, options, WorkerSize(threads, session.max_memory)) as farm:
         words.place(farm)
-        dealing = ShardScheduling(shard_count(count, len(farm.workers())), farm, PROGRAM, words, options.retries)
+        dealing = ShardScheduling(choose_shard_count(count, len(farm.workers())), farm, PROGRAM, words, options.retries)
         made = session.run(dealing, label=what, part=checkpoints.DEALT)
     session.told = list(dict.fromkeys(dealing.warned))
     parts: list[object] = join_shards(
@@ -55,13 +55,13 @@ def distribute_blocks(session: Session, options: ClusterOptions, source: BlockSo
     """Return the blocks of a source, kept by workers until the command ends."""
     size = WorkerSize(worker_threads(session, options), session.max_memory)
     return distributed_rounds.distribute_blocks(
-        source, session.enter_until_end(_hire_workers(session, options, size)), options.retries, passing=passing
+        source, session.enter_until_end(_start_workers(session, options, size)), options.retries, transient=passing
     )
 
 
-def _hire_workers(session: Session, options: ClusterOptions, size: WorkerSize) -> AbstractContextManager[WorkerPool]:
+def _start_workers(session: Session, options: ClusterOptions, size: WorkerSize) -> AbstractContextManager[WorkerPool]:
     console = session.console
-    return hire_workers(options, size, note=console.note, warn=console.warn, exact=session.exact)
+    return start_worker_pool(options, size, report=console.note, warn=console.warn, exact=session.exact)
 
 
 def worker_threads(session: Session, options: ClusterOptions) -> int:

@@ -92,9 +92,10 @@ def try_steps(
     return TrialRun(state, done, steps, how if likely is None else LIKELY, (times - 1.0) * taken + seconds, size)
 
 
-def report_plan(console: Console, label: str, how: str, steps: int, more: float, size: int) -> NoReturn:
-    """Print the cost of a run (`more` seconds and `size` bytes in addition to those used so far) and end the command."""
-    seconds = min(console.startup + console.elapsed(), time.process_time()) + more + ENDING
-    peak = format_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
-    write_stdout(f"{label}: {how}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
+def report_plan(console: Console, label: str, step_qualifier: str, steps: int, further_seconds: float, further_bytes: int) -> NoReturn:
+    """Print the cost of a run (`further_seconds` seconds and `further_bytes` bytes in addition to those used so far) and end the
+    command."""
+    seconds = min(console.startup + console.elapsed(), time.process_time()) + further_seconds + ENDING
+    peak = format_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + further_bytes)
+    write_stdout(f"{label}: {step_qualifier}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
     raise click.exceptions.Exit(0)

@@ -19,7 +19,7 @@ def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
         raise BadUsage(f"--exact does not work with {what}", hint=hint or WITHOUT_EXACT)
 
 
-def refuse_options(session: Session, options: Mapping[str, object]) -> None:
+def refuse_inexact_options(session: Session, options: Mapping[str, object]) -> None:
     """Raise BadUsage with --exact for the first option that is used.  options: by name as typed, without the dashes."""
     for name, value in options.items():
         if value:

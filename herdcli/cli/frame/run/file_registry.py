@@ -40,13 +40,13 @@ class NamedFile:
     use: str
 
 
-def register_files(command: click.Command, request: DataclassInstance, session: Mapping[str, str | None]) -> list[NamedFile]:
+def register_files(command: click.Command, request: DataclassInstance, session_paths: Mapping[str, str | None]) -> list[NamedFile]:
     """Return every file that a run reads or writes.  session: the paths of options that are not fields of it;
     those of OF_EVERY_RUN are outputs."""
     labels = {param.name: _parameter_label(param) for param in command.params}
     found = [
         NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT if name in OF_EVERY_RUN else INPUT)
-        for name, path in session.items()
+        for name, path in session_paths.items()
         if path is not None
     ]
     for each in fields(request):
@@ -58,22 +58,22 @@ def register_files(command: click.Command, request: DataclassInstance, session: 
     return found
 
 
-def refuse_conflicts(named: Sequence[NamedFile]) -> None:
+def refuse_conflicts(files: Sequence[NamedFile]) -> None:
     """Raise BadUsage if an output would replace an input or two outputs are the same file."""
     inputs: dict[Identity, NamedFile] = {}
     folders: dict[Identity, NamedFile] = {}
-    for each in named:
+    for each in files:
         if each.use != OUTPUT:
             for path in _companion_inputs(each.path):
                 place = folders if os.path.isdir(path) else inputs
                 if (identity := _existing_identity(path, written=False)) is not None:
                     place.setdefault(identity, each)
     outputs: dict[Identity, NamedFile] = {}
-    for each in named:
+    for each in files:
         if each.use != OUTPUT:
             continue
         for path in _companion_outputs(each):
-            _refuse_input(each, path, inputs, folders)
+            _refuse_overwriting_input(each, path, inputs, folders)
         if each.path == "-" and each.label != "-o":
             continue  # each command checks which output stdout can take
         identity = _existing_identity(each.path, written=True, streams=True) or _missing_identity(each.path)
@@ -86,7 +86,9 @@ def refuse_conflicts(named: Sequence[NamedFile]) -> None:
             raise BadUsage(f"is named {by}", where=_display_name(other), hint=hint)
 
 
-def _refuse_input(output: NamedFile, path: str, inputs: Mapping[Identity, NamedFile], folders: Mapping[Identity, NamedFile]) -> None:
+def _refuse_overwriting_input(
+    output: NamedFile, path: str, inputs: Mapping[Identity, NamedFile], folders: Mapping[Identity, NamedFile]
+) -> None:
     identity = _existing_identity(path, written=True)
     if identity is None:
         return
@@ -125,7 +127,7 @@ def _option_values(value: object) -> Iterator[object]:
 
 def _companion_inputs(path: str) -> Iterator[str]:
     """Yield the files that are read with a named one: those that match a pattern, and the file of labels next to pictures."""
-    from herdcli.artifacts.formats.idx import label_file
+    from herdcli.artifacts.formats.idx import find_label_file
 
     if path == "-":
         yield path
@@ -135,7 +137,7 @@ def _companion_inputs(path: str) -> Iterator[str]:
     several = [] if os.path.lexists(path) or not any(mark in path for mark in "*?[") else glob(path)
     for each in several or [path]:
         yield each
-        if (beside := label_file(each)) is not None:
+        if (beside := find_label_file(each)) is not None:
             yield beside
 
 
@@ -180,6 +182,6 @@ def _parent_identities(path: str) -> Iterator[Identity]:
             yield identity
 
 
-def _display_name(named: NamedFile) -> str:
+def _display_name(file: NamedFile) -> str:
     """Return the name of a file in messages."""
-    return named.path if named.path != "-" else "stdout" if named.use == OUTPUT else "stdin"
+    return file.path if file.path != "-" else "stdout" if file.use == OUTPUT else "stdin"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from herdcli import artifacts, iterate
 from herdcli.artifacts import Artifact, cpp_termination, file_locks, memory_budget, process_limits
 from herdcli.artifacts.atomic_output import check_destination
-from herdcli.artifacts.byte_sources import Source, open_source
+from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_magnitudes
 from herdcli.artifacts.message_numbers import format_size
 from herdcli.artifacts.rows import row_ranges
@@ -24,19 +24,19 @@ from herdcli.artifacts.tables.column_roles import (
     ROLES,
     ColumnRoles,
     ColumnUse,
-    describe_use,
-    model_target,
+    describe_column_use,
+    model_target_column,
     role_warning,
     with_column_names,
 )
 from herdcli.artifacts.tables.dataset_preparation import SplitRule
 from herdcli.cli.frame.history.request import recorded_options
-from herdcli.cli.frame.options.declaration import declarations, typed_name
+from herdcli.cli.frame.options.declaration import declarations, option_name_as_typed
 from herdcli.cli.frame.options.session_options import SessionOptions
 from herdcli.cli.frame.run import dry_run, resume_errors
 from herdcli.cli.frame.run.console import Console
 from herdcli.dialect import PLAIN, TextDialect, use_dialect
-from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, NoRoom, Unavailable
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, MemoryLimitExceeded, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import ShardPlace
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from herdcli.algorithm import Algorithm
-    from herdcli.artifacts.load_save import Prepare
+    from herdcli.artifacts.load_save import PrepareColumns
     from herdcli.artifacts.recoding import Recoding
     from herdcli.cluster.cluster_spec import ClusterOptions
     from herdcli.schema import Array
@@ -60,7 +60,7 @@ COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_colum
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 
 
-def _initializer(exact: bool) -> Callable[[], None] | None:
+def _thread_initializer(exact: bool) -> Callable[[], None] | None:
     """Return the function that a worker thread calls first, so that its arithmetic is that of the command."""
     if not exact:
         return None
@@ -128,7 +128,7 @@ class Session:
             if self.exact:
                 from herdcli.numerics import exact_arithmetic
 
-                held.enter_context(exact_arithmetic.exact_mode())
+                held.enter_context(exact_arithmetic.exact_arithmetic_enabled())
             held.enter_context(use_dialect(self.dialect))
             if self.lock is not None:
                 held.enter_context(file_locks.hold_lock(self.lock, "another run holds this lock"))
@@ -147,7 +147,7 @@ class Session:
     def _report_termination(self, exception_type: str | None) -> int:
         """Print the line for an exception of a C++ library that reached no Python code, and return the exit code."""
         lost = HerdError(f"a C++ library ended the process ({exception_type or 'without an exception'})", hint="please report it")
-        error = process_limits.memory_error() if cpp_termination.is_out_of_memory(exception_type) else lost
+        error = process_limits.out_of_memory_error() if cpp_termination.is_out_of_memory(exception_type) else lost
         self.console.fault(str(error), error.hint)
         return error.exit_code
 
@@ -166,7 +166,7 @@ class Session:
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
                 self._keep()
-            error.can_resume(begun=self._saved)
+            error.mark_resumable(has_checkpoint=self._saved)
         elif isinstance(error, Unavailable) and self._saved:
             error.hint = "what was done is saved: continue with --resume"
         elif isinstance(error, Interrupted) and self.savable:
@@ -206,7 +206,7 @@ class Session:
         """Warn that an option the user typed has no effect here."""
         if option in self.given:
             own = option in dict(declarations(type(self.request)))
-            typed = typed_name(type(self.request) if own else SessionOptions, option)
+            typed = option_name_as_typed(type(self.request) if own else SessionOptions, option)
             self.console.warn(f"{typed} has no effect {why}")
 
     @property
@@ -226,10 +226,12 @@ class Session:
 
     def require_memory(self, size: int, what: str) -> None:
         """Raise NoRoom for work that would need more bytes than --max-memory, by default half of the free memory."""
-        limit = self.max_memory or memory_budget.default_limit()
+        limit = self.max_memory or memory_budget.default_memory_limit()
         if size > limit:
             needed, allowed = format_size(size), format_size(limit)
-            raise NoRoom(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
+            raise MemoryLimitExceeded(
+                f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it"
+            )
 
     def load(
         self,
@@ -269,7 +271,7 @@ class Session:
         )
         states = self.recoding.levels if self.recoding and self.recoding.codes else {}
         self.refuse_stdin_twice(path)
-        path = self._readable_again(path)
+        path = self._rereadable_path(path)
         if kinds and "dataset" in kinds and row_ranges.is_file_pattern(path):
             truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
             found = self._together(
@@ -311,9 +313,9 @@ class Session:
             check(artifact)
         for line, complete in told:
             self._report_table_use(line, complete)
-        return self._remember(artifact, role, path, as_stored=as_stored)
+        return self._remember_input(artifact, role, path, as_stored=as_stored)
 
-    def _remember(self, artifact: Artifact, role: str, path: str, *, as_stored: bool) -> Artifact:
+    def _remember_input(self, artifact: Artifact, role: str, path: str, *, as_stored: bool) -> Artifact:
         """Return the artifact, after storing its recoding, columns and digest for later inputs and the record.
 
         Raises DataError for values that are too large.
@@ -370,7 +372,7 @@ class Session:
             names += list(value.names or ())
         self.features |= {str(name) for name in names} | set(artifact.recoding.levels)
         if artifact.kind not in OF_NUMBERS or self.command == "apply":  # an evaluation asks for its columns by name
-            self.target = model_target(artifact) or self.target
+            self.target = model_target_column(artifact) or self.target
 
     def forget_features(self) -> None:
         """Read the next input as if no model had been read before."""
@@ -378,13 +380,13 @@ class Session:
 
     def with_columns(self, summary: str) -> str:
         """Return a closing line with the use of the columns appended."""
-        return summary + describe_use(self.use)
+        return summary + describe_column_use(self.use)
 
     def _report_table_use(self, line: str, complete: bool) -> None:
         """Print, at the end of reading, a line about a table's contents: by default if a part was not used, with -v always."""
         (self.console.detail if complete else self.console.note)(line)
 
-    def account_for(self, ranges: row_ranges.RowRanges) -> None:
+    def report_range_use(self, ranges: row_ranges.RowRanges) -> None:
         """Print the line about a table's contents for rows that are read in parts."""
         if (told := ranges.summary()) is not None:
             self._report_table_use(*told)
@@ -400,7 +402,7 @@ class Session:
                 raise DataError("cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only")
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
-            self.account_for(found)
+            self.report_range_use(found)
             artifact = replace(found.artifact, value=found.whole())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels may be among the columns in other data sets
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
@@ -409,22 +411,22 @@ class Session:
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
 
-    def _match_state_names(self, artifact: Artifact, prepare: Prepare | None) -> Artifact:
+    def _match_state_names(self, artifact: Artifact, prepare: PrepareColumns | None) -> Artifact:
         """Return the data of several files with their state numbers replaced by the numbers of the wanted state names."""
         if prepare is None:
             return artifact
         value, known = prepare(artifact.value, [], artifact.name, artifact.recoding)
         return replace(artifact, value=value, recoding=known)
 
-    def opened(self, path: str, *, empty: bool = False) -> AbstractContextManager[Source]:
+    def open_text_input(self, path: str, *, allow_empty: bool = False) -> AbstractContextManager[ByteSource]:
         """Open an input that is not an artifact, as text; the caller adds it to the inputs after reading.
 
-        empty  whether an empty file is allowed.
+        allow_empty  whether an empty file is allowed.
         """
         self.refuse_stdin_twice(path)
-        return open_source(path, limit=self.max_memory or memory_budget.default_limit(), empty=empty)
+        return open_source(path, limit=self.max_memory or memory_budget.default_memory_limit(), allow_empty=allow_empty)
 
-    def _readable_again(self, path: str) -> str:
+    def _rereadable_path(self, path: str) -> str:
         """Return a path; for stdin that workers must read too, the path of a file with its content."""
         if path != "-" or self.cluster is None:
             return path
@@ -470,7 +472,7 @@ class Session:
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd-worker", initializer=_initializer(self.exact))
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd-worker", initializer=_thread_initializer(self.exact))
         return self._pool.map(function, *iterables)
 
     def run(
@@ -508,9 +510,9 @@ class Session:
         suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
         digest = provenance.record_digest(self.record()) + suffix
         try:
-            resumed = self._resumed(algorithm, digest, None if longer is None else self._shorter_run(*longer, suffix))
+            resumed = self._load_checkpoint_state(algorithm, digest, None if longer is None else self._extended_run(*longer, suffix))
             keeps = bool(self.checkpoint)
-        except checkpoints.OtherStage:
+        except checkpoints.CheckpointOfOtherStage:
             self._saved, resumed, keeps = True, None, follows  # the first algorithm leaves the checkpoint to the one that follows
 
         def keep(now: S) -> None:
@@ -518,7 +520,7 @@ class Session:
             self._saved = True
 
         self._keep = None  # forget the function of an earlier algorithm
-        with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, again=resumed is not None) as trace:
+        with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, append=resumed is not None) as trace:
 
             def watch(now: S) -> None:
                 reached = algorithm.progress(now)
@@ -539,7 +541,7 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
-    def _shorter_run(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.ExtendedRun[S]:
+    def _extended_run(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.ExtendedRun[S]:
         """Return how to recognise the state of a run with fewer steps and how to extend it."""
         return artifacts.ExtendedRun(lambda saved: provenance.record_digest(self.record(request_of(saved))) + suffix, grown)
 
@@ -550,14 +552,19 @@ class Session:
         with self.console.progress(label) as progress:
             return run_algorithm(algorithm, watch=progress.show)
 
-    def _resumed(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.ExtendedRun[S] | None = None) -> S | None:
+    def _load_checkpoint_state(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.ExtendedRun[S] | None = None) -> S | None:
         """Return the state of the checkpoint, or None if there is none to resume from."""
         if not (self.checkpoint and self.resume):
             return None
         from herdcli.algorithm import state_shapes
 
         read = partial(
-            artifacts.load_checkpoint, self.checkpoint, algorithm.state, digest, like=partial(state_shapes, algorithm), longer=longer
+            artifacts.load_checkpoint,
+            self.checkpoint,
+            algorithm.state,
+            digest,
+            template=partial(state_shapes, algorithm),
+            extended_run=longer,
         )
         saved = read()
         if saved is None:

@@ -22,7 +22,7 @@ from herdcli.shards import Shard, join_shards
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.frame.output.outputs import History
+    from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
 
 Finish = Callable[["Session", Any, Any, Any], None]
@@ -60,7 +60,7 @@ def unit_numbers(session: Session, count: int, what: str) -> range:
     return found
 
 
-def finish_units(session: Session, shard: Shard, what: str, finish: Finish, history: History, options: object) -> None:
+def finish_units(session: Session, shard: Shard, what: str, finish: Finish, history: HistorySource, options: object) -> None:
     """Save the shard, or without --shard the result of its units."""
     if session.dealt is not None:
         shard = replace(shard, parts=session.dealt)  # type: ignore[call-arg]
@@ -93,7 +93,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
     count = first.value.place.count
     working = [shard for shard in shards if shard.value.parts]  # shards beyond the last unit hold nothing of the run
     for shard in working[1:]:
-        _require_alike(working[0], shard)
+        _require_compatible_shards(working[0], shard)
     missing = [index for index in range(1, count + 1) if index not in by_index]
     if missing:
         _refuse_missing(missing, count)
@@ -105,10 +105,10 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
         raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
     finish: Finish = import_named(str(kind.finish))
-    finish(session, whole, outputs.RestoredHistory(first), _request_of(first))
+    finish(session, whole, outputs.RestoredHistory(first), _request_from_shard(first))
 
 
-def _request_of(shard: Artifact) -> object:
+def _request_from_shard(shard: Artifact) -> object:
     """Return the request of the run that a shard belongs to, with each option as the command line parses it.  Raises DataError."""
     from herdcli.cli.frame.history import recorded_options
     from herdcli.cli.frame.history.history_stages import find_command
@@ -122,7 +122,7 @@ def _request_of(shard: Artifact) -> object:
     return request_from_record(kind, values)
 
 
-def _require_alike(first: Artifact, other: Artifact) -> None:
+def _require_compatible_shards(first: Artifact, other: Artifact) -> None:
     """Raise DataError unless two shards agree in everything that concerns the whole run, which excludes place, parts and rest."""
     from herdcli.artifacts.sealed import artifact_comparison
 
@@ -154,7 +154,8 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
     names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
     if names and mine["command"] == yours["command"]:
         raise DataError(
-            f"belongs to a run {_option_text(yours, min(names))}, {first.name} of one {_option_text(mine, min(names))}", where=other.name
+            f"belongs to a run {_option_as_typed(yours, min(names))}, {first.name} of one {_option_as_typed(mine, min(names))}",
+            where=other.name,
         )
     what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
     raise DataError(f"belongs to a run with {what} than {first.name}", where=other.name)
@@ -168,7 +169,7 @@ def _run_record(shard: Artifact) -> dict[str, Any]:
     return record
 
 
-def _option_text(record: Mapping[str, Any], name: str) -> str:
+def _option_as_typed(record: Mapping[str, Any], name: str) -> str:
     """Return an option of a run as it is typed."""
     from herdcli.cli.main import COMMANDS
 

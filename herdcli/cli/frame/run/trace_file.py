@@ -23,30 +23,30 @@ _FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(
 
 
 @contextmanager
-def trace_writer(path: str | None, label: str, *, again: bool) -> Iterator[Callable[[RunProgress], None]]:
+def trace_writer(path: str | None, label: str, *, append: bool) -> Iterator[Callable[[RunProgress], None]]:
     """Yield a function that writes the progress of a run, or without a path one that does nothing.  again: append, for a resumed run."""
     if path is None:
-        yield _ignore
+        yield _ignore_progress
         return
     try:
-        out = open(path, "a" if again else "w", encoding="utf-8", buffering=1)  # noqa: SIM115  (closed below)
+        out = open(path, "a" if append else "w", encoding="utf-8", buffering=1)  # noqa: SIM115  (closed below)
     except OSError as error:
         raise CannotCreate(f"cannot be written ({error.strerror})", where=path) from error
     with out:
         yield lambda progress: _write_record(out.write, label, progress)
 
 
-def _ignore(progress: RunProgress) -> None:
+def _ignore_progress(progress: RunProgress) -> None:
     return None
 
 
 def _write_record(write: Callable[[str], object], label: str, progress: RunProgress) -> None:
     line: dict[str, object] = {"run": label, "step": progress.step, "of": progress.bound}
-    line |= {name: number for name, number in parse_figures(progress.figure).items() if name not in line}
+    line |= {name: number for name, number in parse_progress_numbers(progress.figure).items() if name not in line}
     write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def parse_figures(text: str) -> dict[str, object]:
+def parse_progress_numbers(text: str) -> dict[str, object]:
     """Return the numbers in a progress text by their names; a text without a number is `figure`, a number that is not finite is null."""
     found = {name.strip().replace(" ", "_"): float(number) for name, number in _FIGURE.findall(text)}
     if not found:

@@ -42,7 +42,7 @@ def network_parents(network: Network) -> Parents | None:
     """Return the parents of each variable in a network of conditional tables; None if the network is not of this form."""
     found: dict[int, tuple[int, ...]] = {}
     for a in range(network.factor_count):
-        scope = network.scope_of(a)
+        scope = network.factor_scope(a)
         if not scope or scope[-1] in found:
             return None
         found[scope[-1]] = scope[:-1]
@@ -51,7 +51,7 @@ def network_parents(network: Network) -> Parents | None:
     return tuple(found[i] for i in range(network.count))
 
 
-def children_of(parents: Parents) -> list[list[int]]:
+def invert_parents(parents: Parents) -> list[list[int]]:
     """Return the children of each variable."""
     found: list[list[int]] = [[] for _ in parents]
     for child, above in enumerate(parents):
@@ -60,11 +60,11 @@ def children_of(parents: Parents) -> list[list[int]]:
     return found
 
 
-def reachable_from(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
+def find_reachable(neighbours: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
     """Return all variables that can be reached from some variables, including these: ancestors via parents, descendants via children."""
     found, waiting = set(start), list(start)
     while waiting:
-        for j in near[waiting.pop()]:
+        for j in neighbours[waiting.pop()]:
             if j not in found:
                 found.add(j)
                 waiting.append(j)
@@ -76,10 +76,10 @@ def markov_blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) 
     return {*parents[i], *children[i], *(j for child in children[i] for j in parents[child])} - {i}
 
 
-def active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
+def find_active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
     """Return the variables that are not d-separated from `start`, each with the variables of a shortest active trail."""
-    children, known = children_of(parents), set(given)
-    above = reachable_from(parents, known)  # a collider is open if it or one of its descendants is given
+    children, known = invert_parents(parents), set(given)
+    above = find_reachable(parents, known)  # a collider is open if it or one of its descendants is given
     before: dict[tuple[int, bool], tuple[int, bool] | None] = {(start, True): None}
     waiting = deque(before)
     found: dict[int, list[int]] = {}
@@ -104,13 +104,13 @@ def active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[
     return found
 
 
-def separating_paths(near: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
+def find_unblocked_paths(neighbours: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
     """Return the variables that an undirected graph connects to `start` without passing the given ones, each with a shortest path."""
     before, waiting, known = {start: start}, deque([start]), set(given)
     found: dict[int, list[int]] = {}
     while waiting:
         i = waiting.popleft()
-        for j in sorted(near[i]):
+        for j in sorted(neighbours[i]):
             if j not in before and j not in known:
                 before[j] = i
                 found[j] = [*found.get(i, [start]), j]

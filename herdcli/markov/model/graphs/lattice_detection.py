@@ -17,7 +17,7 @@ from herdcli.schema import Array
 Graph = list[set[int]]
 
 
-def lattice_layout(network: Network) -> Array | None:
+def find_lattice_layout(network: Network) -> Array | None:
     """Return the variable at each cell of the lattice (R, C), as stored or as found from the pairs; None if there is no lattice.
 
     Variables fixed by evidence keep their place.  The caller checks whether every factor lies on the lattice.
@@ -45,32 +45,32 @@ def _neighbour_graph(network: Network) -> Graph | None:
     return near if max(map(len, near)) <= 4 else None
 
 
-def _layout_by_number(near: Graph) -> Array | None:
+def _layout_by_number(graph: Graph) -> Array | None:
     """Return the layout with variables in reading order, if every pair differs by 1 or by one other number."""
-    apart = sorted({abs(i - j) for i, others in enumerate(near) for j in others})
-    columns = apart[-1] if apart and apart[-1] > 1 else len(near)
-    if not set(apart) <= {1, columns} or len(near) % columns:
+    apart = sorted({abs(i - j) for i, others in enumerate(graph) for j in others})
+    columns = apart[-1] if apart and apart[-1] > 1 else len(graph)
+    if not set(apart) <= {1, columns} or len(graph) % columns:
         return None
-    found = np.arange(len(near)).reshape(-1, columns)
+    found = np.arange(len(graph)).reshape(-1, columns)
     ends = found[:-1, -1].tolist()
-    return None if columns > 1 and any(i + 1 in near[i] for i in ends) else found
+    return None if columns > 1 and any(i + 1 in graph[i] for i in ends) else found
 
 
-def _layout_by_corners(near: Graph) -> Array | None:
+def _layout_by_corners(graph: Graph) -> Array | None:
     """Return the layout that the distances from two corners give, if each cell then has one variable."""
-    corners = [i for i, others in enumerate(near) if len(others) == 2]
+    corners = [i for i, others in enumerate(graph) if len(others) == 2]
     if len(corners) != 4:
         return None
-    first = _distances_from(near, corners[0])
+    first = _distances_from(graph, corners[0])
     second = min(corners[1:], key=lambda i: (first[i], i))
-    from_second = _distances_from(near, second)
+    from_second = _distances_from(graph, second)
     if -1 in first:
         return None
     columns = first[second] + 1
     sums = [(a + b - columns + 1, a) for a, b in zip(first, from_second, strict=True)]
-    if len(near) % columns or any(twice % 2 for twice, _ in sums):
+    if len(graph) % columns or any(twice % 2 for twice, _ in sums):
         return None
-    found = np.full((len(near) // columns, columns), -1)
+    found = np.full((len(graph) // columns, columns), -1)
     for i, (twice, a) in enumerate(sums):
         r, c = twice // 2, a - twice // 2
         if not (0 <= r < len(found) and 0 <= c < columns):
@@ -79,14 +79,14 @@ def _layout_by_corners(near: Graph) -> Array | None:
     return found if (found >= 0).all() else None
 
 
-def _distances_from(near: Graph, start: int) -> list[int]:
+def _distances_from(graph: Graph, start: int) -> list[int]:
     """Return the number of steps from one variable to each other one, −1 for unreachable ones."""
-    found = [-1] * len(near)
+    found = [-1] * len(graph)
     found[start] = 0
     queue = deque([start])
     while queue:
         i = queue.popleft()
-        for j in near[i]:
+        for j in graph[i]:
             if found[j] < 0:
                 found[j] = found[i] + 1
                 queue.append(j)

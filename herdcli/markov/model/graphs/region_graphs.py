@@ -58,25 +58,25 @@ class RegionGraph:
         return len(self.outer) + sum(self.count) == parts
 
 
-def find_regions(network: Network, kind: str) -> RegionGraph:
+def make_region_graph(network: Network, kind: str) -> RegionGraph:
     """Return regions over the variables with more than one state.
 
     kind  `edges` (the factors), or `plaquettes` (also loops of 3 and 4 variables).
     """
-    scopes = factor_scopes(network)
+    scopes = multistate_scopes(network)
     if kind == "plaquettes":
-        scopes |= short_loops(scopes)
-    return intersection_closure(network, scopes)
+        scopes |= find_short_loops(scopes)
+    return close_under_intersection(network, scopes)
 
 
 def regions_from_scopes(network: Network, scopes: Iterable[Sequence[int]]) -> RegionGraph:
     """Return the regions that a user gives, without variables of one state, and the factors that no region contains."""
     wide = network.cardinality > 1
     told = {tuple(sorted(i for i in scope if wide[i])) for scope in scopes} - {()}
-    return intersection_closure(network, factor_scopes(network) | told)
+    return close_under_intersection(network, multistate_scopes(network) | told)
 
 
-def factor_scopes(network: Network) -> set[Scope]:
+def multistate_scopes(network: Network) -> set[Scope]:
     """Return the scopes of all factors without variables of one state, and each variable alone."""
     wide = network.cardinality > 1
     scopes = {tuple(sorted(i for i in scope if wide[i])) for scope, _ in network.factors()}
@@ -84,33 +84,35 @@ def factor_scopes(network: Network) -> set[Scope]:
     return scopes - {()}
 
 
-def mini_bucket_regions(network: Network, order: Sequence[int], most: int) -> RegionGraph:
-    """Return regions of at most `most` variables along an elimination order, by mini-buckets.
+def mini_bucket_regions(network: Network, order: Sequence[int], max_variables: int) -> RegionGraph:
+    """Return regions of at most `max_variables` variables along an elimination order, by mini-buckets.
 
-    Elimination of a variable would join all scopes over it.  Here they are joined only as far as `most` variables (and
-    LARGEST_JOINED cells) allow.  The regions thus approximate the cliques of a junction tree, and equal them if `most` is large
+    Elimination of a variable would join all scopes over it.  Here they are joined only as far as `max_variables` variables (and
+    LARGEST_JOINED cells) allow.  The regions thus approximate the cliques of a junction tree, and equal them if `max_variables` is large
     enough.  Raises DataError if the regions have too many intersections.  Source: Dechter & Rish (2003), mini-buckets;
     Mateescu, Kask, Gogate & Dechter (2010), sec. 4, join graphs.
     """
     position = {i: k for k, i in enumerate(order)}
-    scopes = factor_scopes(network)
+    scopes = multistate_scopes(network)
     buckets: dict[int, set[frozenset[int]]] = defaultdict(set)
     for scope in scopes:
         buckets[min(scope, key=position.__getitem__)].add(frozenset(scope))
     for i in order:
-        for joined in _join_scopes(buckets.pop(i, set()), network.cardinality, most):
+        for joined in _join_scopes(buckets.pop(i, set()), network.cardinality, max_variables):
             scopes.add(tuple(sorted(joined)))
             if rest := joined - {i}:
                 buckets[min(rest, key=position.__getitem__)].add(rest)
-    return intersection_closure(network, scopes, INTERSECTIONS * len(scopes))
+    return close_under_intersection(network, scopes, INTERSECTIONS * len(scopes))
 
 
-def _join_scopes(bucket: set[frozenset[int]], cardinality: Array, most: int) -> list[frozenset[int]]:
+def _join_scopes(bucket: set[frozenset[int]], cardinality: Array, max_variables: int) -> list[frozenset[int]]:
     """Partition the scopes of a bucket, larger scopes first; each joins the part that shares most variables with it and has room."""
     parts: list[frozenset[int]] = []
     for scope in sorted(bucket, key=lambda scope: (-len(scope), sorted(scope))):
         room = [
-            k for k, part in enumerate(parts) if len(part | scope) <= most and _table_cells(cardinality, part | scope) <= LARGEST_JOINED
+            k
+            for k, part in enumerate(parts)
+            if len(part | scope) <= max_variables and _table_cells(cardinality, part | scope) <= LARGEST_JOINED
         ]
         if room:
             best = max(room, key=lambda k: (len(parts[k] & scope), -k))
@@ -124,7 +126,7 @@ def _table_cells(cardinality: Array, scope: Iterable[int]) -> float:
     return float(np.prod(cardinality[list(scope)], dtype=np.float64))
 
 
-def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
+def find_short_loops(scopes: Iterable[Scope]) -> set[Scope]:
     """Return the triangles, and the squares without a diagonal, of the graph that joins all variables of a scope."""
     near: dict[int, set[int]] = defaultdict(set)
     for scope in scopes:
@@ -143,10 +145,10 @@ def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
     return found
 
 
-def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | None = None) -> RegionGraph:
+def close_under_intersection(network: Network, scopes: Iterable[Scope], max_regions: int | None = None) -> RegionGraph:
     """Return a region graph with the maximal scopes as outer regions, and all their intersections as inner ones.
 
-    Raises DataError for a region whose table would be too large, and for more than `most` regions.
+    Raises DataError for a region whose table would be too large, and for more than `max_regions` regions.
     """
     holders: dict[int, list[Scope]] = defaultdict(list)
     outer: list[Scope] = []
@@ -170,8 +172,10 @@ def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | 
         made = {tuple(sorted(set(a) & set(b))) for a in fresh for i in a for b in members[i] if a != b}
         fresh = made - every
         every |= fresh
-        if most is not None and len(every) > most:
-            raise DataError(f"the regions have more than {most} intersections", hint="use fewer or smaller regions: --regions cliques:3")
+        if max_regions is not None and len(every) > max_regions:
+            raise DataError(
+                f"the regions have more than {max_regions} intersections", hint="use fewer or smaller regions: --regions cliques:3"
+            )
     inner = sorted(every - set(outer), key=lambda scope: (-len(scope), scope))
     number = {scope: k for k, scope in enumerate(outer)}
     count: dict[Scope, int] = dict.fromkeys(outer, 1)
@@ -185,7 +189,7 @@ def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | 
     return RegionGraph(outer, inner, [count[scope] for scope in inner], parents)
 
 
-def region_log_tables(network: Network, regions: RegionGraph) -> tuple[list[Array], float]:
+def assign_region_tables(network: Network, regions: RegionGraph) -> tuple[list[Array], float]:
     """Return log ψ of each outer region, with axes in the order of its scope, and a constant.
 
     Every factor belongs to the first region that contains it.

@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.model.random_networks import grid_edges
-from herdcli.markov.model.variable_names import QUOTED, VariableNaming, strip_quotes, unquoted_positions
+from herdcli.markov.model.variable_names import QUOTED, VariableNaming, find_unquoted, strip_quotes
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -52,7 +52,7 @@ def _parse_penalty(text: str) -> float:
     return value
 
 
-def chow_liu(information: Array) -> list[Pair]:
+def chow_liu_edges(information: Array) -> list[Pair]:
     """Return the spanning tree with the largest total mutual information, as (N−1) pairs i < j.  Source: Chow & Liu (1968)."""
     n = len(information)
     best, parent = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
@@ -70,30 +70,30 @@ def chow_liu(information: Array) -> list[Pair]:
     return sorted(edges)
 
 
-def graph_distances(nodes: int, edges: Sequence[Pair], reach: int) -> Array:
+def graph_distances(nodes: int, edges: Sequence[Pair], max_distance: int) -> Array:
     """Return the distances (N, N) between nodes of a graph, in steps; reach + 1 for all that are further apart."""
     joined = np.zeros((nodes, nodes), dtype=bool)
     for i, j in edges:
         joined[i, j] = joined[j, i] = True
-    found = np.full((nodes, nodes), reach + 1)
+    found = np.full((nodes, nodes), max_distance + 1)
     np.fill_diagonal(found, 0)
     now = np.eye(nodes, dtype=bool)
-    for step in range(1, reach + 1):
+    for step in range(1, max_distance + 1):
         now = (now.astype(np.float32) @ joined.astype(np.float32)) > 0
         found[now & (found > step)] = step
     return found
 
 
-def add_near_pairs(nodes: int, tree: Sequence[Pair], probability: float, reach: int, seed: int) -> list[Pair]:
-    """Add random pairs to a tree: each pair at most `reach` steps apart on it, with a probability.  Source: Teh (2003), sec. 6.6."""
-    apart = graph_distances(nodes, tree, reach)
-    i, j = np.nonzero(np.triu((apart > 1) & (apart <= reach)))
+def add_random_near_pairs(nodes: int, tree: Sequence[Pair], probability: float, max_distance: int, seed: int) -> list[Pair]:
+    """Add random pairs to a tree: each pair at most `max_distance` steps apart on it, with a probability.  Source: Teh (2003), sec. 6.6."""
+    apart = graph_distances(nodes, tree, max_distance)
+    i, j = np.nonzero(np.triu((apart > 1) & (apart <= max_distance)))
     chosen = generator(seed, Stream.STRUCTURE).random(len(i)) < probability
     return sorted([*tree, *zip(i[chosen].tolist(), j[chosen].tolist(), strict=True)])
 
 
 def structure_pairs(
-    kind: str, probability: float, reach: int, nodes: int, information: Array | None, shape: Array | None, seed: int
+    kind: str, probability: float, max_distance: int, nodes: int, information: Array | None, shape: Array | None, seed: int
 ) -> list[Pair]:
     """Return the pairs of a structure.  Raises BadUsage if the data are not suitable for it."""
     if kind == "independent":
@@ -106,8 +106,8 @@ def structure_pairs(
         return [(int(i), int(j)) for i, j in grid_edges(int(shape[0]), int(shape[1]))]
     if information is None:
         raise BadUsage(f"--structure {kind} needs rows, but --moments has none")
-    tree = chow_liu(information)
-    return tree if kind == "chow-liu" else add_near_pairs(nodes, tree, probability, reach, seed)
+    tree = chow_liu_edges(information)
+    return tree if kind == "chow-liu" else add_random_near_pairs(nodes, tree, probability, max_distance, seed)
 
 
 def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | None = None) -> list[tuple[int, ...]]:
@@ -152,7 +152,7 @@ def _is_header(words: Sequence[str], naming: VariableNaming) -> bool:
 
 def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[str]:
     """Return the words of a line before its comment."""
-    line = line[: next(iter(unquoted_positions(line, "#")), len(line))]
+    line = line[: next(iter(find_unquoted(line, "#")), len(line))]
     whole = _split_unquoted(line, r"->|→|[,\t]")
     if all(naming.find(word) >= 0 for word in whole) and size in (None, len(whole)):
         return whole
@@ -190,7 +190,7 @@ def grow_cliques(
         fresh[np.ix_(row, row)] = False
     for size in range(2, largest + 1):
         while True:
-            member = _maximal_members(member)
+            member = _drop_contained_cliques(member)
             allowed = _allowed_variables(member, whole, size)
             if not allowed.any():
                 break
@@ -204,7 +204,7 @@ def grow_cliques(
     return [tuple(np.flatnonzero(row).tolist()) for row in member]
 
 
-def _maximal_members(member: Array) -> Array:
+def _drop_contained_cliques(member: Array) -> Array:
     """Return the cliques that are not inside another one, the first of equal ones."""
     counts = member.sum(axis=1)
     shared = member.astype(np.float32) @ member.T.astype(np.float32)

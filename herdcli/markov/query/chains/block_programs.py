@@ -82,7 +82,7 @@ def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> 
         scope = tuple(sorted(free.union({i}, *(scope for _, scope in waiting[k])), key=place.__getitem__))
         mine = tuple(j for j in scope if j in free)
         cells = math.prod(states[j] for j in mine) if block.parts[k] else 0
-        where = put("place", places, cell_map(mine, scope, states)) if cells else -1
+        where = put("place", places, map_cells_to_inner(mine, scope, states)) if cells else -1
         rest = math.prod(states[j] for j in scope[1:])
         steps.append([i, states[i], rest, len(near), len(parts), len(children), at["message"], cells, at["own"], where, int(first[i])])
         stride = rest
@@ -92,11 +92,11 @@ def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> 
         for part in block.parts[k]:
             whole = math.prod(states[j] for j in part.free)
             start = put("logs", logs, part.logs - (part.logs.max() if part.logs.max() > -np.inf else 0.0))
-            parts.append([start, len(held), put("inside", inside, cell_map(part.free, mine, states))])
+            parts.append([start, len(held), put("inside", inside, map_cells_to_inner(part.free, mine, states))])
             for j in reversed(part.held):
                 held.append([j, whole])
                 whole *= states[j]
-        children += [[sent, put("place", places, cell_map(seen, scope, states))] for sent, seen in waiting[k]]
+        children += [[sent, put("place", places, map_cells_to_inner(seen, scope, states))] for sent, seen in waiting[k]]
         if len(scope) > 1:
             waiting[place[scope[1]]].append((at["message"], scope[1:]))
         at["message"] += rest
@@ -107,10 +107,12 @@ def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> 
     arrays: list[Array] = [np.array(rows, dtype=np.int64).reshape(-1, width) for rows, width in tables]
     arrays += [np.concatenate([np.empty(0), *made]).astype(np.int32) for made in (inside, places)]
     messages, own = np.empty((at["message"], LANES)), np.empty((at["own"], LANES))
-    return BlockProgram(tuple(arrays), np.concatenate([np.empty(0), *logs]), len(block.order), messages, own, _is_narrow(block, arrays))
+    return BlockProgram(
+        tuple(arrays), np.concatenate([np.empty(0), *logs]), len(block.order), messages, own, _has_small_range(block, arrays)
+    )
 
 
-def cell_map(inner: Sequence[int], outer: Sequence[int], states: Sequence[int]) -> Array:
+def map_cells_to_inner(inner: Sequence[int], outer: Sequence[int], states: Sequence[int]) -> Array:
     """Return, for each cell of a table over more variables, the cell of a table over some of them; both in the order of the variables."""
     return _cell_map_by_axes(tuple(outer.index(j) for j in inner), tuple(states[j] for j in outer))
 
@@ -130,7 +132,7 @@ def _cell_map_by_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     return made
 
 
-def _is_narrow(block: VariableBlock, arrays: list[Array]) -> bool:
+def _has_small_range(block: VariableBlock, arrays: list[Array]) -> bool:
     """Return True if the factors that follow can change a message by less than RANGE nats, in any case."""
     steps, near = arrays[0], arrays[1]
     later: dict[int, list[tuple[int, float]]] = {i: [] for i in block.order}

@@ -14,7 +14,7 @@ from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
 from herdcli.markov.model import chain_convergence
 from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
 from herdcli.markov.model.network import Factor, Network
-from herdcli.markov.model.restricted_states import RestrictedNetwork, restrict_network
+from herdcli.markov.model.restricted_states import RestrictedNetwork, restrict_to_possible_states
 from herdcli.markov.model.stacked_tables import state_offsets
 from herdcli.markov.query.chains import chain_samples as sampling
 from herdcli.markov.query.max_product import MaxProduct
@@ -56,8 +56,8 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         if settings.annealing > settings.burn_in:
             hint = f"raise --burn-in to {settings.annealing} or more"
             raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
-        self.inner = restrict_network(network)
-        self.blocks = sampling.variable_blocks(self.inner.network, sampling.CELLS)
+        self.inner = restrict_to_possible_states(network)
+        self.blocks = sampling.partition_into_blocks(self.inner.network, sampling.CELLS)
         self.first = state_offsets(self.inner.network)
         self.strides = factor_strides(self.inner.network)
         with np.errstate(divide="ignore"):
@@ -75,7 +75,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
     def init(self) -> BlockedGibbsState:
         """Draw random initial states that are possible."""
         small, settings = self.inner.network, self.settings
-        x, alike = initial_states(self.inner, self.blocks, settings.chains, settings)
+        x, alike = draw_initial_states(self.inner, self.blocks, settings.chains, settings)
         return BlockedGibbsState(
             x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), empty_energy_sums(settings.chains), alike, 0
         )
@@ -86,7 +86,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         states = self.inner.network.cardinality.tolist()
         for block in self.blocks:
-            sampling.draw_block(block, state.x, states, sampling.uniform_numbers(block, state.x.shape[1], random), power=cold)
+            sampling.draw_block(block, state.x, states, sampling.draw_uniforms(block, state.x.shape[1], random), power=cold)
         kept = state.step - self.settings.burn_in
         if kept >= 0:
             half = int(kept >= (self.steps - self.settings.burn_in) // 2)
@@ -117,15 +117,15 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         halves = np.concatenate(list(state.on), axis=1) / n
         ratio = chain_convergence.split_rhat(halves, n, stuck=state.alike)
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(n))
-        error = chain_convergence.errors_with_unseen(
-            chain_convergence.standard_errors(state.on / n), chain_convergence.effective_draws(worst, halves.shape[1], n)
+        error = chain_convergence.widen_for_unseen_states(
+            chain_convergence.batch_means_errors(state.on / n), chain_convergence.effective_draws(worst, halves.shape[1], n)
         )
         error[np.repeat(small.cardinality == 1, small.cardinality)] = 0.0
         split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
         nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
         draws = 2 * n * self.settings.chains
         cliques = [
-            (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality))
+            (scope, self.inner.expand_table(scope, table / draws, self.network.cardinality))
             for scope, table in unflatten_tables(small, state.cell)
         ]
         attributes = {
@@ -139,7 +139,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         return InferenceResult(nodes, cliques, attributes)
 
 
-def initial_states(
+def draw_initial_states(
     inner: RestrictedNetwork, blocks: list[sampling.VariableBlock], chains: int, settings: InferenceSettings
 ) -> tuple[Array, bool]:
     """Return possible initial states (N, chains), and whether all chains begin at the same one.
@@ -153,15 +153,15 @@ def initial_states(
     if len(blocks) <= 1:
         return x, False
     for _ in range(TRIES):
-        if sampling.are_possible(small, x).all():
+        if sampling.possible_chain_mask(small, x).all():
             return x, False
         for block in blocks:
             sampling.draw_block(
-                block, x, small.cardinality.tolist(), sampling.uniform_numbers(block, chains, random), floor=sampling.BOUNDARY
+                block, x, small.cardinality.tolist(), sampling.draw_uniforms(block, chains, random), floor=sampling.BOUNDARY
             )
-    bad = ~sampling.are_possible(small, x)
+    bad = ~sampling.possible_chain_mask(small, x)
     if bad.any():
-        bad = _enforce_zeros(small, blocks, x, bad, random)
+        bad = _repair_impossible_states(small, blocks, x, bad, random)
     if bad.all():
         try:
             found = run_algorithm(MaxProduct(small, settings, LOOK)).states
@@ -174,16 +174,18 @@ def initial_states(
     return x, len(good) == 1 and chains > 1
 
 
-def _enforce_zeros(network: Network, blocks: list[sampling.VariableBlock], x: Array, bad: Array, random: np.random.Generator) -> Array:
+def _repair_impossible_states(
+    network: Network, blocks: list[sampling.VariableBlock], x: Array, bad: Array, random: np.random.Generator
+) -> Array:
     """Do sweeps with increasing penalties of zeros for those chains of x that are in impossible states; return which still are."""
     bad = bad.copy()
     for k in range(HARDER):
         some = x[:, bad]
         for block in blocks:
-            uniform = sampling.uniform_numbers(block, some.shape[1], random)
+            uniform = sampling.draw_uniforms(block, some.shape[1], random)
             sampling.draw_block(block, some, network.cardinality.tolist(), uniform, floor=-HARDEST * (k + 1) / HARDER)
         x[:, bad] = some
-        bad[bad] = ~sampling.are_possible(network, some)
+        bad[bad] = ~sampling.possible_chain_mask(network, some)
         if not bad.any():
             break
     return bad

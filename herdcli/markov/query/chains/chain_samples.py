@@ -15,7 +15,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import FlatGraph, Graph, flatten_graph, moral_graph
-from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.exact.junction_tree import log_sum_exp
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -50,19 +50,19 @@ class VariableBlock:
     cells: int  # of all tables, for one chain
 
 
-def variable_blocks(network: Network, cells: int) -> list[VariableBlock]:
+def partition_into_blocks(network: Network, cells: int) -> list[VariableBlock]:
     """Partition the variables into blocks whose tables have at most `cells` cells."""
     states = network.cardinality.tolist()
     missing = {i for i, count in enumerate(states) if count > 1}
     near, made = flatten_graph(moral_graph(network)), []
     while missing:
-        order = eliminable_variables(near, states, cells, missing)
+        order = find_eliminable_variables(near, states, cells, missing)
         made.append(_make_block(network, order))
         missing.difference_update(order)
     return made
 
 
-def band_blocks(network: Network, cells: int, random: np.random.Generator) -> list[VariableBlock]:
+def partition_into_bands(network: Network, cells: int, random: np.random.Generator) -> list[VariableBlock]:
     """Partition the variables into broad bands between layers; a layer consists of all variables at one distance from a root.
 
     The root is a variable as far as possible from a random one.  The layers outside the second block lie between those outside the first.
@@ -71,17 +71,17 @@ def band_blocks(network: Network, cells: int, random: np.random.Generator) -> li
     graph, states = moral_graph(network), network.cardinality.tolist()
     free = {i for i, count in enumerate(states) if count > 1}
     near = flatten_graph(graph)
-    if len(whole := eliminable_variables(near, states, cells, free)) == len(free):
+    if len(whole := find_eliminable_variables(near, states, cells, free)) == len(free):
         return [_make_block(network, whole)] if free else []
     level = _breadth_first_levels(graph, random)
     period, shift = _widest_band(near, states, level, cells), int(random.integers(1 << 30))
     missing, made = set(free), []
     for part in range(2):
         held = {i for i in free if (level[i] + shift + part * (period // 2)) % period == 0}
-        made.append(_make_block(network, eliminable_variables(near, states, cells, missing - held, held=held)))
+        made.append(_make_block(network, find_eliminable_variables(near, states, cells, missing - held, fixed=held)))
         missing.difference_update(made[-1].order)
     while missing:
-        made.append(_make_block(network, eliminable_variables(near, states, cells, missing)))
+        made.append(_make_block(network, find_eliminable_variables(near, states, cells, missing)))
         missing.difference_update(made[-1].order)
     return [block for block in made if block.order]
 
@@ -110,30 +110,31 @@ def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
     return level, far
 
 
-def _widest_band(near: FlatGraph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
+def _widest_band(graph: FlatGraph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
     """Return the widest bands that a greedy elimination can eliminate completely."""
     best = 2
     for period in range(3, max(level) + 3):
         held = {i for i in range(len(states)) if level[i] % period == 0}
         free = {i for i, count in enumerate(states) if count > 1} - held
-        if len(eliminable_variables(near, states, cells, free, held=held)) < len(free):
+        if len(find_eliminable_variables(graph, states, cells, free, fixed=held)) < len(free):
             break
         best = period
     return best
 
 
-def eliminable_variables(
-    near: FlatGraph, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Iterable[int] = ()
+def find_eliminable_variables(
+    graph: FlatGraph, states: Sequence[int], cells: int, candidates: Iterable[int], *, fixed: Iterable[int] = ()
 ) -> list[int]:
     """Return the variables that a greedy elimination reaches.
 
-    If a table is too large, its widest variable is left out; `wanted` variables are left out last.  Variables in `held` are never reached.
+    If a table is too large, its widest variable is left out; `candidates` variables are left out last.  Variables in `fixed` are never
+    reached.
     """
     flags = np.zeros((2, len(states)), dtype=np.uint8)
-    for row, some in zip(flags, (wanted, held), strict=True):
+    for row, some in zip(flags, (candidates, fixed), strict=True):
         row[list(some)] = 1
     order = np.empty(len(states), dtype=np.int64)
-    count = fast.elimination_reached(near.offset, near.near, np.array(states, dtype=np.float64), float(cells), flags[0], flags[1], order)
+    count = fast.elimination_reached(graph.offset, graph.near, np.array(states, dtype=np.float64), float(cells), flags[0], flags[1], order)
     found: list[int] = order[:count].tolist()
     return found
 
@@ -198,7 +199,7 @@ def draw_block(
             inside = set(free)
             total = total + logs.reshape(len(logs), *(states[j] if j in inside else 1 for j in scope))
         kept.append((scope[1:], total))
-        message = log_sum(total, (1,))
+        message = log_sum_exp(total, (1,))
         if len(scope) > 1:
             waiting[place[scope[1]]].append((scope[1:], message))
         elif (message == -np.inf).any():
@@ -216,7 +217,7 @@ def draw_block(
             shares[0][shares[1][i] : shares[1][i + 1]] = (np.diff(p, axis=1, prepend=0.0) / p[:, -1:]).T
 
 
-def uniform_numbers(block: VariableBlock, chains: int, random: np.random.Generator) -> Array:
+def draw_uniforms(block: VariableBlock, chains: int, random: np.random.Generator) -> Array:
     """Draw numbers (n, chains) in [0, 1) for one sample of a block.
 
     The variable that is eliminated last, and therefore sampled first, gets the first numbers.
@@ -225,7 +226,7 @@ def uniform_numbers(block: VariableBlock, chains: int, random: np.random.Generat
     return drawn
 
 
-def are_possible(network: Network, x: Array) -> Array:
+def possible_chain_mask(network: Network, x: Array) -> Array:
     """Return which chains (chains,) are in a state with nonzero probability."""
     found = np.ones(x.shape[1], dtype=bool)
     for scope, table in network.factors():

@@ -21,7 +21,7 @@ BATCHES = 4  # parts of a run, whose means are stored separately
 
 
 @dataclass(frozen=True)
-class Marginals:
+class EstimatedMarginals:
     """Estimated marginals.
 
     nodes           marginals of every variable.
@@ -35,7 +35,7 @@ class Marginals:
 
 
 @dataclass(frozen=True)
-class Colour:
+class ColourClass:
     """Variables (m,) that share no factor, and the arrays that compute their conditional distributions from the tables.
 
     first   (m,) the start of each variable's states in the colour's own rows.
@@ -77,7 +77,7 @@ class Colour:
         return made
 
 
-def colours(network: Network) -> list[Colour]:
+def make_colour_classes(network: Network) -> list[ColourClass]:
     """Return the colours of a network without zeros; every factor needs a variable, and variables of one state are in no colour."""
     graph, first = moral_graph(network), state_offsets(network)
     colour = np.full(network.count, -1)
@@ -85,12 +85,13 @@ def colours(network: Network) -> list[Colour]:
     for i in sorted(free.tolist(), key=lambda i: (-len(graph[i]), i)):
         used = {int(colour[j]) for j in graph[i]}
         colour[i] = next(c for c in range(len(used) + 1) if c not in used)
-    rows = _rows(network, first)
-    return [_colour(network, np.flatnonzero(colour == c), first, rows) for c in range(int(colour.max(initial=-1)) + 1)]
+    rows = _factor_rows(network, first)
+    return [_make_colour_class(network, np.flatnonzero(colour == c), first, rows) for c in range(int(colour.max(initial=-1)) + 1)]
 
 
-def _rows(network: Network, first: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the position of the state, base, other and stride (see `Colour`) for every factor, each of its variables and each state."""
+def _factor_rows(network: Network, first: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the position of the state, base, other and stride (see `ColourClass`) for every factor, each of its variables and each
+    state."""
     widths, begin = np.diff(network.scope_offset), network.scope_offset[:-1]
     widest = int(widths.max(initial=1))
     parts: list[tuple[Array, Array, Array, Array]] = []
@@ -110,7 +111,7 @@ def _rows(network: Network, first: Array) -> tuple[Array, Array, Array, Array]:
     return target, base, other, stride
 
 
-def _colour(network: Network, variables: Array, first: Array, rows: tuple[Array, Array, Array, Array]) -> Colour:
+def _make_colour_class(network: Network, variables: Array, first: Array, rows: tuple[Array, Array, Array, Array]) -> ColourClass:
     target, base, other, stride = rows
     count = network.cardinality[variables]
     begin = np.concatenate([[0], np.cumsum(count)])
@@ -122,25 +123,27 @@ def _colour(network: Network, variables: Array, first: Array, rows: tuple[Array,
     terms = np.searchsorted(place[target[mine]], np.arange(len(flat)))
     used = int((stride[mine] > 0).sum(axis=1).max(initial=0))  # the variables of a row come first
     owner = np.repeat(np.arange(len(variables)), count)
-    return Colour(variables, begin[:-1], owner, flat, base[mine], other[mine, :used], stride[mine, :used], terms)
+    return ColourClass(variables, begin[:-1], owner, flat, base[mine], other[mine, :used], stride[mine, :used], terms)
 
 
-def applies(network: Network) -> bool:
+def can_sample(network: Network) -> bool:
     """Return True if the network has no zero, which could freeze single variables, and every variable with several states has a factor."""
     with_factor = np.zeros(network.count, dtype=bool)
     with_factor[network.scope] = True
     return bool((network.table > 0).all() and with_factor[network.cardinality > 1].all())
 
 
-def work(network: Network) -> int:
+def count_terms_per_sweep(network: Network) -> int:
     """Return the number of terms of all conditional distributions, which a sweep of one chain sums."""
     return int(network.cardinality[network.scope].sum())
 
 
-def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, burn_in: int, seed: int) -> Marginals:
-    """Estimate the marginals of a network for which it `applies`, by chains that begin at random states.
+def estimate_marginals(
+    network: Network, parts: list[ColourClass], *, chains: int, sweeps: int, burn_in: int, seed: int
+) -> EstimatedMarginals:
+    """Estimate the marginals of a network for which it `can_sample`, by chains that begin at random states.
 
-    parts  the network's `colours`.
+    parts  the network's `make_colour_classes`.
     """
     logs, first = np.log(network.table), state_offsets(network)
     random = generator(seed, Stream.CHAINS, unit=8)
@@ -155,17 +158,17 @@ def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, b
             x[part.variables] = part.draw(p, random.random((len(part.variables), chains)))
             if sweep >= burn_in:
                 mean[(sweep - burn_in) // each, part.flat] += p
-    return _summary(network, mean / each, each)
+    return _summarise_batches(network, mean / each, each)
 
 
-def _summary(network: Network, mean: Array, each: int) -> Marginals:
-    """Return the means, errors and R̂ of batches (B, Σ card, chains) of `each` sweeps."""
+def _summarise_batches(network: Network, mean: Array, sweeps_per_batch: int) -> EstimatedMarginals:
+    """Return the means, errors and R̂ of batches (B, Σ card, chains) of `sweeps_per_batch` sweeps."""
     batches, _, chains = mean.shape
-    p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
+    p, error = mean.mean(axis=(0, 2)), chain_convergence.batch_means_errors(mean)
     halves = np.concatenate([mean[: batches // 2].mean(axis=0), mean[batches // 2 :].mean(axis=0)], axis=1)
-    worst = float(chain_convergence.split_rhat(halves, each * batches // 2).max(initial=1.0))
+    worst = float(chain_convergence.split_rhat(halves, sweeps_per_batch * batches // 2).max(initial=1.0))
     # With few chains each error is a rough estimate; their common ratio to the errors of independent samples is better.
-    alone = p * (1.0 - p) / (batches * each * chains)
+    alone = p * (1.0 - p) / (batches * sweeps_per_batch * chains)
     error = np.sqrt(np.maximum(error**2, alone * ((error**2).sum() / max(float(alone.sum()), 1e-300))))
     cuts = state_offsets(network)[1:-1]
-    return Marginals(np.split(p, cuts), np.split(error, cuts), worst)
+    return EstimatedMarginals(np.split(p, cuts), np.split(error, cuts), worst)

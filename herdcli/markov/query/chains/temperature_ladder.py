@@ -21,7 +21,7 @@ MOST = 64  # largest number of temperatures
 REJECTED = 0.6  # rejection rate that is accepted in order to use fewer temperatures
 
 
-def initial_powers(network: Network) -> Array:
+def choose_initial_powers(network: Network) -> Array:
     """Return β_1 < … < β_K = 1 such that factors over several variables span SPAN nats on average at β_1; only 1 if they do so at 1.
 
     The effects of more than four neighbours on a variable add up as independent random numbers do.
@@ -48,13 +48,13 @@ def adapt_powers(powers: Array, rejected: Array) -> Array:
     return made
 
 
-def nearest_powers(powers: Array, others: Array) -> Array:
+def nearest_power_indices(powers: Array, others: Array) -> Array:
     """Return, for each of `others`, the index of the nearest power."""
     found: Array = np.abs(np.log(others)[:, None] - np.log(powers)).argmin(axis=1)
     return found
 
 
-def round_trips(heading: Array) -> int:
+def count_round_trips(heading: Array) -> int:
     """Count the states that have travelled from the hottest temperature to the coldest; each is a round trip.
 
     heading  (K, chains) 1 for states that were last at the hottest, 2 at the coldest, 0 at neither; updated at both ends.

@@ -25,13 +25,13 @@ from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise
 from herdcli.markov.model import chain_convergence
 from herdcli.markov.model.chain_convergence import EnergySums, empty_energy_sums
 from herdcli.markov.model.network import Network
-from herdcli.markov.model.restricted_states import restrict_network
+from herdcli.markov.model.restricted_states import restrict_to_possible_states
 from herdcli.markov.model.stacked_tables import state_offsets
 from herdcli.markov.query import state_permutations
 from herdcli.markov.query.chains import chain_samples as sampling
 from herdcli.markov.query.chains import temperature_ladder
 from herdcli.markov.query.chains.block_programs import LANES, compile_block
-from herdcli.markov.query.chains.blocked_gibbs import factor_strides, initial_states, unflatten_tables
+from herdcli.markov.query.chains.blocked_gibbs import draw_initial_states, factor_strides, unflatten_tables
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -55,7 +55,7 @@ class TemperedGibbsState:
     on       (2, Σ card, pairs) counts of each state, for each half of the run.
     cell     (Σ cells,) counts of each cell of each factor.
     swapped  (2, K − 1) accepted and attempted exchanges between neighbouring temperatures, over all chains, since the powers were set.
-    heading  (K, chains), see `temperature_ladder.round_trips`.
+    heading  (K, chains), see `temperature_ladder.count_round_trips`.
     trips    round trips of all chains.
     alike    True if all chains began at the same state, found by search.
     """
@@ -81,26 +81,26 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network = network
-        self.inner = restrict_network(network)
+        self.inner = restrict_to_possible_states(network)
         small = self.inner.network
         self.first = state_offsets(small)
         self.states: list[int] = small.cardinality.tolist()
-        self.covers = self._covers(settings.seed)
+        self.covers = self._random_block_covers(settings.seed)
         self.programs = [[compile_block(block, self.states, self.first) for block in cover] for cover in self.covers]
         self.strides = factor_strides(small)
         with np.errstate(divide="ignore"):
             self.logs = np.log(small.table)
-        self.near_first, self.near = state_permutations.neighbour_arrays(small)
-        self.flips = state_permutations.find_permutations(self.inner)
+        self.near_first, self.near = state_permutations.flat_neighbour_arrays(small)
+        self.flips = state_permutations.find_state_permutations(self.inner)
         own = np.concatenate([np.arange(count) for count in self.states])
-        self.like = own if self.flips is None else state_permutations.equivalent_states(self.flips, own)
+        self.state_template = own if self.flips is None else state_permutations.first_equivalent_states(self.flips, own)
         self._resolve_settings(settings)
 
     def _resolve_settings(self, settings: InferenceSettings) -> None:
         """Derive temperatures, chains and numbers of sweeps from the settings."""
         self.settings = settings
         alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # one block contains all variables: samples are already independent
-        self.powers = np.ones(1) if alone else temperature_ladder.initial_powers(self.inner.network)
+        self.powers = np.ones(1) if alone else temperature_ladder.choose_initial_powers(self.inner.network)
         self.chains = 2 * max(2, (settings.chains + 1) // 2)
         self.kept = BATCHES * -(-settings.sweeps // BATCHES)
         self.before = len(self.powers) + settings.burn_in
@@ -111,17 +111,17 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "the network's own temperature alone"
         )
 
-    def again(self, settings: InferenceSettings) -> TemperedGibbs:
+    def with_settings(self, settings: InferenceSettings) -> TemperedGibbs:
         """Return a sampler with the same blocks and other settings with the same seed."""
         made = copy(self)
         made._resolve_settings(settings)
         return made
 
-    def _covers(self, seed: int) -> list[list[sampling.VariableBlock]]:
+    def _random_block_covers(self, seed: int) -> list[list[sampling.VariableBlock]]:
         made: list[list[sampling.VariableBlock]] = []
         for k in range(COVERS):
             random = generator(seed, Stream.CHAINS, unit=5, step=k)
-            made.append(sampling.band_blocks(self.inner.network, CELLS, random))
+            made.append(sampling.partition_into_bands(self.inner.network, CELLS, random))
             if len(made[0]) <= 1:  # samples are already independent
                 break
         return made
@@ -146,7 +146,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
 
     def init(self) -> TemperedGibbsState:
         """Draw random initial states that are possible; colder temperatures later copy theirs from the next hotter one."""
-        x, alike = initial_states(self.inner, self.covers[0], self.chains, self.settings)
+        x, alike = draw_initial_states(self.inner, self.covers[0], self.chains, self.settings)
         count, size, pairs = len(self.powers), int(self.first[-1]), self.chains // 2
         return TemperedGibbsState(
             np.stack([x] * count), self.powers.copy(), 0, np.zeros((BATCHES, size, pairs)), np.zeros((2, size, pairs)),
@@ -175,10 +175,10 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self._swap(state, begun, random, kept)
         state.step += 1
         if state.step == len(self.powers) + self.settings.burn_in // 2 and count > 1 and self.settings.burn_in >= JUDGED:
-            self._adapt(state)
+            self._adapt_powers(state)
         return state
 
-    def _tables(self, power: float) -> list[list[Array]]:
+    def _powered_tables(self, power: float) -> list[list[Array]]:
         """Return the factors to a power, for all blocks of all covers."""
         if power not in self.tables:
             self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
@@ -189,8 +189,8 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
 
         shares  (Σ card, chains) receives the probabilities of the sampled states, or the conditional marginals if the loops compute them.
         """
-        for block, each, table in zip(self.covers[cover], self.programs[cover], self._tables(power)[cover], strict=True):
-            uniform = np.ascontiguousarray(sampling.uniform_numbers(block, self.chains, random))
+        for block, each, table in zip(self.covers[cover], self.programs[cover], self._powered_tables(power)[cover], strict=True):
+            uniform = np.ascontiguousarray(sampling.draw_uniforms(block, self.chains, random))
             for low in range(0, self.chains, LANES):
                 some = np.minimum(np.arange(low, low + LANES), self.chains - 1)
                 here, chances, numbers = (part if self.chains == LANES else part.take(some, axis=1) for part in (x, shares, uniform))
@@ -237,15 +237,15 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             for part in (state.x, state.heading[:, None]):
                 part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]
             state.swapped[:, k] += yes.sum(), self.chains
-        arrived = temperature_ladder.round_trips(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
+        arrived = temperature_ladder.count_round_trips(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
         state.trips += arrived if kept >= 0 else 0
 
-    def _adapt(self, state: TemperedGibbsState) -> None:
+    def _adapt_powers(self, state: TemperedGibbsState) -> None:
         """Adapt the powers to the rejections; each new power takes the states of the nearest old one."""
         swapped, tried = state.swapped
         made = temperature_ladder.adapt_powers(state.powers, 1 - swapped / np.maximum(tried, 1))
         state.hottest = len(state.powers) - len(made)
-        state.x[state.hottest :] = state.x[temperature_ladder.nearest_powers(state.powers, made)]
+        state.x[state.hottest :] = state.x[temperature_ladder.nearest_power_indices(state.powers, made)]
         state.powers[state.hottest :] = made
         state.powers[: state.hottest] = made[0]
         state.swapped[...] = 0
@@ -281,13 +281,13 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         ratio = chain_convergence.split_rhat(halves, self.kept, stuck=state.alike)
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
         draws = chain_convergence.effective_draws(worst, halves.shape[1], self.kept)
-        p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
-        error = np.where(self._known(), 0.0, chain_convergence.errors_with_unseen(error, draws))
+        p, error = mean.mean(axis=(0, 2)), chain_convergence.batch_means_errors(mean)
+        error = np.where(self._known(), 0.0, chain_convergence.widen_for_unseen_states(error, draws))
         error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # all chains began at this state and never left it: nothing is known
         split = [np.split(part, self.first[1:-1]) for part in (p, error)]
         nodes, errors = (self.inner.spread(part, cardinality) for part in split)
         fitted = reconcile_marginals(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
-        cliques = [(scope, self.inner.spread_table(scope, table, cardinality)) for scope, table in unflatten_tables(small, fitted)]
+        cliques = [(scope, self.inner.expand_table(scope, table, cardinality)) for scope, table in unflatten_tables(small, fitted)]
         count = len(state.powers) - state.hottest
         met = worst < chain_convergence.RHAT and (count == 1 or state.trips >= self.chains)
         attributes = {
@@ -298,12 +298,12 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
 
     def _known(self) -> Array:
         """Return which marginals of states are known without sampling, (Σ card,) bool."""
-        known: Array = np.repeat(np.maximum.reduceat(self.like, self.first[:-1]) == 0, self.states)
+        known: Array = np.repeat(np.maximum.reduceat(self.state_template, self.first[:-1]) == 0, self.states)
         return known
 
     def _average_exchangeable(self, counts: Array) -> Array:
         """Return the mean over states that can be exchanged without changing the network (…, Σ card, pairs)."""
-        to = self.first[:-1].repeat(self.states) + self.like
+        to = self.first[:-1].repeat(self.states) + self.state_template
         if (to == np.arange(len(to))).all():
             return counts
         total = np.zeros((counts.shape[1], counts.shape[0], counts.shape[2]))

@@ -6,6 +6,7 @@ A command creates some forty classes while it is imported, and half of the time 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -86,3 +87,17 @@ def short_repr(value: object) -> str:
 
 
 __all__ = ["dataclass", "set_notebook_view", "short_repr"]
+
+
+def former_classes(module: str, **names: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module whose classes had other names, which pickles of earlier versions hold.
+
+    names  former name -> present name.  Raises AttributeError for other names.
+    """
+
+    def find_class(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return getattr(sys.modules[module], names[name])
+
+    return find_class

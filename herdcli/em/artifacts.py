@@ -17,7 +17,7 @@ from herdcli.em.mixture.mixture_e_step import impute_rows
 from herdcli.em.mixture.variational_mixture import HELD, predictive_posteriors
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import DataError
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.schema import Array, array
 
 FLAT = 1e-30  # share of a mean square: a variance below it is the rounding error of a constant column, which every model raises
@@ -329,3 +329,6 @@ def factor_artifact(fit: EMFit, model: str, floor: float, seed: int, holdout: Ar
     """Return the artifact of a fitted `fa`, `ppca` or `pca`."""
     common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restart_outcomes(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
     return FactorModel(model=model, floor=floor, **dict[str, Any](fit.parameters), **common)
+
+
+__getattr__ = former_classes(__name__, Restarts="RestartOutcomes", Known="FitFacts")  # names in pickles of version 0.1

@@ -22,7 +22,7 @@ from herdcli.em import quasi_newton
 from herdcli.em.quasi_newton import HasCoordinates, Parameters, QuasiNewtonState
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics.block_statistics import BlockSource, Map, Sums, SumTree, add_next_blocks, blocks_per_step
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.schema import Array, array
 
 __all__ = ["EM", "EMFit", "ObjectiveHistory", "EMModel", "Parameters", "EMSettings", "EMState", "run_em"]
@@ -329,3 +329,6 @@ def run_em(algorithm: EM) -> EMFit:
     while not algorithm.done(state):
         state = algorithm.step(state)
     return algorithm.result(state)
+
+
+__getattr__ = former_classes(__name__, Ledger="ObjectiveHistory")  # names in pickles of version 0.1

@@ -19,7 +19,7 @@ from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequenc
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import ArrayRows, Map, RowBlocks, RowMoments, Sums, sum_statistics
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 
@@ -334,3 +334,6 @@ def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences:
 
     value = sum_statistics(SequenceBlocks(sequences), statistics, map)["sum"]
     return float(value[0] / value[1])
+
+
+__getattr__ = former_classes(__name__, MarkovChain="HiddenMarkovModel", KnownChain="ChainFitFacts")  # names in pickles of version 0.1

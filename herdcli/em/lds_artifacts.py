@@ -12,7 +12,7 @@ from herdcli.em.sequence.kalman import FilteredStates, filter_sequences, missing
 from herdcli.em.sequence.lds import impute_rows, parameter_count
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 
@@ -227,3 +227,6 @@ def standard_deviations(covariance: Array) -> Array:
 def one_step_predictions(p: Parameters, filtered: FilteredStates) -> Array:
     """Return the expectation of each row (n, D) given the rows before it."""
     return np.asarray(filtered.predicted @ p["loading"].T + p["mean"])
+
+
+__getattr__ = former_classes(__name__, KnownDynamics="DynamicsFitFacts")  # names in pickles of version 0.1

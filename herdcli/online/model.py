@@ -14,7 +14,7 @@ from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.predictions.coverage import Coverage
 from herdcli.online.text.documents import DocumentConversion
 from herdcli.online.text.quadratic_features import require_valid_pairs
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online", "standard")
@@ -479,3 +479,8 @@ def _require_holdout(heldout: HeldoutScores, count: int, classes: int) -> None:
         raise DataError(f"dataset 'holdout/y' has labels outside 0…{classes - 1}")
     if not np.isin(heldout.split, (1, 2)).all():
         raise DataError("dataset 'holdout/split' has parts other than 1 and 2")
+
+
+__getattr__ = former_classes(
+    __name__, Running="RunningTotals", Holdout="HeldoutScores", Race="RaceResults"
+)  # names in pickles of version 0.1

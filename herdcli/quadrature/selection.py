@@ -148,7 +148,7 @@ class AtomSelection:
         self._made.plan = self._made.plan or embedding_sums.make_embedding_plan(self.problem, group, self.problem.number(state.group))
         return self._made.plan
 
-    def _step_embedding(self, group: SelectionGroup, state: SelectionState) -> bool:
+    def _embedding(self, group: SelectionGroup, state: SelectionState) -> bool:
         """Run one step of the sums of k over the target's rows; returns whether all sums are complete."""
         steps, made = [size for size, _ in embedding_step_costs(self.problem, group)], self._made
         which = next((i for i, done in enumerate(state.sums) if done.step < steps[i]), len(state.sums))
@@ -185,7 +185,7 @@ class AtomSelection:
         found = self._embedding_plan(group, state).found(state.sums)
         return None if found is None else found.added
 
-    def _step_rule(self, group: SelectionGroup, state: SelectionState) -> bool:
+    def _rule(self, group: SelectionGroup, state: SelectionState) -> bool:
         """Run one step of the rule; returns whether it has ended."""
         rule, space = self.rule, self.space(group, state)
         if self._made.problem is None:

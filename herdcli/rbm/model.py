@@ -17,7 +17,7 @@ from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 
@@ -300,3 +300,6 @@ def rbm_from_weights(W: Array, b: Array, c: Array, visible_units: str, hidden_un
     nothing = {"steps": 0, "epochs": 0, "batch_size": 0, "learning_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0, "chains": 0, "seed": 0}
     units = {"visible_units": visible_units, "hidden_units": hidden_units}
     return RBM(W=W[None], b=b[None], c=c[None], algorithm="imported", **units, **nothing)  # type: ignore[arg-type]
+
+
+__getattr__ = former_classes(__name__, Trace="LearningCurves", Rows="StoredHeldoutRows")  # names in pickles of version 0.1

@@ -146,7 +146,7 @@ class Request:
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
         help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts at rows), fpcd (pcd with fast "
         "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: rpcd for up to 32 hidden two-state "
-        "units, pt for words, exact for --learn-variances with up to 12 hidden units, else cd.",
+        "units, pt for words, exact for --learn-variances with few, else cd.",
     )
     steps: int = option(
         integer_kind(1),

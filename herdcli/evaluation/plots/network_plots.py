@@ -109,7 +109,7 @@ def _draw_levels(
         for i, (x, y) in enumerate(place):
             axes.annotate(names[i] if names else str(i), (x, y), (0, 0.55 * np.sqrt(size)), textcoords="offset points", ha="center", size=6)
     axes.set_axis_off()
-    axes.bias_statistics(0.08)
+    axes.margins(0.08)
     if shape is not None:
         axes.set_aspect("equal")
     axes.set_title(f"{what}: {len(level)} variables, {len(edges)} pairs share a factor")

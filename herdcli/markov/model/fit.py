@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from herdcli.records import dataclass
+from herdcli.records import dataclass, former_classes
 from herdcli.schema import Array, array
 
 
@@ -44,3 +44,6 @@ class FitRecord:
             variables = tuple(scope[first:last])
             found.append((variables, self.target[low:high].reshape([int(cardinality[i]) for i in variables])))
         return found
+
+
+__getattr__ = former_classes(__name__, Fit="FitRecord")  # names in pickles of version 0.1

@@ -64,7 +64,7 @@ def test_names_are_drawn_as_they_are(herd: Callable, tmp_path: Path) -> None:
     drawn = {path.stem: ElementTree.parse(path) for path in tmp_path.glob("out-*.svg")}  # each is XML
     assert len(drawn) == 5
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(f">{name}<" in page for name in ("$a$^", "日本", "&lt;b&gt;&amp;", "_under", "cd", "$x^{$", "&lt;i&gt;y"))
+    assert all(f">{name}<" in page for name in ("$a$^", "日本", "&lt;b&gt;&amp;", "_under", r"c\u0001d", "$x^{$", "&lt;i&gt;y"))
     assert re.search(r"> ?_z: [01]\.\d+<", page)  # in a legend too
 
 

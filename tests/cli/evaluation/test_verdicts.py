@@ -37,7 +37,7 @@ FITS = [
     ("kernel-herd -m 20 --embedding fourier:60", "embedding too coarse", {}),
     ("em --model kmeans --components 1", "learned nothing", {}),
     (
-        "em --components 10 --iterations 2",
+        "em --components 10 --iterations 2 --shrinkage 0",
         "learned nothing; overfits; variance at floor; not converged",
         {"variance at floor": "raised to the floor", "not converged": "not converged after 2 iterations"},
     ),

@@ -22,7 +22,7 @@ from herdcli.errors import BadUsage
 # options and arguments of free text that name no file
 TEXTS = {
     *("by", "classes", "interactions", "keep", "kernel", "label", "layer", "likelihood", "offset", "observe", "only", "positive"),
-    *("probe_sets", "requirements", "row_weight", "sequence", "shard", "split", "topics", "C", "regress target"),
+    *("probe_sets", "requirements", "row_weight", "sequence", "shard", "split", "topics", "C", "regress target", "cv fitted", "cv words"),
     *(
         "em weights",
         "regress weights",
@@ -85,7 +85,7 @@ def typed(param: click.Parameter, path: str) -> list[str]:
 def pairs() -> Iterator[tuple[str, str, str]]:
     """A command with each of its outputs, together with each of its inputs."""
     for name, command in commands():
-        if name in ("check", "seal", "info", "selftest", "completion", "data"):
+        if name in ("cv", "check", "seal", "info", "selftest", "completion", "data"):
             continue
         found = uses(command)
         for out in (param for param, use in found.items() if use == "out"):

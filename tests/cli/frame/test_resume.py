@@ -156,7 +156,7 @@ def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
     assert begun == [False, True]
 
 
-@pytest.mark.parametrize("where", ["like", "step", "result"])
+@pytest.mark.parametrize("where", ["state_template", "step", "result"])
 def test_a_fault_of_the_program_is_not_put_down_to_the_checkpoint(herd, inputs, monkeypatch, where):
     """An error after --resume is bad data only where the checkpoint holds a state that the run does not come to from its start."""
     from herdcli.cli.main import main

@@ -21,7 +21,7 @@ def artifact_html(value: Any) -> str:
         name = kind_of(value).name
     except TypeError:  # the value is a part of an artifact
         name = ""
-    rows = [*_verdict_rows(name, value), *_field_rows(value)]
+    rows = [*_training_verdict_rows(name, value), *_field_rows(value)]
     body = "".join(
         f"<tr><th style='text-align:left'>{_escape(left)}</th><td>{_escape(right)}</td><td>{_escape(what)}</td></tr>"
         for left, right, what in rows
@@ -34,7 +34,7 @@ def _escape(text: str) -> str:
     return escape(escape_text(text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"))
 
 
-def _verdict_rows(name: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _training_verdict_rows(name: str, value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the verdict at the end of training, for kinds that have one there."""
     if not name:
         return

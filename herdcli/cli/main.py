@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(COMMANDS[cmd_name][0]).command
-        return found if not ctx.resilient_parsing else _with_shell_completion(found)
+        return found if not ctx.resilient_parsing else with_completion_values(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -100,7 +100,7 @@ def _missing_option_hint(error: click.MissingParameter) -> str | None:
     return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
-def _with_shell_completion(command: click.Command) -> click.Command:
+def with_completion_values(command: click.Command) -> click.Command:
     """The command as a shell's completion sees it."""
     from herdcli.cli.frame.options.completion import with_completion
 
@@ -182,7 +182,7 @@ def _report_bug(label: str, error: BaseException) -> int:
     return _print_error(label, f"internal error: {type(error).__name__}: {error}", f"the traceback is in {log.name}; please report it", 70)
 
 
-def _exit_code(label: str, error: BaseException) -> int:
+def _report_error(label: str, error: BaseException) -> int:
     """Print the one line for an exception and return its exit code."""
     if isinstance(error, HerdError):
         return _print_error(label, str(error), error.hint, error.exit_code)
@@ -262,7 +262,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):
             traceback.print_exc()
-        code, stopped = _exit_code(label, error), isinstance(error, Interrupted)
+        code, stopped = _report_error(label, error), isinstance(error, Interrupted)
     finally:
         warnings.showwarning = shown
         gc.set_threshold(*often)

@@ -106,7 +106,7 @@ class RemoteBlocks(RemoteSource):
         held = None
         while held is None:
             load = Counter(self.owner[other] for other in self.kept if other != chunk)
-            self.owner[chunk] = min(self.farm.some(), key=lambda address: (load[address], address))
+            self.owner[chunk] = min(self.farm.wait_for_workers(), key=lambda address: (load[address], address))
             held = self.farm.kept(rows, self.owner[chunk])
         self.kept[chunk] = held
         return held
@@ -128,10 +128,10 @@ class RemoteBlocks(RemoteSource):
             self.shared = None
             reply = {"failed": "the workers that had it ended"} if future.status == "error" else None
         if reply is not None:
-            self._raise_failure(chunk, reply)
+            self._raise_unless_retried(chunk, reply)
         self._submit(chunk, max(0, first - chunk * self.size))
 
-    def _raise_failure(self, chunk: int, reply: dict[str, Any]) -> None:
+    def _raise_unless_retried(self, chunk: int, reply: dict[str, Any]) -> None:
         """Raise the error of a task, unless the task may be retried."""
         if "differs" in reply:
             require_same_environment("that came last", reply["differs"])
@@ -150,7 +150,7 @@ class TransientBlocks(RemoteBlocks):
 
     def _place_on_worker(self, chunk: int) -> Any:
         """Return the rows of a block as bytes; blocks go to the workers in turn."""
-        here = sorted(self.farm.some())
+        here = sorted(self.farm.wait_for_workers())
         self.owner[chunk] = here[chunk % len(here)]
         return serialization.serialize(list(self.source.take(chunk, chunk + 1)))
 

@@ -67,13 +67,13 @@ def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster
     security = _tls_settings(options)
     worker_timeout_seconds(options)
     with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
-        held.enter_context(_use_temporary_directory(folder))
+        held.enter_context(_temporary_dask_settings(folder))
         with _require_dask(), wrap_start_errors(options.where):
             made = held.enter_context(start(options, size, security, folder))
         yield made
 
 
-def _use_temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
+def _temporary_dask_settings(folder: str) -> contextlib.AbstractContextManager[Any]:
     """Put Dask's temporary files in a folder that is removed at the end of the run; turn off self-monitoring of scheduler and client."""
     import dask
 

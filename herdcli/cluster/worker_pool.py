@@ -122,7 +122,7 @@ class WorkerPool:
         except LOST:
             return list(self.known)
 
-    def some(self) -> list[str]:
+    def wait_for_workers(self) -> list[str]:
         """Return the addresses of workers as soon as there are any.  Raises Unavailable if none has connected for too long."""
         end = time.monotonic() + worker_timeout_seconds(self.asked)
         while not (here := self.workers()):

@@ -81,7 +81,7 @@ class Cache:
         self._make_folder()
         reporter.note(f"{entry.name}: {describe_download(entry)}; licence: {entry.licence}")
         if entry.convert is None:
-            self._fetch_files(entry, reporter)
+            self._fetch_unconverted_files(entry, reporter)
             _check_finished_dataset(entry, path, reporter)
         elif not self._fetch_finished(entry, reporter):
             _require_packages(entry)
@@ -106,7 +106,7 @@ class Cache:
             for source in entry.sources
         }
 
-    def _fetch_files(self, entry: DatasetEntry, reporter: Reporter) -> None:
+    def _fetch_unconverted_files(self, entry: DatasetEntry, reporter: Reporter) -> None:
         """Download a set whose published files are kept unchanged."""
         self._fetch_sources(entry, self.path(entry) if entry.is_folder else self.folder, reporter)
 

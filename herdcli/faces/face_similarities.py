@@ -19,7 +19,7 @@ from herdcli.schema import Array
 Similarity = Callable[[Array, Array], Array]
 
 
-def correlation(probes: Array, gallery: Array) -> Array:
+def cosine_similarity(probes: Array, gallery: Array) -> Array:
     """Return the cosine of the angle between two images as vectors of intensities; 0 for an image of zeros."""
     return _normalise_rows(probes) @ _normalise_rows(gallery).T
 
@@ -38,7 +38,7 @@ class Projection:
     basis: Array
 
     def __call__(self, probes: Array, gallery: Array) -> Array:
-        return correlation(self._project(probes), self._project(gallery))
+        return cosine_similarity(self._project(probes), self._project(gallery))
 
     def _project(self, X: Array) -> Array:
         projected: Array = np.asarray(X, dtype=np.float64) @ self.basis.T - self.mean @ self.basis.T

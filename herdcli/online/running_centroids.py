@@ -22,7 +22,7 @@ CHUNK = 1 << 13  # columns whose weights are computed at a time
 GROWTH = 2  # centroids are computed anew after so many times the examples
 COMPLETE = 10_000  # first examples that are all added to the sums
 SHARE = 0.1  # share of later examples, those at the ends of blocks, that is added
-MOST_SUMS = 1 << 22  # largest number of sums; beyond it there is no baseline
+MOST_SUMS = 1 << 18  # largest number of sums; features that appear later, which are rarer, are left out
 MOST_KEPT = 1 << 17  # largest number of weights that are stored in the model
 
 
@@ -55,8 +55,10 @@ def observe(found: RunningCentroids, block: ExampleBlock, last: int, *, learned:
     last   the number of last examples to predict, each by the centroids of examples before it.
     learned  whether examples are added to the sums; in later passes they were added before.
     """
-    if block.width * (found.classes + 1) > MOST_SUMS:
+    width = MOST_SUMS // (found.classes + 1)
+    if width < 2:
         return None
+    block = block.within(width)
     start, predicted = max(0, block.rows - last), np.full(block.rows, UNKNOWN, dtype=np.int64)
     if learned:
         _add(found, block.part(0, start))

@@ -71,13 +71,15 @@ def test_a_later_pass_adds_nothing_and_a_share_of_many_examples_counts_for_all(m
     assert found.counts.tolist() == [700, 700]
 
 
-def test_too_many_columns_have_no_baseline(monkeypatch):
+def test_features_beyond_the_largest_number_of_sums_are_left_out(monkeypatch):
     X, y, _ = rows_of(np.random.default_rng(3))
-    monkeypatch.setattr(running_centroids, "MOST_SUMS", 23)  # 6 columns with the constant one, of 3 classes and squares
+    monkeypatch.setattr(running_centroids, "MOST_SUMS", 7)  # one column of 3 classes and squares: the constant
     assert observe(begin_centroids(3), block_from_rows(X, y, slice(0, 100)), 10) is None
-    found = begin_centroids(3)
-    monkeypatch.setattr(running_centroids, "MOST_SUMS", 24)
-    assert observe(found, block_from_rows(X, y, slice(0, 100)), 10) is not None
+    monkeypatch.setattr(running_centroids, "MOST_SUMS", 4 * X.shape[1])  # the last column is left out
+    found, narrow = begin_centroids(3), begin_centroids(3)
+    predicted = observe(found, block_from_rows(X, y, slice(0, 100)), 10)
+    assert predicted.tolist() == observe(narrow, block_from_rows(X[:, :-1], y, slice(0, 100)), 10).tolist()
+    assert np.array_equal(found.sums[:, : X.shape[1]], narrow.sums[:, : X.shape[1]])
     monkeypatch.setattr(running_centroids, "MOST_KEPT", 17)
     assert model_baselines(found, 5) is None
 

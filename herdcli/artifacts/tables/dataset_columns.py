@@ -159,18 +159,32 @@ def _format_count(count: int, what: str) -> str:
     return f"{group_digits(count)} {what}{'' if count == 1 else 's'}"
 
 
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column as Python objects.  Raises DataError for dates and times that Python has none for."""
+    try:
+        cells: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise
+        message = f"has a column of dates or times beyond the years 1 to 9999 ({column.type})"
+        raise DataError(message, hint="leave it out with --drop, or store it as text or numbers") from None
+    return cells
+
+
 def _missing_mask(column: Any) -> Array:
     """Return the rows in which a column has a missing value: null, NaN, or an empty text."""
-    if not column.null_count and numpy_dtype(column.type).kind in "iub":
-        return np.zeros(len(column), dtype=bool)
-    return np.array([value is None or value in ("", b"") or value != value for value in column.to_pylist()], dtype=bool)
+    import pyarrow as pa
+
+    if pa.types.is_primitive(column.type):
+        return np.asarray(column.is_null(nan_is_null=True).to_numpy())
+    return np.array([value is None or value in ("", b"") or value != value for value in _cells(column)], dtype=bool)
 
 
 def _fill_missing(table: Any, name: str, absent: Array) -> Any:
     """Return the table with missing values of a column replaced by one of its own values, so that the other values can be read."""
     if not absent.any() or absent.all():
         return table
-    values = table.column(name).to_pylist()
+    values = _cells(table.column(name))
     there = values[int(np.argmin(absent))]
     column = to_arrow(np.array([there if empty else value for value, empty in zip(values, absent, strict=True)]))
     return table.set_column(table.column_names.index(name), name, column)
@@ -255,7 +269,7 @@ def _decode_dictionary(column: Any) -> Any:
     try:
         return column.cast(column.type.value_type)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return pa.chunked_array([pa.array(column.to_pylist())])
+        return pa.chunked_array([pa.array(_cells(column))])
 
 
 def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[str], dict[str, list[str]]]:
@@ -303,7 +317,7 @@ def _convert_columns_to_text(table: Any, names: list[str]) -> Any:
     for name in names:
         column = table.column(name)
         if not _is_text(column.type) and not pa.types.is_nested(column.type):
-            texts = [None if cell is None or cell != cell else cell_text(cell) for cell in column.to_pylist()]
+            texts = [None if cell is None or cell != cell else cell_text(cell) for cell in _cells(column)]
             table = table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(texts, pa.string())]))
     return table
 

@@ -85,7 +85,7 @@ def _bit_dataset(data: Dataset, on: Array) -> Dataset:
 def _transpose(session: Session, data: Dataset) -> Dataset:
     if any(item is not None for item in (data.y, data.split, data.weight)):
         session.console.note("--transpose drops labels, splits and weights because they belong to rows")
-    return _dataset_like(data, data.X.T.tocsr() if data.is_sparse else np.ascontiguousarray(data.X.T))
+    return _dataset_with_units_and_source(data, data.X.T.tocsr() if data.is_sparse else np.ascontiguousarray(data.X.T))
 
 
 def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) -> Dataset:
@@ -95,15 +95,15 @@ def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) ->
     height, width = (int(side) for side in data.image_shape)
     X, picture = cut_patches(data.X, (height, width), size, count, seed=seed)
     kept = {name: item[picture] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
-    return _dataset_like(data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size]))
+    return _dataset_with_units_and_source(data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size]))
 
 
 def _cut_segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:
     """Return segments of the columns; the label is the column's number."""
     X, signal = cut_segments(data.X, length, count, seed=seed)
-    return _dataset_like(data, X, y=signal, class_names=data.feature_names)
+    return _dataset_with_units_and_source(data, X, y=signal, class_names=data.feature_names)
 
 
-def _dataset_like(data: Dataset, X: Array, **parts: Any) -> Dataset:
+def _dataset_with_units_and_source(data: Dataset, X: Array, **parts: Any) -> Dataset:
     """Return a data set of other rows with the same units, value range, source and licence, and nothing else."""
     return type(data)(X, units=data.units, value_range=data.value_range, source=data.source, licence=data.licence, **parts)

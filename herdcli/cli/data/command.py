@@ -46,7 +46,7 @@ def command(session: Session, request: Request) -> None:
     elif request.list_sets:
         listing.write_dataset_list(session)
     elif request.all_sets:
-        fetching.fetch_all(session, accept_licence=request.accept_licence)
+        fetching.download_paper_datasets(session, accept_licence=request.accept_licence)
     elif request.name is None:
         raise BadUsage("no data set is named", hint="herd data --list shows them")
     elif request.name in SHIPPED:

@@ -92,7 +92,7 @@ def _write_dataset(session: Session, artifact: Artifact, value: Dataset) -> None
     outputs.write_artifact(session, value, f"{value.X.shape[0]} rows", history=outputs.RestoredHistory(artifact))
 
 
-def fetch_all(session: Session, *, accept_licence: bool) -> None:
+def download_paper_datasets(session: Session, *, accept_licence: bool) -> None:
     """Download every data set that the figures and tables need; failures are reported and the others continue."""
     found = cache.default_cache()
     wanted = list(registry.datasets_for_results())

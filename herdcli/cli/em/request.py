@@ -253,7 +253,7 @@ class Request:
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
 
     @property
-    def default_column_roles(self) -> frozenset[str]:
+    def roles_recognised_by_name(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 

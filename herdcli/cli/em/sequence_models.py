@@ -41,7 +41,7 @@ def fit_sequences(
     try:
         if 0 not in series.parts:
             raise DataError("has no sequences in split 0 to learn from")
-        made = prepare(_drop_constant_columns(session, series, request))
+        made = prepare(_drop_uninformative_columns(session, series, request))
     except HerdError as error:
         error.where = error.where or series.history.name
         raise
@@ -53,7 +53,7 @@ def fit_sequences(
         session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")
 
 
-def _drop_constant_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:
+def _drop_uninformative_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:
     """Return the sequences without uninformative columns: those without a value in the training rows and constant real-valued columns.
 
     Neither a model nor a baseline could give another value of such a column any probability.

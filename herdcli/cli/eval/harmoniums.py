@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORSE = "worse than independent"  # the verdict in evaluation.rbm
 
 
-def announce_annealing(session: Session, value: RBM, request: Request) -> None:
+def suggest_skipping_annealing(session: Session, value: RBM, request: Request) -> None:
     """Print a note, before annealing begins, that models of classes can be evaluated without it."""
     if value.scores is None or request.likelihood != "auto" or value.holdout is None or value.joint == "discriminative":
         return

@@ -298,7 +298,7 @@ class Request:
     split: str | None = shared_options.split_option(only=ROWS)
     seed: int = shared_options.seed_option()
     levels_are_states = True  # the levels of a text column are states; there are no one-hot columns
-    default_column_roles = frozenset[str]()  # every column is a variable
+    roles_recognised_by_name = frozenset[str]()  # every column is a variable
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Set --smoothing to 1 pseudo-row if it is not given, unless --moments is; without it, unseen states would be impossible."""

@@ -39,7 +39,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
     return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
 
 
-def column_facts_with_labels(facts: dict[str, object], labels: list[str] | None) -> dict[str, object]:
+def column_scaling_with_labels(facts: dict[str, object], labels: list[str] | None) -> dict[str, object]:
     """Return the column means and scales extended by the columns of the label, which were not standardised: 0 and 1."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.tables.dataset_preparation import current_split_rule
 from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
-from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_facts_with_labels
+from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_scaling_with_labels
 from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
@@ -94,7 +94,7 @@ def fit_models(session: Session, request: Request) -> None:
     if own is not None:
         parts, more = _learn_models(session, request, groups, own, units, given, away)
         learned |= more
-    seen = column_facts_with_labels(learned, given.labels)
+    seen = column_scaling_with_labels(learned, given.labels)
     made = class_models.RBMShard(
         place=session.place,
         units=count,

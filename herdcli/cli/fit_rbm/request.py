@@ -403,7 +403,7 @@ class Request:
     suited: bool = derived_field(False)  # whether the algorithm is auto's choice
 
     @property
-    def default_column_roles(self) -> frozenset[str]:
+    def roles_recognised_by_name(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 

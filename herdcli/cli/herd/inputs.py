@@ -38,7 +38,7 @@ class HerdingInputs:
 def read_inputs(session: Session, request: Request) -> HerdingInputs:
     """Return the inputs that the options ask for."""
     if request.rates:
-        return _inputs_from_earlier_rates(session, request.rates, request)
+        return _inputs_to_continue_rates(session, request.rates, request)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = drop_zero_weights(session, data)
     warn_of_weights(session, data.value)
@@ -128,7 +128,7 @@ def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInput
     return HerdingInputs(problem, visible_herding.VisibleHerding, class_runs.assemble_visible, data)
 
 
-def _inputs_from_earlier_rates(session: Session, path: str, request: Request) -> HerdingInputs:
+def _inputs_to_continue_rates(session: Session, path: str, request: Request) -> HerdingInputs:
     """Return the inputs for the driving rates of an earlier run, which continues from its last weights."""
     from herdcli.herding import class_runs, dynamics
     from herdcli.herding.driving_rates import make_driving_terms

@@ -158,7 +158,7 @@ def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) ->
     rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
     fitted = fit_whitening(rows_of, request, session.map)
     constant = whitening.find_constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
-    report_whitening(session, fitted, constant, request)
+    report_and_check_whitening(session, fitted, constant, request)
     return fitted
 
 
@@ -183,7 +183,7 @@ def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: M
     return whitening.fit_whitening(rows, method=method, components=count, share=share, log=request.log, map=map)
 
 
-def report_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
+def report_and_check_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
     """Report constant columns and dropped directions.  Raises DataError if directions are dropped and --whiten centre needs them all."""
     columns, method = fitted.mean.size, whitening_method(request)
     least = request.count or columns

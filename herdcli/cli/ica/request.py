@@ -243,7 +243,7 @@ class Request:
     seed: int = shared_options.seed_option()
 
     @property
-    def default_column_roles(self) -> frozenset[str]:
+    def roles_recognised_by_name(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         return frozenset()
 

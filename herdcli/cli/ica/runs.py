@@ -27,7 +27,7 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
     """
     from herdcli.ica.results import build_ica_artifact
 
-    found = (_fit_to_convergence if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
+    found = (_fit_square_model if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
     notes = [*([_convergence_warning(found, request)] if found.unconverged else []), *found.notes]
     known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
     value, remarks = build_ica_artifact(
@@ -48,7 +48,7 @@ def _convergence_warning(fit: ICAFit, request: Request) -> str:
     return message
 
 
-def _fit_to_convergence(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
+def _fit_square_model(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     """Fit a square model by ml, fastica, picard or sobi."""
     D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):

@@ -29,7 +29,7 @@ def uses_block_tree(request: Request) -> bool:
     return request.block_rows is not None and request.target == "rows"
 
 
-def select_in_blocks(session: Session, request: Request) -> None:
+def select_from_own_blocks(session: Session, request: Request) -> None:
     """Choose atoms from this run's blocks, and save an artifact of kind `samples` or a shard of one."""
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 

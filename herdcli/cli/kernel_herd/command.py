@@ -67,6 +67,6 @@ def command(session: Session, request: Request) -> None:
         return
     with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks, request.source):
         if block_tree.uses_block_tree(request):
-            block_tree.select_in_blocks(session, request)
+            block_tree.select_from_own_blocks(session, request)
         else:
             groups.select_atoms(session, inputs.read_problem(session, request), request)

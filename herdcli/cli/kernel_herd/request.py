@@ -358,7 +358,7 @@ class Request:
         return self.source != "-" and able and not (self.block_rows and self.embedding == "exact")
 
     @property
-    def default_column_roles(self) -> frozenset[str]:
+    def roles_recognised_by_name(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 

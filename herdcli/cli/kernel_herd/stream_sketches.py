@@ -54,7 +54,7 @@ def select_from_stream(session: Session, request: Request) -> None:
 def _load_whole_stream(session: Session, request: Request, source: ByteSource) -> None:
     with source.file() as path:
         try:
-            block_tree.select_in_blocks(session, replace(request, source=path))
+            block_tree.select_from_own_blocks(session, replace(request, source=path))
         except HerdError as error:
             if error.where and error.where.startswith(path):
                 error.where = source.name + error.where[len(path) :]

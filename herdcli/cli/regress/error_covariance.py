@@ -82,7 +82,7 @@ def whiten_errors(session: Session, inputs: RegressionInputs, errors: ErrorCovar
     return replace(found, log_determinant=found.log_determinant - float(np.log(weight[training]).sum())), variance
 
 
-def error_variances(model: GeneralisedLinear, X: Array, weight: Array | None) -> Array | None:
+def relative_error_variances(model: GeneralisedLinear, X: Array, weight: Array | None) -> Array | None:
     """Return the error variances (n,) of other rows in units of the dispersion; None if they are unknown or all equal."""
     if not model.gls or model.gls == "given":
         return None

@@ -13,7 +13,7 @@ from herdcli.artifacts.tables import column_alignment
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.column_order import align_matrix, find_and_report_order
 from herdcli.cli.regress import inputs
-from herdcli.cli.regress.error_covariance import error_variances
+from herdcli.cli.regress.error_covariance import relative_error_variances
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
 from herdcli.records import dataclass
@@ -62,7 +62,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     weight = None if found.weight is None else found.weight[held]
     before = gap = None
     if found.steps is not None:
-        variance = error_variances(model, X, found.weight)
+        variance = relative_error_variances(model, X, found.weight)
         assert variance is not None
         before, gap = (item[held] for item in model.last_known_errors(found.steps, X, found.offset, y, variance))
     holdout = HeldoutRows(
@@ -71,7 +71,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         y=y[held],
         split=found.split[held],
         weight=None if model.gls else weight,
-        variance=error_variances(model, X[held], weight),
+        variance=relative_error_variances(model, X[held], weight),
         before=before,
         gap=gap,
         baselines=None if model.baselines is None else model.baselines.predictions(X[held]),
@@ -160,7 +160,7 @@ class FileHeldoutBlocks:
             y=y,
             split=np.full(len(y), TEST, dtype=np.uint8),
             weight=None if model.gls else weight,
-            variance=error_variances(model, X, weight),
+            variance=relative_error_variances(model, X, weight),
             baselines=None if model.baselines is None else model.baselines.predictions(X),
         )
 

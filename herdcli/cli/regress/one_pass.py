@@ -167,10 +167,10 @@ def _rows_in_memory(session: Session, request: Request) -> SummableRows:
     rows = inputs.read_inputs(session, request)
     _require_numbers(rows.classes, rows.title, rows.history.name)
     held = evaluation_mask(rows.split)
-    return SummableRows(_blocks_in_memory(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
+    return SummableRows(_divide_into_blocks(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
 
 
-def _blocks_in_memory(rows: inputs.RegressionInputs, evaluation_mask: Array) -> MemoryBlocks:
+def _divide_into_blocks(rows: inputs.RegressionInputs, evaluation_mask: Array) -> MemoryBlocks:
     """Return all rows in memory, divided into blocks."""
 
     def cut(own: slice) -> RegressionBlock:

@@ -12,7 +12,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables import column_roles, dataset_preparation
 from herdcli.cli.frame.rows.column_order import align_dataset, align_matrix
 from herdcli.cli.regress import inputs
-from herdcli.cli.regress.error_covariance import error_variances
+from herdcli.cli.regress.error_covariance import relative_error_variances
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
 
@@ -116,7 +116,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
         raise DataError(f"/X has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
     if not np.isfinite(X).all():
         raise DataError("has missing values in the columns that a forecast needs", where=found.history.name, hint="--missing mean")
-    variance, steps = error_variances(model, X, found.weight), found.steps
+    variance, steps = relative_error_variances(model, X, found.weight), found.steps
     assert variance is not None
     assert steps is not None
     before, gap = model.last_known_errors(steps, X, found.offset, found.y, variance)

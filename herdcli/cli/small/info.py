@@ -46,10 +46,10 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RequestForEveryColumn(Request):
+class _RequestIgnoringRoles(Request):
     """The same request for tables in which a column's name does not determine its role."""
 
-    default_column_roles = frozenset[str]()
+    roles_recognised_by_name = frozenset[str]()
 
 
 @click.command("info", cls=Command)
@@ -82,7 +82,7 @@ def _load_any_file(session: Session, path: str) -> Artifact:
         if path == "-" or session.request is None:
             raise
         asked = session.request
-        session.request = _RequestForEveryColumn(sources=(path,), top=None, format="text")
+        session.request = _RequestIgnoringRoles(sources=(path,), top=None, format="text")
         try:
             return load_model(session, path, path, None, raw=True)
         except DataError:

@@ -182,7 +182,7 @@ def prepare_dynamics_fit(
     if max(options.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
         raise DataError(f"{found.rows} rows are too few for {max(options.sizes)} states", hint=f"--components {most} or fewer")
     least, relative = variance_floor_and_scale(found.variance, options.floor)
-    given = None if options.given is None else _rescale_parameters(options.given, shift, scale)
+    given = None if options.given is None else _parameters_for_scaled_controls(options.given, shift, scale)
     several = rows.training.count > 1
     random = options.init == "random"
     models = [LDS(size, options.diagonal, least, relative, found, U, options.seed, several, given, random, True) for size in options.sizes]
@@ -220,7 +220,7 @@ def _scale_controls(rows: DynamicsSequences) -> tuple[Array | None, Array, Array
     return (U - shift) / scale, shift, scale
 
 
-def _rescale_parameters(p: Parameters, shift: Array, scale: Array) -> Parameters:
+def _parameters_for_scaled_controls(p: Parameters, shift: Array, scale: Array) -> Parameters:
     """Return the parameters for the scaled controls."""
     return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
 

@@ -84,7 +84,7 @@ def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Arr
     """Return similarities (P, G) by method, the model's own first."""
     train, persons, dimensions = value.images[value.train], value.persons[value.train], value.dimensions
     methods: dict[str, face_similarities.Similarity] = {
-        "correlation": face_similarities.correlation,
+        "correlation": face_similarities.cosine_similarity,
         "eigenfaces": face_similarities.fit_eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
         "fisherfaces": face_similarities.fit_fisherfaces(train, persons, components=dimensions.fisherfaces),
         "dppca": face_similarities.fit_delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),

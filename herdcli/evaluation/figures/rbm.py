@@ -93,7 +93,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     if settings.likelihood == "none":
         if value.scores is None and value.labels is None:
             settings.require_likelihood()
-        result |= _columns_without_log_z(value, groups, map)
+        result |= _cheap_row_metrics(value, groups, map)
     elif groups and unit_family(value.visible_units).multinomial:
         result |= word_count_columns(value, groups, settings, map, progress)
     elif groups and value.joint != "discriminative":
@@ -195,7 +195,7 @@ def rows_by_model(rows: StoredHeldoutRows, chosen: Array, count: int, max_rows: 
     return {m: rows.X[index] for m, index in groups.items() if len(index)}
 
 
-def _columns_without_log_z(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
+def _cheap_row_metrics(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
     """Return the metrics of test rows that need neither log Z nor all conditionals."""
     models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
     if not groups or value.joint == "discriminative" or unit_family(value.visible_units).multinomial:

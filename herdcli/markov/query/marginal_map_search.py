@@ -182,7 +182,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
         new = EliminationPassPlan(bare, order, left)
         if new.cells > max(2 * kept.cells, SMALL):
             new, order = kept, before
-        self.levels.append(SearchLevel(new, order, _earliest_variable(new, cardinality)))
+        self.levels.append(SearchLevel(new, order, _variable_before_most_sums(new, cardinality)))
 
     def _work(self, network: Network, depth: int) -> EliminationPassPlan:
         """Return the pass of a node, on the tree of its level."""
@@ -255,7 +255,7 @@ def _early_maxima(plan: EliminationPassPlan, cardinality: Array) -> dict[int, in
     return found
 
 
-def _earliest_variable(plan: EliminationPassPlan, cardinality: Array) -> int:
+def _variable_before_most_sums(plan: EliminationPassPlan, cardinality: Array) -> int:
     """Return the variable that precedes the most sums, the last eliminated of several; −1 if there is none."""
     found = _early_maxima(plan, cardinality)
     return max(found, key=found.__getitem__, default=-1)

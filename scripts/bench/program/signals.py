@@ -63,7 +63,7 @@ RUNS = [
     "regress rows.h5 --target y --gls ar1 --iterations 3",
     "regress rows.h5 --target y --hidden 50 --iterations 3",
     "kernel-herd rows.h5 -m 500",
-    "kernel-herd rows.h5 -m 300 --selection min-norm-point",
+    "kernel-herd rows.h5 -m 300 --rule min-norm-point",
     "em rows.h5 --components 20 --iterations 2",
     "em rows.h5 --components 20 --iterations 2 --bayes",
     "em rows.h5 --model fa --components 20 --iterations 2",

@@ -121,6 +121,17 @@ def test_dates_are_refused_with_a_hint(herd, tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["y", "when"])
+def test_dates_that_python_has_none_for_are_refused_as_all_dates(herd, tmp_path, name):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    days = pa.array([2**31 - 1, 0, 5], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], name: days}), tmp_path / "far.parquet")
+    for command in ("info", "convert"):
+        ended = herd(command, "far.parquet")
+        assert ended.code == 65
+        assert "holds dates or times" in ended.err.splitlines()[0]
+
+
 def test_the_names_of_rows_are_left_out(herd, tmp_path):
     for head in (",a,b", "Unnamed: 0,a,b"):
         (tmp_path / "index.csv").write_text(f"{head}\n0,1,2\n1,3,5\n")

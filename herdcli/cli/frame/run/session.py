@@ -340,7 +340,7 @@ class Session:
         response  as in `ColumnRoles`; by default the request's.
         """
         by_name = self.roles_by_name or self.has_model  # columns outside the model have the roles of their names
-        asked = ROLES if by_name else frozenset(getattr(self.request, "default_column_roles", ROLES))
+        asked = ROLES if by_name else frozenset(getattr(self.request, "roles_recognised_by_name", ROLES))
         response = getattr(self.request, "response", "") if response is None else response
         response = "" if response == "named" and self.roles_by_name else response  # a record from before 'named' had a meaning
         if role not in SELECTED:

@@ -66,7 +66,7 @@ def errors(quick: bool, kind: str, equalized: bool = True) -> Iterator[tuple[str
         scores: dict[str, list[float]] = {}
         for gallery, persons, probes, wanted in parts:
             if kind == "angle":
-                alike = {"correlation": face_similarities.correlation(probes, gallery), "euclidean": euclidean(probes, gallery)}
+                alike = {"correlation": face_similarities.cosine_similarity(probes, gallery), "euclidean": euclidean(probes, gallery)}
             else:
                 alike = {f"{drop} dropped": face_similarities.fit_eigenfaces(gallery, drop=drop)(probes, gallery) for drop in (0, 1)}
             for name, similarity in alike.items():

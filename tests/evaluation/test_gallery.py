@@ -50,7 +50,7 @@ def test_rows_are_the_errors_of_each_method_on_each_set(judged):
             judged.model,
             *(pair_similarity.compute_hidden_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery)),
         ),
-        "correlation": face_similarities.correlation(probes, train),
+        "correlation": face_similarities.cosine_similarity(probes, train),
         "eigenfaces": face_similarities.fit_eigenfaces(train, components=199, drop=0)(probes, train),
         "fisherfaces": face_similarities.fit_fisherfaces(train, judged.persons[judged.gallery])(probes, train),
         "dppca": face_similarities.fit_delta_ppca(train, judged.persons[judged.gallery])(probes, train),

@@ -29,11 +29,11 @@ def cosine(a, b):
 def test_correlation_is_the_cosine_of_the_angle(faces):
     images, _, probes = faces
     expected = [[cosine(p, g) for g in images] for p in probes]
-    np.testing.assert_allclose(face_similarities.correlation(probes, images), expected)
+    np.testing.assert_allclose(face_similarities.cosine_similarity(probes, images), expected)
 
 
 def test_an_image_of_zeros_is_like_nobody():
-    assert face_similarities.correlation(np.zeros((1, 3)), np.ones((2, 3))).tolist() == [[0, 0]]
+    assert face_similarities.cosine_similarity(np.zeros((1, 3)), np.ones((2, 3))).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize("drop", [0, 1, 3])

@@ -95,7 +95,9 @@ def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) ->
     height, width = (int(side) for side in data.image_shape)
     X, picture = cut_patches(data.X, (height, width), size, count, seed=seed)
     kept = {name: item[picture] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
-    return _dataset_with_units_and_source(data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size]))
+    return _dataset_with_units_and_source(
+        data, X, **{"y": picture, **kept}, class_names=data.class_names, image_shape=np.array([size, size])
+    )
 
 
 def _cut_segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:

@@ -167,7 +167,9 @@ def _rows_in_memory(session: Session, request: Request) -> SummableRows:
     rows = inputs.read_inputs(session, request)
     _require_numbers(rows.classes, rows.title, rows.history.name)
     held = evaluation_mask(rows.split)
-    return SummableRows(_divide_into_blocks(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history)
+    return SummableRows(
+        _divide_into_blocks(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history
+    )
 
 
 def _divide_into_blocks(rows: inputs.RegressionInputs, evaluation_mask: Array) -> MemoryBlocks:

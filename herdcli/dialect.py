@@ -51,15 +51,15 @@ class TextDialect:
         return {name: value for name in RECORDED if (value := getattr(self, name))}
 
 
-def dialect_from_options(options: Mapping[str, Any]) -> TextDialect:
+def dialect_from_options(named: Mapping[str, Any]) -> TextDialect:
     """Return the dialect of options by name; None stands for an option that was not typed.
 
     Raises BadUsage for two equal separators and for an unknown encoding.
     """
-    if options["thousands"] is not None and options["thousands"] == options["decimal"]:
+    if named["thousands"] is not None and named["thousands"] == named["decimal"]:
         raise BadUsage("--thousands and --decimal name the same mark", hint="a number such as 1.234,5 has --thousands . --decimal ,")
-    known = None if options["encoding"] is None else python_encoding_name(options["encoding"], where="--encoding")
-    return TextDialect(options["thousands"], options["decimal"], bool(options["percent"]), bool(options["currency"]), known)
+    known = None if named["encoding"] is None else python_encoding_name(named["encoding"], where="--encoding")
+    return TextDialect(named["thousands"], named["decimal"], bool(named["percent"]), bool(named["currency"]), known)
 
 
 def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> TextDialect:

@@ -31,7 +31,7 @@ class Closing:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)  # the handler raises here, where Python prints the exception and goes on
 
-with iterate.interruptible():
+with iterate.allow_interrupts():
     Closing()
     print("went on", flush=True)
     try:
@@ -164,7 +164,7 @@ def work(*given):
     for _ in session.map(time.sleep, [60, 60]):
         pass
 
-main._invoke = work
+main._run_command_line = work
 threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM]).start()
 main.main()
 """

@@ -447,7 +447,7 @@ def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, mon
     timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
     timer.start()
     before = signal.getsignal(number)
-    assert module.with_settings(Path("again"), False, ["two", "one"], None) == 128 + number
+    assert module.again(Path("again"), False, ["two", "one"], None) == 128 + number
     timer.join()
     rows = module.read_csv(tmp_path / "again" / "record.csv")
     assert [(row["stage"], row["end"]) for row in rows] == [("two", "stopped")]
@@ -470,25 +470,25 @@ def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_p
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "one")):
         subprocess.run([*git, *words], check=True)
     folder = Path("again")
-    assert module.with_settings(folder, False, None, 0.3) == 0  # two is stopped, one is done
+    assert module.again(folder, False, None, 0.3) == 0  # two is stopped, one is done
     rows = module.read_csv(tmp_path / folder / "record.csv")
     assert [(row["stage"], row["end"]) for row in rows] == [("one", "ended"), ("two", "stopped")]
     assert float(rows[1]["seconds"]) < 10
     page = module.page(folder)
     assert "1 of 2 stages of `make results` have ended; missing: two (begun)." in page
     assert "| one.csv | `b9485148546419a0` | differs in 1 of 4 fields (b), the largest by 0.2 of itself |" in page
-    assert module.with_settings(folder, False, ["one"], None) == 0  # nothing to do
+    assert module.again(folder, False, ["one"], None) == 0  # nothing to do
     assert len(module.read_csv(tmp_path / folder / "record.csv")) == 2
     (tmp_path / "Makefile").write_text(MAKEFILE.replace("sleep 20", "exit 3"))
     with pytest.raises(SystemExit, match=r"files differ from the commit; commit or restore them first:\nM Makefile"):
-        module.with_settings(folder, False, None, None)
+        module.again(folder, False, None, None)
     subprocess.run([*git, "commit", "-q", "-am", "two"], check=True)
     with pytest.raises(SystemExit, match=r"again was begun with commit [0-9a-f]{40}, and this is [0-9a-f]{40}: name another folder"):
-        module.with_settings(folder, False, None, None)
-    assert module.with_settings(Path("other"), False, ["two"], None) == 1
+        module.again(folder, False, None, None)
+    assert module.again(Path("other"), False, ["two"], None) == 1
     assert module.read_csv(tmp_path / "other" / "record.csv")[0]["end"] == "failed with exit code 2"
     with pytest.raises(SystemExit, match=r"there is no stage 'three' \(known: one, two\)"):
-        module.with_settings(Path("other"), False, ["three"], None)
+        module.again(Path("other"), False, ["three"], None)
 
 
 def test_tasks_of_many_classes_have_no_rows_at_equal_C(script):

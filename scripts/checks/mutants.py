@@ -153,7 +153,7 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
             return name.isupper()
         case ast.Call(func=ast.Attribute(attr="warn") | ast.Name(id="warn")):
             return True
-        case ast.next_keyword(arg=str(name)):
+        case ast.keyword(arg=str(name)):
             return name in UNSEEN
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not function:
             return name.strip("_").isupper()

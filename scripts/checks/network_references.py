@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     target = options.folder / "references.json"
-    if target.exists() and not options.with_settings:
+    if target.exists() and not options.again:
         return
     networks = [options.folder / name for name in KNOWN if (options.folder / name).exists()]
     if not networks:

@@ -32,7 +32,7 @@ def test_sum_of_squares_is_scikit_learn_s_from_the_same_start() -> None:
     given = X[:20].copy()
     for iterations in (1, 3, 10, 300):
         rival = cluster.KMeans(20, init=given, n_init=1, max_iter=iterations, tol=0, algorithm="lloyd").fit(X)
-        found = fit(X, 20, iterations, given=given)
+        found = fit(X, 20, iterations, start_centres=given)
         centre = found.parameters["centre"]
         assert np.square(cdist(X, centre)).min(axis=1).sum() == pytest.approx(rival.inertia_, rel=1e-9)
         assert -found.log_likelihood * len(X) == pytest.approx(rival.inertia_, rel=1e-9)
@@ -47,9 +47,9 @@ def test_bounds_save_distances_and_change_no_bit(monkeypatch: pytest.MonkeyPatch
         return original(Z, centre)
 
     monkeypatch.setattr(kmeans, "nearest_centres_with_bounds", counted)
-    bounded = fit(X, 12, 30, given=X[:12])
+    bounded = fit(X, 12, 30, start_centres=X[:12])
     few, done[0] = done[0], 0
-    plain = fit(X, 12, 30, given=X[:12], bounded=False)
+    plain = fit(X, 12, 30, start_centres=X[:12], bounded=False)
     assert bounded.parameters["centre"].tobytes() == plain.parameters["centre"].tobytes()
     assert bounded.ledger.free_energy.tobytes() == plain.ledger.free_energy.tobytes()
     assert few < 0.7 * done[0]
@@ -84,10 +84,10 @@ def test_nearest_is_the_nearest_and_ties_go_to_the_lowest() -> None:
 def test_weights_are_repeats_and_empty_clusters_stay() -> None:
     X = data(300)
     weight = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
-    a, b = fit(X, 4, 20, weight=weight, given=X[:4]), fit(np.concatenate([X, X[::3]]), 4, 20, given=X[:4])
+    a, b = fit(X, 4, 20, weight=weight, start_centres=X[:4]), fit(np.concatenate([X, X[::3]]), 4, 20, start_centres=X[:4])
     assert a.parameters["centre"] == pytest.approx(b.parameters["centre"], abs=1e-10)
     far = np.concatenate([X[:3], [[1e6] * 4]])
-    assert fit(X, 4, 5, given=far).parameters["centre"][3].tolist() == [1e6] * 4
+    assert fit(X, 4, 5, start_centres=far).parameters["centre"][3].tolist() == [1e6] * 4
 
 
 def test_rows_it_cannot_use_are_refused() -> None:
@@ -115,8 +115,8 @@ def test_minibatches_come_near_to_lloyd() -> None:
     start = fit(X, 12, 0).parameters["centre"]
     found = run_algorithm(batched(X, start, 60))
     after = -found.log_likelihood
-    lloyd, before = -fit(X, 12, given=start).log_likelihood, -fit(X, 12, 0, given=start).log_likelihood
-    assert after == -fit(X, 12, 0, given=found.parameters["centre"]).log_likelihood
+    lloyd, before = -fit(X, 12, start_centres=start).log_likelihood, -fit(X, 12, 0, start_centres=start).log_likelihood
+    assert after == -fit(X, 12, 0, start_centres=found.parameters["centre"]).log_likelihood
     assert after < before
     assert after < 1.03 * lloyd
 

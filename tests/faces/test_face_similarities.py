@@ -94,7 +94,7 @@ def test_pixels_that_never_vary_change_no_similarity(faces):
     images, persons, probes = faces
     wide = [np.hstack([part, np.zeros((len(part), 7))]) for part in (images, probes)]
     for method in (
-        lambda x: face_similarities.correlation,
+        lambda x: face_similarities.cosine_similarity,
         face_similarities.fit_eigenfaces,
         lambda x: face_similarities.fit_fisherfaces(x, persons),
     ):
@@ -107,7 +107,7 @@ def test_bytes_are_taken_as_numbers(faces):
     images, persons, _ = faces
     pixels = np.clip(images * 20, 0, 255).astype(np.uint8)
     for method in (
-        lambda x: face_similarities.correlation,
+        lambda x: face_similarities.cosine_similarity,
         face_similarities.fit_eigenfaces,
         lambda x: face_similarities.fit_fisherfaces(x, persons),
         lambda x: face_similarities.fit_delta_ppca(x, persons),

@@ -64,7 +64,7 @@ def test_settling_gives_the_same_bits(setting):
     results = []
     for side in (compiled, twin):
         messages, sweeps = graph.uniform_messages(), np.zeros(len(plan.segments) - 1, dtype=np.int64)
-        told = side.complete_statistics(plan.order, plan.segments, messages, graph.arrays, held, aim, 1e-6, 50, sweeps, graph.scratch())
+        told = side.settle(plan.order, plan.segments, messages, graph.arrays, held, aim, 1e-6, 50, sweeps, graph.scratch())
         results.append((messages, sweeps, told))
     assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])
@@ -135,7 +135,7 @@ def test_segments_outside_of_the_order_are_refused(segments):
     graph = reduce_to_pairwise(graphs()["mixed"])
     fixed, target = graph.flatten_fixed_marginals({})
     with pytest.raises(ValueError, match="segments"):
-        compiled.complete_statistics(
+        compiled.settle(
             loopy_propagation.forward_backward_order(graph),
             np.array(segments),
             graph.uniform_messages(),

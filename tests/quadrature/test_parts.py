@@ -83,7 +83,7 @@ def test_rows_with_other_candidates_are_one_group() -> None:
 
 def test_closed_forms_have_their_own_columns() -> None:
     target = UniformTarget(np.zeros(1), np.full(1, 3.0))
-    with pytest.raises(BadUsage, match="--scale works only with --target rows"):
+    with pytest.raises(BadUsage, match="--scale works only with --distribution rows"):
         row_groups.make_closed_form_group(target, None, np.array([2.0]), 4, polish=False)
     plain = row_groups.make_closed_form_group(target, None, np.ones(1), 4, polish=True)
     assert (plain.polish, plain.points.shape, plain.count) == (None, (0, 1), 4)

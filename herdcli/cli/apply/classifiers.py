@@ -88,11 +88,11 @@ def refuse_unavailable_results(fitted: Artifact, request: Request) -> None:
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
             raise BadUsage(what, hint="herd apply without --want")
         if request.explain is not None:
-            raise BadUsage(f"--explain is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
+            raise BadUsage(f"--explain-row is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
         return
     if request.explain is not None and fitted.kind == "tagger":
         raise BadUsage(
-            "--explain shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"
+            "--explain-row shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"
         )
     wants = ("classes", "sets") if fitted.kind == "classifier" else ("sets",)
     if request.want not in (None, *wants):

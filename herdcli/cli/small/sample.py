@@ -19,8 +19,6 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
     from herdcli.cli.frame.run.session import Session
-    from herdcli.rbm.model import RBM
-    from herdcli.schema import Array
 
 BURN_IN = {"rtrbm": 50}  # default sweeps; other kinds have 1,000
 
@@ -110,6 +108,7 @@ def command(session: Session, request: Request) -> None:
 
 def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return rows sampled from an rbm, or from the highest layer of a dbn, whose rows the layers below turn into visible rows."""
+    from herdcli.cli.small.rows_to_complete import load_rows_to_complete
     from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
@@ -124,7 +123,9 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
         require_normalisable(h)
-    held = None if request.given is None else _given_rows(session, top, request, is_single_model=not below)
+    held = None
+    if request.given is not None:
+        held = load_rows_to_complete(session, top, request.given, request.mask, count=request.count, is_single_model=not below)
     of_given = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
     asked, swept = request.burn_in or request.chains, replace(request, burn_in=request.burn_in or 1000)
     rows, how = sample_models(
@@ -136,22 +137,3 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
         result, states = decode_softmax_columns(result, lowest.visible_units, session.recoding)
         session.recoding = states or session.recoding
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns, {how}"
-
-
-def _given_rows(session: Session, model: RBM, request: Request, *, is_single_model: bool) -> Array:
-    """Return the rows of --given in unit values, with NaN for an entry to sample; each row is repeated once per sample."""
-    import numpy as np
-
-    from herdcli.cli.frame.rows.dataset_rows import rows_with_missing
-    from herdcli.errors import BadUsage
-
-    if model.labels is not None:
-        raise BadUsage("--given does not work with a model of rows with labels", hint="herd apply --want classes")
-    if not is_single_model or model.count > 1:
-        what = f"{model.count} models, one for each class" if is_single_model else "a dbn"
-        raise BadUsage(f"--given needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
-    session.ignored("chains", "with --given: one for each row and draw")
-    data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
-    mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})
-    rows, known = rows_with_missing(session, model, data, {}, mask)
-    return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), request.count, axis=0)

@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=30)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
-    made = pieces(options.pieces, options.rows, options.product_entries)
+    made = pieces(options.pieces, options.rows, options.entries)
     with tempfile.TemporaryDirectory() as folder:
         own, arrow = Path(folder) / "own", Path(folder) / "arrow"
         wrote = [least(lambda: write_own(own, made), options.runs), least(lambda: write_arrow(arrow, made), options.runs)]

@@ -22,7 +22,8 @@ from herdcli.errors import BadUsage
 # options and arguments of free text that name no file
 TEXTS = {
     *("by", "classes", "interactions", "keep", "kernel", "label", "layer", "likelihood", "offset", "observe", "only", "positive"),
-    *("probe_sets", "requirements", "row_weight", "sequence", "shard", "split", "topics", "C", "regress target", "cv fitted", "cv words"),
+    *("probe_sets", "requirements", "row_weight", "sequence", "shard", "split", "topics", "C", "regress target"),
+    *("cv fitted", "cv words", "options_file"),
     *(
         "em weights",
         "regress weights",

@@ -35,8 +35,8 @@ REFUSED = {
         "--unique does not work with --rule bpcg",
         "hint: rules with an active set and rpcholesky never take a candidate twice anyway",
     ],
-    "--rule support-points --target uniform": [
-        "--rule support-points chooses among the rows themselves, so it does not work with --target",
+    "--rule support-points --distribution uniform": [
+        "--rule support-points chooses among the rows themselves, so it does not work with --distribution",
         TAKEN,
     ],
     "--rule facility-location --candidates c.csv": [
@@ -62,27 +62,30 @@ REFUSED = {
     "--block-rows 9 --candidates c.csv": ["--block-rows does not work with --candidates"],
     "--block-rows 9 --extend e.h5": ["--block-rows does not work with --extend"],
     "--block-rows 9 --polish": ["--block-rows does not work with --polish"],
-    "--block-rows 9 --target uniform": ["--block-rows works only with --target rows"],
-    "--block-rows 9 --report r.csv": [
-        "--report needs all rows in memory, in one run",
-        "hint: leave out --block-rows and --shard, or --report",
+    "--block-rows 9 --distribution uniform": ["--block-rows works only with --distribution rows"],
+    "--block-rows 9 --thinning-report r.csv": [
+        "--thinning-report needs all rows in memory, in one run",
+        "hint: leave out --block-rows and --shard, or --thinning-report",
     ],
-    "--by a --shard 1/2 --report r.csv": [
-        "--report needs all rows in memory, in one run",
-        "hint: leave out --block-rows and --shard, or --report",
+    "--by a --shard 1/2 --thinning-report r.csv": [
+        "--thinning-report needs all rows in memory, in one run",
+        "hint: leave out --block-rows and --shard, or --thinning-report",
     ],
-    "--target uniform --candidates grid:9 --report r.csv": [
-        "--report compares atoms with rows, but the target has no rows",
+    "--distribution uniform --candidates grid:9 --thinning-report r.csv": [
+        "--thinning-report compares atoms with rows, but the target has no rows",
         "hint: leave it out",
     ],
-    "--kernel stein:imq --report r.csv": ["--report compares atoms with rows, but the target has no rows", "hint: leave it out"],
+    "--kernel stein:imq --thinning-report r.csv": [
+        "--thinning-report compares atoms with rows, but the target has no rows",
+        "hint: leave it out",
+    ],
     "--label s --candidates c.csv": ["--label does not work with --candidates"],
-    "--label s --target uniform": ["--label does not work with --target"],
+    "--label s --distribution uniform": ["--label does not work with --distribution"],
     "--label s --block-rows 9": ["--label does not work with --block-rows"],
     "--label s --polish": ["--label does not work with --polish"],
     "--label s:hamming --by s": ["--label does not work with --by s"],
     "--kernel stein:imq --label s": [f"--label {LAW}"],
-    "--kernel stein:imq --target uniform": [f"--target {LAW}"],
+    "--kernel stein:imq --distribution uniform": [f"--distribution {LAW}"],
     "--kernel stein:imq --candidates c.csv": [f"--candidates {LAW}"],
     "--kernel stein:imq --block-rows 9": [f"--block-rows {LAW}"],
     "--kernel stein:imq --row-weight w": [f"--row-weight {LAW}"],
@@ -90,7 +93,7 @@ REFUSED = {
     "--thin-by-chain --by a": ["--thin-by-chain means --by chain, so --by a is not possible", "hint: leave out --by a, or --thin-by-chain"],
     "--exact --trace-projected": ["--exact does not work with --trace-projected", OTHER_BYTES],
     "--exact --polish": ["--exact does not work with --polish", OTHER_BYTES],
-    "--exact --target uniform": ["--exact does not work with --target", OTHER_BYTES],
+    "--exact --distribution uniform": ["--exact does not work with --distribution", OTHER_BYTES],
 }
 
 
@@ -105,10 +108,10 @@ def test_what_contradicts_is_refused_before_anything_is_read(run, line):
     "line",
     [
         "--rule away --refine 0",
-        "--rule kernel-thinning --target rows",
-        "--kernel stein:imq --target rows --scores s.csv",
-        "--label s --target rows --by t",
-        "--exact --target rows",
+        "--rule kernel-thinning --distribution rows",
+        "--kernel stein:imq --distribution rows --scores s.csv",
+        "--label s --distribution rows --by t",
+        "--exact --distribution rows",
         "--thin-by-chain",
         "--rule step --step constant:0.1",
     ],
@@ -130,7 +133,7 @@ def test_the_number_of_atoms_is_required(run):
         ("--norm exact", ["--norm has no effect without --candidates and rows"]),
         ("--block-atoms 4", ["--block-atoms has no effect without --block-rows"]),
         ("--scores s.csv", ["--scores has no effect with --kernel gaussian"]),
-        ("--target uniform --embedding exact", ["--embedding has no effect without rows as the target"]),
+        ("--distribution uniform --embedding exact", ["--embedding has no effect without rows as the target"]),
         (
             "--kernel stein:imq --scores s.csv --embedding exact --init mean",
             ["--init has no effect with --rule greedy", "--embedding has no effect with --kernel stein:imq"],

@@ -79,7 +79,11 @@ def test_each_chain_by_itself_and_a_run_that_goes_on(herd, chain):
         (("--kernel", "stein:imq", "--scores", "short.csv"), 65, "short.csv: has 3 rows × 2 columns, chain.csv has 400 × 2"),
         (("--kernel", "stein:imq", "--scores", "none.csv"), 66, "none.csv: is not a file, and no column name begins with it"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--rule", "sobol"), 2, "--rule sobol samples from the target"),
-        (("--kernel", "stein:imq", "--scores", "scores.csv", "--target", "uniform"), 2, "--target does not work with a Stein kernel"),
+        (
+            ("--kernel", "stein:imq", "--scores", "scores.csv", "--distribution", "uniform"),
+            2,
+            "--distribution does not work with a Stein kernel",
+        ),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--block-rows", "9"), 2, "--block-rows does not work with a Stein kernel"),
         (("--kernel", "stein:imq", "--scores", "nan.csv"), 65, "nan.csv: column 'b' has 1 missing value (first: line 9)"),
     ],

@@ -156,11 +156,11 @@ def test_quantiles_of_weighted_rows_are_those_of_repeated_ones():
 
 def test_a_report_of_what_is_not_in_memory_is_refused(herd, chains):
     refused = herd("kernel-herd", "chain-2.csv", "-m", "4", "--block-rows", "10", "--thinning-report", "r.csv", "-o", "s.h5")
-    assert (refused.code, refused.err.splitlines()[0]) == (2, "herd kernel-herd: --report needs all rows in memory, in one run")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "herd kernel-herd: --thinning-report needs all rows in memory, in one run")
     closed = herd(
         "kernel-herd", "-m", "4", "--distribution", "uniform", "--candidates", "grid:64", "--thinning-report", "r.csv", "-o", "s.h5"
     )
     assert (closed.code, closed.err.splitlines()[0]) == (
         2,
-        "herd kernel-herd: --report compares atoms with rows, but the target has no rows",
+        "herd kernel-herd: --thinning-report compares atoms with rows, but the target has no rows",
     )

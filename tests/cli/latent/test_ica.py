@@ -112,7 +112,7 @@ def test_preprocessing_is_kept_and_undone(run, tmp_path):
     "line",
     [
         ("ebm", *SHORT, "--filters", 90),
-        ("sparse-coding", "--rates", "0.1x3", "--filters", 6),
+        ("sparse-coding", "--rate-schedule", "0.1x3", "--filters", 6),
         ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 2),
     ],
     ids=["ebm", "sparse-coding", "gaussian"],
@@ -131,7 +131,7 @@ def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
     "line",
     [
         ("ebm", *SHORT),
-        ("infomax", "--rates", "0.02x30"),
+        ("infomax", "--rate-schedule", "0.02x30"),
         ("ml",),
         ("sparse-coding", "--rate-schedule", "0.1x30"),
         ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 30),
@@ -159,7 +159,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
 
     monkeypatch.setattr(session.iterate, "run_steps", interrupted)
     ended = run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "-o", "resumed.h5")
-    assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 5\nhint: the checkpoint is saved: continue with --resume\n")
+    assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 4\nhint: the checkpoint is saved: continue with --resume\n")
     monkeypatch.setattr(session.iterate, "run_steps", real)
     assert run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "--resume", "-o", "resumed.h5").code == 0
     assert Path("plain.h5").read_bytes() == Path("resumed.h5").read_bytes()
@@ -337,8 +337,8 @@ def test_what_is_refused(run, tmp_path, line, code, words):
     ("options", "message"),
     [
         (
-            ("--rates", "0.05"),
-            "Invalid value for '--rates': '0.05' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
+            ("--rate-schedule", "0.05"),
+            "Invalid value for '--rate-schedule': '0.05' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
         ),
         (
             ("--rate-schedule", "0x5"),
@@ -485,7 +485,7 @@ def test_a_collapse_writes_the_last_good_filters_and_ends_with_1(run):
     assert "ica: warning: the last good filters are written\n" in ended.err
     assert ended.err.endswith(
         "herd ica: acceptance collapsed again at update 200, after the leapfrog step had been reset\n"
-        "hint: lower --rates, or take shorter trajectories (--leapfrog)\n"
+        "hint: lower --rate-schedule, or take shorter trajectories (--leapfrog)\n"
     )
     value = load("a.h5").value
     assert np.isfinite(value.J).all()

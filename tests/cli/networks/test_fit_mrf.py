@@ -261,7 +261,7 @@ def test_what_does_not_converge_is_told(herd, states):
 
 def test_options_without_effect_are_told(herd, small):
     ended = herd("fit-mrf", small, "--max-clique", "3", "--l2", "1", "--chains", "5", "-o", "n.h5")
-    for option in ("max-clique", "penalty", "chains"):
+    for option in ("max-clique", "l2", "chains"):
         assert f"warning: --{option} has no effect with --algorithm ups-jt" in ended.err
 
 

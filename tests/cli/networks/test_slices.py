@@ -60,7 +60,7 @@ def test_a_slice_without_evidence_is_minus_one_where_there_is_one_column(herd, w
 
 def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
     assert herd("network", "unroll", "w.bif", "--steps", "2", "-o", "u.bif").code == 0
-    evidence = ("--observations", "umbrella_0=yes", "--observations", "umbrella_1=yes")
+    evidence = ("--evidence", "umbrella_0=yes", "--evidence", "umbrella_1=yes")
     found = rows_of(herd("ups-infer", "u.bif", *evidence, "--format", "csv").out)
     assert [row["variable"] for row in found] == ["rain_0", "umbrella_0", "rain_1", "umbrella_1"]
     np.testing.assert_allclose([float(row["p0"]) for row in found], [0.8833570412517781, 1, 0.8833570412517781, 1], rtol=1e-12)

@@ -47,7 +47,7 @@ def test_same_bytes(herd):
 def test_evidence_observations_and_likelihoods(herd, tmp_path):
     (tmp_path / "two.uai").write_bytes(TWO)
     (tmp_path / "two.evid").write_bytes(b"1 1 0\r\n")
-    for option in (["--observations", "two.evid"], ["--draw-observed", "x1=1,0", "--algorithm", "enumerate"], ["--likelihood", "x1=1,0"]):
+    for option in (["--evidence", "two.evid"], ["--observe", "x1=1,0", "--algorithm", "enumerate"], ["--soft-evidence", "x1=1,0"]):
         words = herd("ups-infer", "two.uai", *option, "--format", "mar").out.split()
         assert [float(word) for word in words[1:]] == pytest.approx([2, 2, 0.25, 0.75, 2, 1, 0], abs=1e-15)
 
@@ -82,7 +82,7 @@ def test_evidence_of_probability_zero_is_a_negative_result(herd, tmp_path):
 
 
 def test_trees_beyond_memory_are_refused_by_name(shell):
-    ended = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --algorithm junction-tree --max-memory 1G")
+    ended = shell("herd network grid --grid-rows 40 --grid-columns 40 | herd ups-infer --algorithm junction-tree --max-memory 1G")
     assert ended.code == 65
     assert "stdin: the junction tree, treewidth " in ended.err
     assert "more than the 1 GB allowed" in ended.err
@@ -327,7 +327,7 @@ def test_a_refusal_under_evidence_names_the_network(shell, tmp_path):
 
 def test_a_dry_run_tells_the_memory_of_the_junction_tree(shell):
     """2^43 cells are told without being made, and nothing is written."""
-    told = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --algorithm junction-tree --dry-run")
+    told = shell("herd network grid --grid-rows 40 --grid-columns 40 | herd ups-infer --algorithm junction-tree --dry-run")
     assert (told.code, told.err.count("warning")) == (0, 0)
     assert re.match(r"junction-tree: (at most )?\d+ steps, about ", told.out.decode())
     assert told.out.decode().endswith(" TB of memory\n"), told.out

@@ -38,14 +38,14 @@ def test_words_are_advised_what_goes_with_words(tmp_path: Path, run: Run) -> Non
     fit(run, tmp_path / "words.h5", "--visible-units", "words", "--learning-rate", ".01", "--epochs", "3")
     row = quick_metrics.quick_rbm_metrics(artifacts.load(str(tmp_path / "m.h5")).value)
     told = verdicts.verdict_sentence("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
-    assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --steps")
+    assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --gibbs-steps")
 
 
 def test_a_model_worse_than_independent_columns_is_told_by_both_commands(small: Path, run: Run) -> None:
     (said,) = fit(run, small, "--learning-rate", "3", "--epochs", "3")
     found = re.fullmatch(
         r"warning: the model explains held-out rows worse than independent columns do \((-\S+) against (-\S+) nats a row\): "
-        r"lower --learning-rate, take more --steps, or --algorithm pt",
+        r"lower --learning-rate, take more --gibbs-steps, or --algorithm pt",
         said,
     )
     assert found, said

@@ -14,7 +14,7 @@ VW = b"1 |a red:2 blue |b x\n-1 |a green blue\n1 |a red\n-1 |b y\n" * 5
 
 @pytest.fixture
 def table(herd, tmp_path):
-    """A function to the rows of --explain."""
+    """A function to the rows of --explain-row."""
 
     def rows(*words: str) -> list[dict[str, object]]:
         made = herd("apply", *words, "-o", "e.json")
@@ -27,7 +27,7 @@ def table(herd, tmp_path):
 def test_hashed_names_are_those_of_the_text(herd, tmp_path, table):
     (tmp_path / "t.vw").write_bytes(VW)
     assert herd("nherd-train", "t.vw", "-q", "-o", "m.h5").code == 0
-    rows = table("m.h5", "t.vw", "--explain", "1")
+    rows = table("m.h5", "t.vw", "--explain-row", "1")
     assert {row["feature"] for row in rows} == {"a^red", "a^blue", "b^x", "(bias)", "(score)"}
     *terms, score = rows
     assert sum(row["contribution"] for row in terms) == pytest.approx(score["contribution"], rel=1e-12)
@@ -43,7 +43,7 @@ def test_columns_have_their_names_and_the_small_terms_are_one_line(herd, tmp_pat
     head = ",".join(f"column {k}" for k in range(30)) + ",y\n"
     (tmp_path / "d.csv").write_text(head + "".join(",".join(map(repr, row)) + f",{int(row[7] > 0)}\n" for row in X.tolist()))
     assert herd("nherd-train", "d.csv", "-q", "-o", "m.h5").code == 0
-    rows = table("m.h5", "d.csv", "--explain", "60")
+    rows = table("m.h5", "d.csv", "--explain-row", "60")
     assert (rows[0]["feature"], len(rows)) == ("column 7", 23)
     assert [row["feature"] for row in rows[20:]] == ["(10 others)", "(bias)", "(score)"]
     assert sum(row["contribution"] for row in rows[:-1]) == pytest.approx(rows[-1]["contribution"], rel=1e-12)
@@ -56,7 +56,7 @@ def test_numbers_are_explained(herd, tmp_path, table):
     text = "".join(f"{3 * k % 7} 1:{k % 5} 2:{k % 3 + 1}\n" for k in range(50)).encode()
     (tmp_path / "t.svm").write_bytes(text)
     assert herd("nherd-train", "--task", "regression", "t.svm", "-q", "-o", "m.h5").code == 0
-    rows = table("m.h5", "t.svm", "--explain", "4")
+    rows = table("m.h5", "t.svm", "--explain-row", "4")
     assert {row["feature"] for row in rows} == {"feature 1", "feature 2", "(bias)", "(score)"}
     assert herd("apply", "m.h5", "t.svm", "-q", "-o", "p.h5").code == 0
     assert rows[-1]["contribution"] == pytest.approx(load(str(tmp_path / "p.h5")).value.X[3, 0], rel=1e-12)
@@ -73,22 +73,22 @@ def test_what_cannot_be_explained_is_told(herd, tmp_path):
     assert herd("data", "digits", "-o", "d.h5").code == herd("em", "d.h5", "--components", "2", "-q", "-o", "em.h5").code == 0
     assert refused("apply", "k.h5", "t.svm", "--explain-row", "1") == (
         65,
-        "herd apply: k.h5: --explain needs weights for features, but a kernel model has none",
+        "herd apply: k.h5: --explain-row needs weights for features, but a kernel model has none",
     )
     assert refused("apply", "m.h5", "t.svm", "--explain-row", "21") == (
         65,
-        "herd apply: t.svm: has 20 examples, but --explain asks for number 21",
+        "herd apply: t.svm: has 20 examples, but --explain-row asks for number 21",
     )
     assert refused("apply", "m.h5", "t.svm", "--explain-row", "0")[0] == 2
     assert refused("apply", "m.h5", "t.svm", "--explain-row", "1", "--want", "classes") == (
         2,
-        "herd apply: --explain and --want exclude each other",
+        "herd apply: --explain-row and --want exclude each other",
     )
     assert refused("apply", "m.h5", "t.svm", "--explain-row", "1", "-o", "e.h5") == (
         2,
-        "herd apply: e.h5: --explain writes a table as text",
+        "herd apply: e.h5: --explain-row writes a table as text",
     )
     assert refused("apply", "em.h5", "d.h5", "--explain-row", "1") == (
         2,
-        "herd apply: --explain is for models made by herd nherd-train, not for a mixture",
+        "herd apply: --explain-row is for models made by herd nherd-train, not for a mixture",
     )

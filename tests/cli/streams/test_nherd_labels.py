@@ -127,7 +127,7 @@ def test_shards_of_other_labels_are_merged_by_precision(herd, tmp_path):
     (tmp_path / "held.svm").write_bytes(text(*drawn(200, seed=5)))
     assert herd("merge", "-q", "0.h5", "1.h5", "--calibration-data", "held.svm", "-o", "c.h5").code == 0
     assert load(str(tmp_path / "c.h5")).value.threshold[3] == 0.0  # no example has it
-    assert figures(herd, "c.h5", "--calibration-data", "held.svm")["hamming"] < 0.2
+    assert figures(herd, "c.h5", "--data", "held.svm")["hamming"] < 0.2
 
 
 def table(tmp_path, kind: str) -> tuple[str, ...]:

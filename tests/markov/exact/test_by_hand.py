@@ -468,7 +468,7 @@ class Proposals:
     def __init__(self, monkeypatch, made, outcomes):
         self.asked, self.outcomes, self.held = [], iter(outcomes), []
         monkeypatch.setattr(ups.newton_step, "propose_newton_step", self.propose)
-        for name in ("_minimise_with_clamps", "_pairs_all_clamped"):
+        for name in ("_minimise_with_clamps", "_clamp_all_nodes"):
             monkeypatch.setattr(made, name, self.judge)
 
     def propose(self, graph, found, messages, fixed, clamped, shift, accuracy, reach):

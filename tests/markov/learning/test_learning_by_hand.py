@@ -345,7 +345,7 @@ def test_networks_are_made_from_draws_in_their_order():
     count = sum(len(scope) == 2 for scope, _ in sparse.factors())
     assert abs(count - 60) < 5 * np.sqrt(60)
     assert sum(len(scope) == 2 for scope, _ in random_networks.generate_random_network("random", nodes=4, degree=3.0).factors()) == 6
-    with pytest.raises(BadUsage, match=r"--degree 3\.1 is more than 4 nodes can have"):
+    with pytest.raises(BadUsage, match=r"--mean-degree 3\.1 is more than 4 nodes can have"):
         random_networks.generate_random_network("random", nodes=4, degree=3.1)
     with pytest.raises(BadUsage, match="--observe border needs a grid"):
         random_networks.generate_random_network("tree", observe="border")

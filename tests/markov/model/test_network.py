@@ -80,7 +80,7 @@ def test_random_edges_are_distinct_pairs_of_the_degree_asked_for():
     degree = 2 * np.mean([len(edges) for edges in found]) / 12
     assert abs(degree - 3.0) < 4 * np.sqrt(66 * (3 / 11) * (8 / 11) / 60) / 6
     assert len(random_networks.draw_random_edges(5, 4.0, np.random.default_rng(0))) == 10
-    with pytest.raises(BadUsage, match=r"--degree 4.5 is more than 5 nodes can have"):
+    with pytest.raises(BadUsage, match=r"--mean-degree 4.5 is more than 5 nodes can have"):
         random_networks.draw_random_edges(5, 4.5, np.random.default_rng(0))
 
 

@@ -69,7 +69,7 @@ def test_joints_are_sums_of_the_loop_in_the_order_asked(seed, zeros):
     given = random_network(seed, zeros, 8)
     names = [5, 1, 7, 3]
     truth = summed(given, names)
-    p, log_z = exact_queries.compute_joint_marginal(given, order(given, kept=names), names)
+    p, log_z = exact_queries.compute_joint_marginal(given, order(given, remaining_variables=names), names)
     assert log_z == pytest.approx(math.log(sum(truth.values())), abs=1e-12)
     assert p.shape == tuple(given.cardinality[names])
     for x, value in truth.items():

@@ -2,9 +2,9 @@
 
     @dataclass(frozen=True, kw_only=True)
     class Request:
-        hidden: int = option(whole(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
+        hidden: int = option(integer_kind(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
         step_sizes: tuple[int, ...] = option(STEP_SIZES, default=(1, 1, 1), group=LEARNING, help="…")
-        rates: str | None = option(text(), metavar="ARTIFACT", record=as_file(), help="Continue this herding by its rates.")
+        rates: str | None = option(text_kind(), metavar="ARTIFACT", record=field_recorded_as_file(), help="Continue this herding by its rates.")
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
 The declaration determines the option of the command line and its place in the help (`click_options`).  It determines the values that a

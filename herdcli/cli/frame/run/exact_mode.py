@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.options.shared_options import WITHOUT_EXACT
@@ -17,13 +16,6 @@ def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
     """Raise BadUsage if --exact is used."""
     if session.exact:
         raise BadUsage(f"--exact does not work with {what}", hint=hint or WITHOUT_EXACT)
-
-
-def refuse_inexact_options(session: Session, options: Mapping[str, object]) -> None:
-    """Raise BadUsage with --exact for the first option that is used.  options: by name as typed, without the dashes."""
-    for name, value in options.items():
-        if value:
-            refuse_exact(session, f"--{name}")
 
 
 def refuse_units(session: Session, *families: str) -> None:

@@ -2,8 +2,7 @@
 
 By Fisher's identity the gradient of log p(y; θ) equals that of E_q[log p(x, y; θ)] at the parameters of the E step.  So the statistics of
 an E step give a gradient at the cost of an M step.  The gradient is taken in the coordinates of the model's `make_coordinates`, in which
-the
-complete-data information is the identity.  There an M step is, to first order, a step along the gradient, and L-BFGS has to learn only
+the complete-data information is the identity.  There an M step is, to first order, a step along the gradient, and L-BFGS has to learn only
 the missing information.  A step is accepted only if the likelihood does not fall; after TRIES rejected trials an M step takes its place.
 Source: Jamshidian & Jennrich (1997), Acceleration of the EM algorithm by using quasi-Newton methods, for the idea; Nocedal (1980).
 """

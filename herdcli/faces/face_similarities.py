@@ -62,9 +62,8 @@ def fit_fisherfaces(train: Array, persons: Array, *, components: int = 200) -> P
     It has at most one dimension fewer than there are persons.
     It lies in the span of the first n − C principal components of n images of C persons, in which every direction varies within
     persons.  Angles in a subspace need an orthonormal basis.  With eigenvectors scaled to unit variance within persons, the few
-    directions in which the training images hardly vary would dominate.  On ORL half of all probes are then wrong, with this basis one
-    in twelve.
-    Raises DataError unless there are two persons, one of them with two images.
+    directions in which the training images hardly vary would dominate.  On ORL half of all probes are then wrong, with this basis one in
+    twelve.  Raises DataError unless there are two persons, one of them with two images.
     """
     _, index, counts = np.unique(persons, return_inverse=True, return_counts=True)
     n, C = len(train), len(counts)

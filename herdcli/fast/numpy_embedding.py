@@ -1,8 +1,8 @@
 """Sums of radial kernels over tiles of rows, in NumPy.
 
 The twin of `_step_embedding.pyx`, bit for bit: it computes 2^u by the same range reduction and polynomial (relative error 8.2e-16 in
-float64,
-1.7e-7 in float32) and sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
+float64, 1.7e-7 in float32) and sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a −
+b|²/2).
 """
 
 from __future__ import annotations

@@ -153,8 +153,7 @@ def count_discordant_rows(y: Array, predictions: Array, baselines: Array, weight
     right.
 
     They compare the predictions `predictions` with the baselines (n, 2) on rows of classes y (n,).  NaN for a baseline that skips some
-    rows.
-    weight  (n,) of the rows; None: 1.
+    rows.  weight  (n,) of the rows; None: 1.
     """
     count, found = np.ones(len(y)) if weight is None else weight, np.full((2, 3), np.nan)
     for place in range(2):

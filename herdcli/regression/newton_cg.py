@@ -2,8 +2,7 @@
 
 The model g'd + ½ d'Hd of the loss at θ is minimised over ‖d‖ ≤ r in the metric of H's diagonal.  Conjugate gradients start at 0 and end
 where the gradient is small or at the border.  If the loss does not follow the model, the step is rejected and r shrinks; if the model
-is right at the border, r grows.  K classes of D columns have K²D²/2 second derivatives of N rows each; a product costs 4 K D N
-operations.
+is right at the border, r grows.  K classes of D columns have K²D²/2 second derivatives of N rows each; a product costs 4 K D N operations.
 Source: Steihaug (1983); Lin, Weng & Keerthi (2008) for the loss of classes.
 """
 

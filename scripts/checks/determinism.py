@@ -8,9 +8,8 @@
 
 Every command runs on small inputs once as it is, and once for each setting.  A cell is `=` where the bytes are the same, else the
 largest difference of a value relative to the largest of its array (`herdcli.artifacts.sealed.artifact_comparison`), `≠` where texts or
-shapes differ.
-Processors are imitated: OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose among the code that libraries have for several of them,
-HERD_SIMD among that of herd's own.  What this machine cannot run is left out.
+shapes differ.  Processors are imitated: OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose among the code that libraries have for
+several of them, HERD_SIMD among that of herd's own.  What this machine cannot run is left out.
 """
 
 from __future__ import annotations

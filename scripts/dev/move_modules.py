@@ -1,12 +1,9 @@
 """Move modules into packages, and everything that names them along: python scripts dev/move_modules [MAP]
 
 The map (default docs/moves.tsv) has a line for each module: its old dotted path, a tab, the new one.  Files move with `git mv`, a new
-package
-gets an `__init__.py` from a line `package`, its dotted path and its docstring.  Imports, dotted paths in strings and texts, and paths of
-files
-follow.  A module keeps its last name or gets a new one; where the name that an import binds would change, the import keeps the old one by
-`as`.
-Lines whose module has moved already are applied to texts alone, so that a branch can catch up.
+package gets an `__init__.py` from a line `package`, its dotted path and its docstring.  Imports, dotted paths in strings and texts, and
+paths of files follow.  A module keeps its last name or gets a new one; where the name that an import binds would change, the import keeps
+the old one by `as`.  Lines whose module has moved already are applied to texts alone, so that a branch can catch up.
 """
 
 from __future__ import annotations

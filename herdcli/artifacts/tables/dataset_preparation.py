@@ -275,8 +275,8 @@ def are_unit_states(data: Dataset, unit_limits: tuple[float, float], on_threshol
     """Return whether rows have the values of units, from shown[0] to shown[1], as samples of a model do, not those of its training rows.
 
     on_threshold  the least value in the model's own range at which a unit is on, or a count is above 0.  The declared range of the rows
-    decides.
-    If they declare none, the rows have unit values if thresholding at `on_threshold` would make all their different entries equal.
+    decides.  If they declare none, the rows have unit values if thresholding at `on_threshold` would make all their different entries
+    equal.
     """
     low, high = _value_extremes(data)
     if not unit_limits[0] <= low <= high <= unit_limits[1]:

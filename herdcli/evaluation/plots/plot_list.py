@@ -2,8 +2,7 @@
 
 A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  How they look is in
 `evaluation.plot_style` alone.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures
-are
-written as equal bytes.
+are written as equal bytes.
 """
 
 from __future__ import annotations

@@ -169,8 +169,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
         """Choose an order for all networks of a depth, from their graph only.
 
         It is the order of the level above if a new one needs more than twice its cells.  Fixing variables reduces the cells of any order,
-        so
-        that none of these orders needs more than twice the cells of `order`.
+        so that none of these orders needs more than twice the cells of `order`.
         """
         cardinality = self.network.cardinality.copy()
         cardinality[list(held)] = 1

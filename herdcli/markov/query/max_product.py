@@ -168,9 +168,8 @@ class MaxProduct(Stepwise[MaxProductState]):
         """Return, for each variable, the states that a better assignment than the best so far may have, and the state of the best.
 
         Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states.  With x_i fixed it decreases by the differences
-        between
-        b_i(x_i), the factors over i, and their maxima.  If that is below the value of the best states, x_i is in no better assignment
-        (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
+        between b_i(x_i), the factors over i, and their maxima.  If that is below the value of the best states, x_i is in no better
+        assignment (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
         """
         belief, views = np.zeros(int(self.first[-1])), self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):

@@ -3,8 +3,7 @@
 Every row is added to the sums of `nystrom`, whose bound of ‖μ − μ̃‖ grows block by block and holds for any order of the rows.  The
 landmarks are sampled from the first block: rows unlike those make the bound large, but not wrong.  The candidates are a uniform sample of
 all rows without replacement: each row has a random key, and the rows with the smallest keys stay.  Atoms are then chosen among them to
-match μ̃.
-Source: Vitter (1985) for samples of streams, with keys as in Efraimidis & Spirakis (2006).
+match μ̃.  Source: Vitter (1985) for samples of streams, with keys as in Efraimidis & Spirakis (2006).
 """
 
 from __future__ import annotations

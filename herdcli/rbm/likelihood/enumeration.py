@@ -64,8 +64,7 @@ def exact_log_partition(h: Harmonium, *, map: Map = map) -> float:
     """Compute log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
 
     Raises BadUsage if both layers have more states than `orient_for_enumeration` allows (25 two-state units, 37 if the other layer is
-    gaussian),
-    DataError if the model has no finite Z.
+    gaussian), DataError if the model has no finite Z.
     """
     require_normalisable(h)
     if has_gaussian_layers(h):

@@ -3,13 +3,11 @@
     python scripts bench/nherd/league --sets prediction_sets.py [--seeds 20] [--vw PYTHON] [--only NAME …] [-o league.csv]
 
 `prediction_sets.py` has a function `sets()` that yields (name, X, y, test rows or None).  Where a set has no test rows, a seed draws three
-tenths of
-the rows; else it draws the order of the others, but for sets whose names begin with `drift_detection`.  herd gets the training rows as a
-data set
-and nothing else; LogisticRegression and LinearSVC stand behind a StandardScaler, without means where rows are sparse; Vowpal Wabbit
-(`--vw`, a Python with its package) reads the same rows once, with its own defaults and hinge loss, and --oaa for several classes.  For
-each set: mean errors, and the paired difference of herd to the better of scikit-learn's two (of lower mean error), with its standard error
-over seeds.
+tenths of the rows; else it draws the order of the others, but for sets whose names begin with `drift_detection`.  herd gets the training
+rows as a data set and nothing else; LogisticRegression and LinearSVC stand behind a StandardScaler, without means where rows are sparse;
+Vowpal Wabbit (`--vw`, a Python with its package) reads the same rows once, with its own defaults and hinge loss, and --oaa for several
+classes.  For each set: mean errors, and the paired difference of herd to the better of scikit-learn's two (of lower mean error), with its
+standard error over seeds.
 """
 
 from __future__ import annotations

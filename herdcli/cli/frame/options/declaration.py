@@ -4,13 +4,12 @@
     class Request:
         hidden: int = option(integer_kind(1), default=100, only=WITH_HIDDEN_UNITS, help="Hidden units.")
         step_sizes: tuple[int, ...] = option(STEP_SIZES, default=(1, 1, 1), group=LEARNING, help="…")
-        rates: str | None = option(text_kind(), metavar="ARTIFACT", record=field_recorded_as_file(), help="Continue this herding by its rates.")
+        rates: str | None = option(text_kind(), metavar="ARTIFACT", record=field_recorded_as_file(), help="Earlier rates.")
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
 The declaration determines the option of the command line and its place in the help (`click_options`).  It determines the values that a
 history can hold, and the text that is read back as a value (`ValueKind.format`).  It also determines the warning or the error for an option
-that
-has no effect, which every command checks first (`check_request_options`).
+that has no effect, which every command checks first (`check_request_options`).
 """
 
 from __future__ import annotations

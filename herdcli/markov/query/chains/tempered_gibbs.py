@@ -5,11 +5,10 @@ it exchanges states between temperatures (parallel tempering: with probability m
 of the factors).  It also exchanges parts between the two chains of a pair at one temperature: a connected set of variables that differ
 may be swapped, because no factor contains variables of two such sets, and the product of the two probabilities is unchanged (Houdayer
 2001 for spin glasses).  If all factors are over pairs, every fourth step also exchanges two states in whole clusters of a chain
-(`state_permutations`).
-Chains of different pairs never interact, so their means are independent: R̂ and standard errors compare pairs (`chain_convergence`).
-The chains are cooled to their temperatures one after the other; the first half of the burn-in evaluates the temperatures, then they are
-adapted (`temperature_ladder`).
-Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and Bidyuk & Dechter (2007) for blocks.
+(`state_permutations`).  Chains of different pairs never interact, so their means are independent: R̂ and standard errors compare pairs
+(`chain_convergence`).  The chains are cooled to their temperatures one after the other; the first half of the burn-in evaluates the
+temperatures, then they are adapted (`temperature_ladder`).  Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and
+Bidyuk & Dechter (2007) for blocks.
 """
 
 from __future__ import annotations
@@ -133,8 +132,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         """The number of table cells that a step visits, including the cost of random numbers.
 
         LANES chains are processed together if float64 suffices.  CHEAP of these cells, which are processed in sequence, take as long as one
-        of
-        those that propagation over regions gathers.
+        of those that propagation over regions gathers.
         """
         lanes = -(-self.chains // LANES)
         cells = 0

@@ -41,7 +41,7 @@ def shift_row_numbers(message: str, first: int) -> str:
 
 
 def line_numbers_by_row(path: str, rows: list[int]) -> dict[int, int]:
-    """Return a dict from row (from 0) to the line (from 1) where it begins, for those rows that a text table has; empty for other files."""
+    """Return, for each of these rows (from 0) that exists, the line (from 1) on which it begins; empty if the file is not a text table."""
     if not os.path.isfile(path) or not rows:
         return {}
     try:

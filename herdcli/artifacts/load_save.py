@@ -267,7 +267,9 @@ def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifa
 def verify_hdf5(source: ByteSource, stated: seal_header.Seal, *, limit: int) -> str:
     """Return the kind of a sealed HDF5 file, after verifying its bytes against the seal and its contents against the kind.
 
-    The state of a checkpoint is not verified, since only the command that resumes it can read it.  Raises DataError.
+    limit  largest number of bytes that the datasets of the file may have together.
+
+    The state in a checkpoint is not verified, since only the command that resumes the run can read this state.  Raises DataError.
     """
     if stated.kind == CHECKPOINT:
         with source.file() as path:

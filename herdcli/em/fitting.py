@@ -233,7 +233,7 @@ def baseline_log_density(value: FittedArtifact) -> Callable[[Array], Array]:
 
 
 def mean_log_density(densities: Callable[[Array], Array], rows: block_statistics.RowReader, map: Map = map) -> float:
-    """Return the weighted mean of the densities of rows."""
+    """Return the weighted mean of the log densities of the rows.  densities  returns log densities (n,)."""
 
     def statistics(block: RowBlock) -> Sums:
         w = np.ones(len(block.X)) if block.weight is None else block.weight

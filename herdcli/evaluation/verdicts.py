@@ -233,9 +233,11 @@ def classifier_findings(row: Row, value: Any) -> list[str]:
 
 
 def baseline_loss_findings(discordant: Array, rows: float) -> list[str]:
-    """Return findings for simple classifiers with fewer errors on the same rows, by McNemar's statistic with continuity correction.
+    """Return one finding for each simple classifier that makes significantly fewer errors than the model on the same rows.
 
-    discordant  (2, 3) as in `class_baselines.count_discordant_rows`; NaN if there is no such baseline.
+    The test is McNemar's, with continuity correction.
+
+    discordant  (2, 3) as in `class_baselines.count_discordant_rows`; NaN for a classifier that does not exist.
     """
     found = []
     for name, (_, theirs, ours) in zip(("worse than nearest centroid", "worse than a linear model"), discordant.tolist(), strict=True):

@@ -227,7 +227,7 @@ def _add_weighted_rows(values: Array, weights: Array, columns: Array) -> None:
 
 
 def _sum_lanes(lanes: Array) -> Array:
-    """Return the sums (na,) float64 of the lanes in their order."""
+    """Return the sums (na,) float64 of partial sums `lanes` (na, L) of na points, added one after the other."""
     total = np.zeros(len(lanes))
     for lane in lanes.T:
         total += lane

@@ -80,9 +80,10 @@ def exact_product(a: Array, b: Array, out: Array) -> None:
 
 
 def _reduce_argument(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Return x = n log 2 + r in parts: r = high − low with |r| ≤ ½ log 2, e^r − 1 − r, and 2^n.
+    """Return the parts of x = n log 2 + r, with |r| ≤ ½ log 2: high, low, e^r − 1 − r, and three powers of two.
 
-    2^n is returned as two powers that float64 can hold, whose product it is, with the reciprocal of the second.
+    r is high − low.  2^n may overflow or underflow, so it is returned as two powers of two, a and b, whose product is 2^n; the last
+    result is 1/b.
     """
     y = np.where(x < -746.0, -746.0, x)
     y = np.where(y > 711.0, 711.0, y)

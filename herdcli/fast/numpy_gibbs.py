@@ -117,7 +117,7 @@ def add_sparse_product(sparse: Array, dense: Array, out: Array, scratch: Array) 
     """Compute out += sparse @ dense, skipping the zeros of `sparse`; an entry's terms are summed one by one in order.
 
     sparse   (a, b) float32, strided.      dense  (b, w) float32.      out  (a, w) float32.
-    scratch  int32, `sparse_scratch(a, b)` or more of them.
+    scratch  int32 array of at least `sparse_scratch(a, b)` elements.
     """
     from scipy.sparse import csr_array
 

@@ -67,7 +67,7 @@ def standardize(scales: Array, pointer: Array, index: Array, value: Array, froze
 
 
 def _update_scales(scales: Array, at: Array, x: Array, t: float, centred: Array, missing: Array) -> tuple[Array, Array]:
-    """Update the scales by the t-th row, and return the features that are centred after it, and those of them that it lacks."""
+    """Update the scales by the t-th row; return the features that are centred from now on, and which of these the row lacks."""
     scales[at, SEEN] += x != 0.0
     scales[at, SIZE] += np.abs(x)
     was = scales[at, CENTRED] > 0
@@ -91,7 +91,7 @@ def _update_scales(scales: Array, at: Array, x: Array, t: float, centred: Array,
 
 
 def _rounded_difference(mean: Array, x: Array) -> Array:
-    """Return x − mean, 0 if they differ only by rounding."""
+    """Return x − mean, or 0 where the two differ only by rounding."""
     d = x - mean
     return np.where(np.abs(d) > 1e-12 * np.abs(mean), d, 0.0)
 

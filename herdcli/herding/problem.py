@@ -61,7 +61,7 @@ class HiddenHerdingSettings:
 
     @property
     def flips(self) -> bool:
-        """Whether the flip is used: binary units have no such symmetry, and safe starts do not need it."""
+        """Whether all spins may be flipped at a fixpoint.  Units of 0 and 1 have no such symmetry; the safe variant needs no flip."""
         return self.flip and self.uses_spins and self.variant == "local"
 
     @property

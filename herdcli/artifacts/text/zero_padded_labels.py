@@ -63,7 +63,7 @@ def convert_labels(column: Any, nulls: list[str]) -> Any:
 
 
 def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, where: str) -> Any:
-    """Return one batch of such a column, with the type of the first batch."""
+    """Return a later batch of the column of labels, converted to `kind`, the type of the first batch.  Raises DataError if it cannot be."""
     import pyarrow as pa
 
     try:

@@ -281,7 +281,7 @@ class Request:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether the number of clusters is known."""
+        """Whether the number of clusters is given, by --components or by the file of --init."""
         return bool(self.components or self.start)
 
     @property

@@ -35,7 +35,10 @@ class CodedColumns:
 
 
 def are_codes(X: Array) -> bool:
-    """Return whether values (n, N) are codes rather than grey levels: whole numbers near 0, or few that occur repeatedly."""
+    """Return whether values (n, N) are codes of states rather than grey levels, and not only 0 and 1.
+
+    Codes are whole numbers that are all near 0, or of which each column has few, each occurring at least twice on average.
+    """
     if not X.size or not bool((X % 1 == 0).all()):
         return False
     low, high = X.min(), X.max()

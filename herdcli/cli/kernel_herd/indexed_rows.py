@@ -112,7 +112,7 @@ def _rows_in_memory(session: Session, request: Request) -> IndexedRows:
 
 
 def sample_row_ranges(rows: IndexedRows) -> Array:
-    """Return all rows (n, d), or 16 ranges of 4,096 rows spread over them."""
+    """Return all rows (n, d) if there are at most BASIS_ROWS; otherwise BASIS_ROWS of them, in STRETCHES evenly spaced ranges."""
     if rows.count <= BASIS_ROWS:
         return rows.read(0, rows.count)[0]
     size = BASIS_ROWS // STRETCHES

@@ -118,16 +118,20 @@ def _collapse_pattern_rows(
 
 @dataclass(frozen=True)
 class FilteredStates:
-    """The distributions of the states given the rows up to each: means (n, K), and the covariances of each edge (c, …).
+    """The distributions of the states, each given all rows up to and including its own: means (n, K), and covariances (c, …).
 
-    `predicted` has means given the earlier rows only.  log_likelihood (n,) is log p(y_t | y_<t).
+    Rows with equal covariances share them.  A node is a covariance given the earlier rows only, an edge the update of a node by a row
+    with a pattern of missing values.
+
+    predicted       the means given the earlier rows only.
+    log_likelihood  (n,) log p(y_t | y_<t).
     """
 
     predicted: Array
     mean: Array
     log_likelihood: Array
-    edge: Array  # (n,)
-    node: Array  # (c, K, K) covariances given the earlier rows only
+    edge: Array  # (n,) the edge of each row
+    node: Array  # (nodes, K, K) covariances given the earlier rows only
     edge_node: Array
     edge_next: Array
     edge_covariance: Array  # (c, K, K)
@@ -137,12 +141,12 @@ class FilteredStates:
 
     @property
     def covariance(self) -> Array:
-        """The covariances (n, K, K) of the states given the rows up to each."""
+        """The covariances (n, K, K) of the states, each given all rows up to and including its own."""
         return np.asarray(self.edge_covariance[self.edge])
 
     @property
     def predicted_covariance(self) -> Array:
-        """The covariances (n, K, K) of the states given the earlier rows only."""
+        """The covariances (n, K, K) of the states, each given the earlier rows only."""
         return np.asarray(self.node[self.edge_node[self.edge]])
 
 

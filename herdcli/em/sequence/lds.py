@@ -178,7 +178,7 @@ class LDS(HasCoordinates):
         return 0.0
 
     def memory(self) -> int:
-        """Return the bytes of the moments of a block in which every covariance is different."""
+        """Return the bytes that the moments of one block need in the worst case, when no two rows share a covariance."""
         return 8 * self.opening.longest * (6 * self.states**2 + 2 * len(self.scale))
 
 

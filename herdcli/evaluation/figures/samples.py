@@ -117,9 +117,9 @@ def expected_random_mmd(value: Samples, summary: GroupSummaries) -> Array:
 
 
 def mmd_standard_error(summary: GroupSummaries) -> Array:
-    """Return (G,) standard error of the MMD: if its square has error e, it is e/(2 MMD), or √e for an MMD below that."""
+    """Return the standard error (G,) of the MMD: the smaller of e/(2 MMD) and √e, where e is the standard error of MMD²."""
     error = np.zeros(len(summary.mmd)) if summary.norm_error is None else summary.norm_error
-    # d√s = ds/(2√s); near 0, where this is unbounded, an error e of the square changes the root by at most √e.
+    # d√s = ds/(2√s).  Near s = 0, where this is unbounded, an error e of s changes √s by at most √e.
     return np.asarray(np.minimum(error / np.maximum(2.0 * summary.mmd, np.finfo(float).tiny), np.sqrt(error)))
 
 

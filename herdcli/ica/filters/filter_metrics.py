@@ -61,8 +61,9 @@ def filter_localisation(filters: Array, shape: tuple[int, ...]) -> Array:
 def score_matching_loss(gradient: Array, laplacian: Array) -> Array:
     """Return ½ |∇E|² − ∇²E (n,) of an energy with gradients (n, D) and Laplacians (n,) at n rows; a lower mean is better.
 
-    Up to a constant of the rows it is half the expected squared distance of the scores −∇E from those of the rows' density, so that
-    densities that cannot be normalised can be compared.  Source: Hyvärinen (2005), theorem 1.
+    The mean is half the expected squared distance between the model's scores −∇E and the scores of the data's density, plus a constant
+    that depends only on the data.  It therefore compares densities even if they cannot be normalised.
+    Source: Hyvärinen (2005), theorem 1.
     """
     found: Array = 0.5 * (gradient**2).sum(axis=1) - laplacian
     return found

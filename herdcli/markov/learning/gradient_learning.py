@@ -96,7 +96,7 @@ class ExactGradient(_SmoothMinimisation):
         self.expect = ExactExpectations(problem, settings)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the junction tree."""
+        """Return the bytes that the junction tree needs, and a description."""
         return self.expect.bytes_needed()
 
     def objective(self, theta: Array) -> tuple[float, Array]:
@@ -156,7 +156,7 @@ class PseudoLikelihood(_SmoothMinimisation):
         self.given, self.fixed = _conditionals_with_base(problem)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the factor cells for the rows of the current blocks."""
+        """Return the bytes that the factor cells of the rows in the current blocks need, and a description."""
         rows = min(PASS_BLOCKS * BLOCK, self.source.count * BLOCK)
         return 8 * rows * (len(self.problem.cardinality) + len(self.given.strides)), "the rows"
 
@@ -193,11 +193,11 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
         self.given, self.fixed = _conditionals_with_base(problem)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the chains."""
+        """Return the bytes that the chains need, and a description."""
         return 16 * self.settings.chains * (len(self.problem.cardinality) + len(self.given.strides)), "the chains"
 
     def init(self) -> SampledGradientState:
-        """Return θ = 0, and chains that begin at rows, or at uniform states without rows."""
+        """Return θ = 0 and chains that start at data rows; if there are no rows, at uniformly random states."""
         zero = np.zeros(len(self.parameters.target))
         return SampledGradientState(zero, zero.copy(), self._begin(0), empty_residual(), 0)
 

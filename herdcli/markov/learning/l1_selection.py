@@ -117,7 +117,7 @@ class PenalisedRegressions(FixedLengthAlgorithm[PenaltyPathState]):
         return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
 
     def progress(self, state: PenaltyPathState) -> RunProgress:
-        """The number of finished penalties, and of pairs at the last one."""
+        """The number of penalties that are finished, and the number of pairs of variables selected at the last of them."""
         return RunProgress(state.step, self.steps, f"{len(mutually_selected_pairs(state.weight))} pairs" if state.step else "")
 
     def result(self, state: PenaltyPathState) -> PenaltyPath:

@@ -128,7 +128,10 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
     def _scale_clusters(self, state: LoopyScalingState, scalings: Array, keep: float, inner: float, most: int) -> float:
-        """Scale these clusters, with at most `most` sweeps of propagations before each, to the power `keep`."""
+        """Scale each of these clusters, and return the largest error of a marginal before its scaling.
+
+        Before each scaling, at most `most` sweeps of propagations are made, with their ratios raised to the power `keep`.
+        """
         made = self.layout
         furthest, bad = fast.settle_and_scale(
             scalings, *self.propagation_sends, state.tables, state.values, made.target, made.links, (1.0, keep),

@@ -43,9 +43,10 @@ def noisy_max_table(model: NoisyMax) -> Array:
 
 
 def divorce_parents(model: NoisyMax) -> list[Array]:
-    """Return tables of n − 1 variables for n ≥ 3 parents; the last variable is the effect, and all have its states.
+    """Return n − 1 tables, one for each variable of a chain that replaces the effect with its n ≥ 3 parents.
 
-    The first table is conditional on parents 0 and 1, each other one on the variable before it and the next parent.
+    The last variable of the chain is the effect; the others have the same states as the effect.  The first table is conditional on
+    parents 0 and 1, each later one on the previous variable of the chain and on the next parent.
     """
     first = distribution_of_minimum(_reverse_if_rising(model.leak, model), _reverse_if_rising(model.causes[0], model))
     made = [_reverse_if_rising(distribution_of_minimum(first[:, None], _reverse_if_rising(model.causes[1], model)[None]), model)]

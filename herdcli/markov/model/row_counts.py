@@ -48,9 +48,9 @@ class RowTally:
 class CountsShard(Shard):
     """Counts of some of the units, with the attributes that all shards of a run must share.
 
-    cut              values from this one on are the second of two states; NaN if values are states, or were read with all others.
-    given            True if the two values are those of the units that the file declares.
-    scopes, regions  as JSON.
+    cut              the threshold: values at or above it are the second of two states.  NaN if the rows hold states already.
+    given            True if the file declares its units, and with them the only two values that are allowed.
+    scopes, regions  lists of clusters, as JSON.
     """
 
     parts: list[RowTally]
@@ -311,9 +311,9 @@ def join_counts(parts: Sequence[RowTally], scopes: Sequence[Scope], *, min_state
 
 
 def join_seen_code_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) -> tuple[Counts, RowTally, list[Array] | None]:
-    """Return the same as `join_counts` for states that are codes, without the codes that no row has.
+    """Return the results of `join_counts` for variables whose states are codes; codes that occur in no row are dropped.
 
-    The third result is the kept codes of each variable, or None if all are kept.
+    The third result holds the codes of each variable that were kept; it is None if none was dropped.
     """
     whole = _join_tallies(parts, scopes, 2)
     kept = observed_states(whole)

@@ -31,7 +31,7 @@ class LogTable:
 
 @dataclass(frozen=True)
 class BestStateTable:
-    """The best state of a maximised variable, with one axis for each variable of the scope, which are eliminated later."""
+    """The best state of a maximised variable, with one axis for each other variable in its scope; these are eliminated after it."""
 
     variable: int
     scope: tuple[int, ...]

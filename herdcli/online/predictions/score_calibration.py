@@ -25,9 +25,11 @@ HELD: dict[str, type[HeldoutScores | HeldoutOutcomes | HeldoutTagScores]] = {
 def add_heldout_scores(
     model: Classifier, score: Array, variance: Array, y: Array, split: Array, baselines: Array | None = None
 ) -> Classifier:
-    """Return the model with scores (n, C) of held-out rows; its earlier calibration scores stay if these have none.
+    """Return the model with scores (n, C) of held-out rows.
 
-    baselines  (n, 2) classes of these rows by simple classifiers, see `class_baselines`.
+    If none of the new rows is for calibration, the earlier scores of the model are kept in front of the new ones.
+
+    baselines  (n, 2) classes that simple classifiers predict for these rows, see `class_baselines`.
     """
     kind, kept = HELD[model.settings.task], model.holdout
     parts = (score, variance, add_label_columns(y, model.count) if y.ndim == 2 else y, split)

@@ -125,7 +125,7 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
         return state
 
     def step(self, state: SamplingState) -> SamplingState:
-        """Run one sweep of every chain, and keep the rows at the end of a round."""
+        """Run one sweep of every chain.  Rows are kept after the burn-in, and then after every `thin` sweeps (a round)."""
         list(self.map(partial(_sweep_chains, self.problem, state), range(len(self.problem.models))))
         state.step += 1
         return state

@@ -57,7 +57,7 @@ def _layout_by_number(graph: Graph) -> Array | None:
 
 
 def _layout_by_corners(graph: Graph) -> Array | None:
-    """Return the layout that the distances from two corners give, if each cell then has one variable."""
+    """Place each variable by its distances from two corners; return the layout, or None unless every cell gets exactly one variable."""
     corners = [i for i, others in enumerate(graph) if len(others) == 2]
     if len(corners) != 4:
         return None

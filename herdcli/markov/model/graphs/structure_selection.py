@@ -71,7 +71,7 @@ def chow_liu_edges(information: Array) -> list[Pair]:
 
 
 def graph_distances(nodes: int, edges: Sequence[Pair], max_distance: int) -> Array:
-    """Return the distances (N, N) between nodes of a graph, in steps; reach + 1 for all that are further apart."""
+    """Return the distances (N, N) between nodes of a graph, in steps; `max_distance` + 1 for nodes that are further apart."""
     joined = np.zeros((nodes, nodes), dtype=bool)
     for i, j in edges:
         joined[i, j] = joined[j, i] = True

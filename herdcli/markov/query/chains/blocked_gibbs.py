@@ -101,7 +101,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         return state
 
     def bytes_needed(self, state: BlockedGibbsState) -> tuple[int, str]:
-        """Return the bytes of the counts of both halves of every chain, and of their shares."""
+        """Return the bytes that `result` needs for the counts of both halves of every chain and for their frequencies, and the purpose."""
         return 2 * 16 * int(self.first[-1]) * self.settings.chains, "the counts of the chains"
 
     def memory(self) -> int:

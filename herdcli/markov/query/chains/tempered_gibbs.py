@@ -300,7 +300,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         return known
 
     def _average_exchangeable(self, counts: Array) -> Array:
-        """Return the mean over states that can be exchanged without changing the network (…, Σ card, pairs)."""
+        """Return counts (…, Σ card, pairs), averaged over states that can be exchanged without changing the network."""
         to = self.first[:-1].repeat(self.states) + self.state_template
         if (to == np.arange(len(to))).all():
             return counts

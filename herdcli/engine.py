@@ -40,7 +40,7 @@ from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options that only the command line has
-PYTHON = provenance.stage_record("python", {}, {})  # the history of values of unknown origin
+PYTHON = provenance.stage_record("python", {}, {})  # the stage that is recorded as the history of values of unknown origin
 MADE = "_made"  # attribute of a returned value: its history, and the levels and missing values of its columns
 
 

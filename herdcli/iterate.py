@@ -22,9 +22,9 @@ from herdcli.records import dataclass
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHECKPOINT_SECONDS = 60.0
-STEP_SECONDS = 1.0  # that a signal waits for the end of a step that can be saved
+STEP_SECONDS = 1.0  # how long a signal waits for the end of a step that can be saved
 LONG_STEP = 0.5  # seconds; the state after such a step is saved at once, so that a signal in the next one loses nothing
-SAVING_SHARE = 0.05  # of the time, at most, for these additional checkpoints
+SAVING_SHARE = 0.05  # these additional checkpoints take at most this fraction of the running time
 
 
 class HasStep(Protocol):

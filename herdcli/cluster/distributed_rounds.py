@@ -34,11 +34,11 @@ class RemoteBlocks(RemoteSource):
     size: int  # number of blocks in a chunk
     retries: int
     kept: dict[int, Any] = field(default_factory=dict)  # chunk -> its rows on a worker
-    owner: dict[int, str] = field(default_factory=dict)
+    owner: dict[int, str] = field(default_factory=dict)  # chunk -> the address of its worker
     round: str = ""  # the digest of the requested statistics
     out: dict[Any, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
-    begun: set[int] = field(default_factory=set)  # chunks that are computed in this round, or computed and not yet returned
+    begun: set[int] = field(default_factory=set)  # chunks of this round that are being computed, or whose sums are not yet returned
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
     shared: Any = None  # a copy of `asked` on a worker, from which the other workers fetch it

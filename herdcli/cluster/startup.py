@@ -50,7 +50,7 @@ class WorkerSize:
 class Cluster:
     """A scheduler.  keep  restarts workers that ended and returns the number of those that were restarted."""
 
-    address: Any  # or an object of Dask that clients connect to
+    address: Any  # an address as text, or a Dask object that clients connect to
     security: Any = None
     keep: Callable[[], int] = field(default=lambda: 0)
     why: Callable[[], str] = field(default=lambda: "")  # the last log line of a worker that ended

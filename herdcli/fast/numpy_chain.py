@@ -96,8 +96,8 @@ def chain_backward(
         here = beta[chains]
         if t > 0:
             with np.errstate(over="ignore", invalid="ignore"):
-                # beta_t is p(rows after t | state) over p(rows after t | rows to t), so alpha_t beta_t is the
-                # posterior itself and needs no normalising; dividing by scale_t at each step keeps it so.
+                # beta_t is p(rows after t | state) / p(rows after t | rows up to t), so alpha_t beta_t is the normalised
+                # posterior.  Dividing by scale_t at each step keeps it normalised.
                 w, _ = _multiply_and_mask_underflow(here * _inverse_or_zero(scale[at])[:, None], b[at])
                 own[chains] += alpha[at - 1][:, :states, None] * w[:, None, :]
                 beta[chains] = _propagate_states(w, backwards)

@@ -14,7 +14,7 @@ from herdcli.schema import Array
 
 F = np.float32
 STUDENT, LOGISTIC, SECANT = range(3)
-PLACES = 16  # number of partial sums for the terms of an energy
+PLACES = 16  # the terms of an energy are added up in this many partial sums
 ROOT_HALF = np.uint32(0x3F3504F3)  # the bits of √½
 ATANH = tuple(F(c) for c in (0.22222222, 0.2857143, 0.4, 0.66666667, 2.0))  # 2/9, 2/7, … 2: of 2 atanh s, highest power first
 

@@ -64,7 +64,7 @@ class Herding:
     gap: MomentGaps
     model: str  # "rbm", "mrf" or "rows"
     features: str  # "xz", "x", "x,xx" or "rows"
-    representation: str  # "spin" or "binary"; "real" for rows
+    representation: str  # "spin" or "binary" for two-state units; "real" if the model is "rows"
     variant: str  # "local", "safe" or the maximiser
     flip: bool
     hidden_bias: str

@@ -31,8 +31,8 @@ def contrastive_divergence_gradients(
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
         # The gradient of the likelihood is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence uses the rows
-        # after a few moves of the chain as samples of the model (eq. 4.32, 4.33).  Each chain begins at a row of the first mean, so that
-        # parts that do not move cancel.
+        # after a few moves of a chain as samples of the model (eq. 4.32, 4.33).  Each chain begins at one of the rows of E_rows, so that
+        # the contributions of chains that do not move cancel.
         before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
             z, now, accepted = hmc.run_hmc_proposal(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)

@@ -13,7 +13,7 @@ from herdcli.ica.experts import SMALLEST
 from herdcli.schema import Array
 
 FEW = 2048  # evenly spaced rows for the search; the pairs found are tested on all rows
-SIGMAS = 4.0  # standard errors that a rotation must gain
+SIGMAS = 4.0  # a rotation is accepted only if its mean gain in log likelihood is more than this many standard errors
 
 
 def _log_density(u: Array) -> Array:
@@ -30,7 +30,7 @@ def _log_density(u: Array) -> Array:
 
 
 def find_mixed_pairs(u: Array) -> list[tuple[int, int]]:
-    """Return disjoint pairs (i, j) of centred outputs u (M, n) whose rotation by 45° gains SIGMAS standard errors, best first."""
+    """Return disjoint pairs (i, j) of centred outputs u (M, n), best first, whose rotation by 45° raises the likelihood significantly."""
     scaled = u / np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
     few = scaled[:, :: -(-u.shape[1] // FEW)]
     own = _log_density(few).mean(axis=1)

@@ -220,7 +220,7 @@ class TrigonometricTarget:
     def cdf(self, x: Array) -> Array:
         """Compute P(X ≤ x) (n,) at x (n,) in [0, 1]."""
         p = self.coefficients()
-        # ∫_0^x e^{2πikt} dt = (e^{2πikx} − 1)/(2πik); the terms of k and −k are conjugates, so twice the real part.
+        # ∫_0^x e^{2πikt} dt = (e^{2πikx} − 1)/(2πik).  The terms of k and −k are conjugates; their sum is twice the real part of one.
         rate = 2j * np.pi * np.arange(1, len(p) + 1)
         return np.asarray(x + 2.0 * ((np.exp(np.multiply.outer(x, rate)) - 1.0) @ (p / rate)).real)
 

@@ -196,22 +196,22 @@ class RBM(RBM1):
     non_negative: bool = False
     sparsity_target: float = 0.0  # 0: none
     sparsity_cost: float = 0.1
-    fast_rate: float = 0.0  # of fast weights; 0: the learning rate
+    fast_rate: float = 0.0  # learning rate of the fast weights; 0: the ordinary learning rate
     fast_decay: float = 0.95
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True, finite=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True, finite=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True, finite=True)
-    feature_names: list[str] | None = None  # of the columns, by which other rows are matched
+    feature_names: list[str] | None = None  # names of the columns; columns of other rows are matched by them
     validate_every: int = 0  # epochs between two evaluations on validation rows
     patience: int = 0
     track_likelihood: bool = False
-    average: int = 0  # number of last updates whose parameters were averaged
+    average: int = 0  # number of final updates over which the parameters were averaged
     best_epoch: Array | None = array("C", "with patience: the epoch whose model was kept", kind="iu", optional=True)
-    final_steps: int = 0  # sweeps of the last updates, towards which `steps` increases; 0: constant
-    replicas: int = 0  # temperatures of parallel tempering; 0: ten
+    final_steps: int = 0  # sweeps per update at the end of learning, which change evenly from `steps` to this; 0: constant
+    replicas: int = 0  # number of temperatures of parallel tempering; 0: ten
     optimizer: str = "momentum"
     joint: str = "none"  # generative, discriminative or hybrid: rows have their label as the last visible unit
-    generative_share: float = 0.01  # of hybrid learning, the weight of log p(v, y)
+    generative_share: float = 0.01  # the weight of log p(v, y) in hybrid learning
     learn_variances: bool = False  # column_scale was learned
     labels: list[str] | None = None  # names of the columns of the last visible unit
     kept: ResumableState | None = None

@@ -25,11 +25,11 @@ from herdcli.schema import Array, array
 
 SUFFICIENT = 1e-4  # share of the decrease predicted by the model that a step must achieve
 SHORTEST = 2.0**-40
-ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to redundant columns
+ALIASED = 1e-11  # an eigenvalue of the scaled curvature that is at most this fraction of the largest indicates a redundant column
 SWEEPS = 1000
 ROUNDS = 20  # Newton steps in the nonzero coordinates between two sweeps
 DAMPING = 1e-11  # added to the diagonal, relative to it
-TORN = 5  # consecutive steps
+TORN = 5  # number of consecutive steps
 PIVOT = 1e-4  # pivot of a scaled Cholesky factor below which the spectrum decides: its square is far above ALIASED
 LINEAR = (0.2, 0.6)  # ratio of decrements while classes become separated (1/e), where Newton's would fall to 0
 

@@ -70,7 +70,8 @@ def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> Evalu
     kept, offsets = [], [0]
     for start, end in pairwise(whole.offsets.tolist()):
         found = np.flatnonzero(counted[start:end])
-        if len(found):  # from the first row to the last one that is evaluated
+        if len(found):
+            # Keep the rows of the sequence up to the last evaluated one; they are the context of the evaluated rows.
             kept.append(np.arange(start, start + found[-1] + 1))
             offsets.append(offsets[-1] + len(kept[-1]))
     rows = np.concatenate(kept)

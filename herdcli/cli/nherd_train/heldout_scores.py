@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HELD = 100_000  # maximum number of validation and test rows whose scores are stored in the model
 KEPT_WEIGHTS = 1 << 17  # maximum number of weights of baselines that are stored in the model
-STRETCHES = 100  # ranges of rows in a file to which baselines are fitted
+STRETCHES = 100  # baselines are fitted to this many ranges of rows of a file
 
 
 def heldout_row_indices(rows: ClassificationRows) -> Array:

@@ -60,7 +60,8 @@ def learn_from_text(
         release_freed_memory()  # of blocks of text; the model's weights are copies of the learner's
         if settings.early_stop:
             return
-        if learner.next_batch(state) is not None:  # a resumed run that had finished has read nothing yet: this reads all
+        # If the run had already finished before it was resumed, nothing has been read yet; next_batch then reads the whole input.
+        if learner.next_batch(state) is not None:
             raise DataError("has more lines than when the run of the checkpoint ended", where=example_input.name, hint=AFRESH)
 
     fitted = chosen.with_comparison_record(session.run(learner, label="learning", ended=require_end))

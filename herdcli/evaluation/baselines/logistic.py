@@ -28,7 +28,7 @@ ITERATIONS = 200
 LEAST_SHARE = 1e-10  # share of the bound on the Hessian that is always added: saturated rows make the Hessian singular
 TOLERANCE = 1e-12  # nats per row: the search ends if a further step could gain less
 SEPARATED = 1e-4  # mean loss at which a separable unpenalised fit ends, since it has no minimum
-NEWTON_SIZE = 1200  # most parameters for which the Hessian is formed
+NEWTON_SIZE = 1200  # largest number of parameters for which the Hessian is formed
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,8 @@ def _draw_crosses(axes: Any, parameters: gabor.GaborParameters, good: Array) -> 
     centre = f[:, np.newaxis] * outwards
     arms = []
     for direction, size in ((outwards, parameters.sigma[good]), (sideways, parameters.tau[good])):
-        # A Gaussian of deviation σ in space has one of 1/(2πσ) in frequency, and a full width at half height of 2√(2 log 2) of these.
+        # A Gaussian with standard deviation σ in space has standard deviation 1/(2πσ) in frequency.  Its full width at half height is
+        # 2√(2 log 2) times this.
         half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
         arms += list(np.stack([centre - half, centre + half], axis=1))
     axes.add_collection(LineCollection(arms, linewidths=0.6, colors=plot_style.INK))

@@ -27,8 +27,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MILLION = 1_000_000
-DAMPING = 0.5  # of gbp, which without damping diverges on most networks with loops
-HEAVIER = 0.75  # damping if it has not converged with that
+DAMPING = 0.5  # damping of gbp, which diverges on most networks with loops if it is not damped
+HEAVIER = 0.75  # damping of gbp in a second run, if the first one has not converged
 LEAST = 50  # minimum number of iterations of generalised propagation, and of sweeps of chains
 LARGEST = 1 << 19  # table cells of a network above which the search for regions takes longer than everything else
 CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
@@ -270,7 +270,10 @@ class AutomaticChoice:
         return apart if np.isfinite(apart) else 0.0
 
     def _add_log_z(self, name: str) -> InferenceResult:
-        """Return a result; chains give no log Z, so theirs is taken from regions or propagation, if these have converged."""
+        """Return the result of algorithm `name`.
+
+        Gibbs chains do not estimate log Z; theirs is taken from generalised or else ordinary belief propagation, if one has converged.
+        """
         found = self.found[name]
         if name != CHAINS:
             return found

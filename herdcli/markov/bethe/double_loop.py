@@ -29,8 +29,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SWEEPS = 1000
-LOOSEST = 1e-5  # disagreement of regions after an inner loop; later it decreases with the free energy's distance from
-INNER_SHARE = 0.1  # its minimum, i.e. with the square of this share of the residual
+LOOSEST = 1e-5  # largest disagreement of regions at which an inner loop may end
+INNER_SHARE = 0.1  # an inner loop ends when regions disagree by at most (INNER_SHARE · residual)², if this is less than LOOSEST
 
 
 @dataclass(frozen=True)

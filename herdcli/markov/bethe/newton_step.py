@@ -63,8 +63,8 @@ def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Arra
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore", invalid="ignore"):
         # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji if i is clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i −
-        # log M_ji) + (1 − n) log b_i − log ψ_i, in which n log b_i cancel.  If i is free, 5.5 makes it a constant, and Σ db_i = 0 removes
-        # constants.
+        # log M_ji) + (1 − n) log b_i − log ψ_i, where n is the number of neighbours of i, and n log b_i cancels.  If i is free,
+        # equation 5.5 makes this slope the same for all states of i, and Σ db_i = 0 removes constants.
         value = (
             np.log(beliefs.node) - np.log(graph.potential) - np.bincount(bethe.message_state_positions(graph), np.log(messages), len(owner))
         )

@@ -82,8 +82,8 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
         power = 1 / max(1, len(self.turns)) if together else 1.0
         for i in chosen:
             own = slice(self.graph.node_offset[i], self.graph.node_offset[i + 1])
-            # With the other potentials fixed, b_i(x) is proportional to f_i(x): f_i ← f_i p_i / b_i makes it p_i in one step.  All nodes
-            # together (GIS) would overshoot, so each takes the power 1/nodes of this step.
+            # With the other potentials fixed, b_i(x) is proportional to f_i(x), so that f_i ← f_i p_i / b_i makes b_i = p_i in one step.
+            # If all nodes are scaled together (GIS), this would overshoot; each ratio p_i / b_i is raised to the power 1/nodes instead.
             ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
             scaled = state.potential[own] * ratio**power
             state.potential[own] = scaled / scaled.max()

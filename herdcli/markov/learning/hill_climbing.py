@@ -22,7 +22,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 LEAST = 1e-9  # smallest gain that counts
-EQUAL = 1e-12  # relative to the score: gains that differ by less are equal
+EQUAL = 1e-12  # gains that differ by less than this fraction of the score are equal
 Edges = Collection[tuple[int, int]]  # (parent, child)
 
 

@@ -126,8 +126,8 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         variance = m * (1 - m)
         free = np.flatnonzero(~self.machine.held & (variance > 0))
         skew = 1 - 2 * m
-        # C⁻¹ = ∂b/∂m = ∇²F (2.47): on the diagonal 1/(m_i (1 − m_i)) and, from ½(1 − 2m_i) in TAP's equation, +Σ_j W_ij² m_j (1 − m_j); off
-        # the diagonal −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.
+        # C⁻¹ = ∂b/∂m = ∇²F (2.47).  Diagonal entries: 1/(m_i (1 − m_i)), to which TAP adds Σ_j W_ij² m_j (1 − m_j), from its term with
+        # ½(1 − 2m_i).  Off-diagonal entries: −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.
         curvature = diags(1 / variance[free] + (self.squares @ variance)[free])
         mixed = self.machine.W + 0.5 * diags(skew) @ self.squares @ diags(skew)
         made = np.zeros((len(m), len(m)))

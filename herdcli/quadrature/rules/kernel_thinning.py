@@ -32,9 +32,9 @@ from herdcli.schema import Array, array, require_valid_indices
 
 FAILURE = 0.5
 OVERSAMPLING = 4  # 𝔤, least number of halvings that compress++ leaves to thinning
-ROWS_PER_STEP = 8192  # rows of small nodes in a step
-VALUES_PER_STEP = 1 << 24  # kernel values of large nodes in a step
-CHOICE = 1 << 16  # kernel values of coresets that are computed together
+ROWS_PER_STEP = 8192  # small nodes are processed together, up to this many rows in one step
+VALUES_PER_STEP = 1 << 24  # maximum number of kernel values that one step computes for a larger node
+CHOICE = 1 << 16  # maximum number of kernel values of coresets that are computed together
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _round_sizes(rounds: list[ThinningRound], total: int) -> list[int]:
 
 
 def _rows_per_step(thinning_round: ThinningRound) -> int:
-    """Return the number of rows of a step: whole nodes, or blocks of one node."""
+    """Return the number of rows that one step processes: several whole small nodes, or some blocks of one larger node."""
     if thinning_round.length <= ROWS_PER_STEP:
         return thinning_round.length * (ROWS_PER_STEP // thinning_round.length)
     return kernel_halving.BLOCK * max(1, VALUES_PER_STEP // (thinning_round.length * kernel_halving.BLOCK))

@@ -47,7 +47,8 @@ def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
     typed = {name: text for name, text in free if text is not None}
     if _record_of_command_line(command, stage, fixed, typed) != stage.parameters:
         raise _NotExpressible
-    # leave out options that the record does not need; also in pairs, since a default may depend on whether another option was typed
+    # Leave out options that the record does not need.  Pairs of options are tried as well, since the default of one may depend on
+    # whether the other was typed.
     for names in (*((name,) for name in typed), *combinations(list(typed), 2)):
         fewer = {name: text for name, text in typed.items() if name not in names}
         if len(fewer) < len(typed) and _record_of_command_line(command, stage, fixed, fewer) == stage.parameters:

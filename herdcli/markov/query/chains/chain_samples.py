@@ -47,7 +47,7 @@ class VariableBlock:
 
     order: tuple[int, ...]
     parts: tuple[tuple[BlockFactor, ...], ...]
-    cells: int  # of all tables, for one chain
+    cells: int  # the number of cells of all tables, for one chain
 
 
 def partition_into_blocks(network: Network, cells: int) -> list[VariableBlock]:

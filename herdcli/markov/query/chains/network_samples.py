@@ -14,8 +14,8 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BATCH = 1 << 22  # cells of the tables of the rows that are sampled at a time
-MOST_CELLS = 1 << 22  # largest number of cells of the tables of one row for independent rows
+BATCH = 1 << 22  # maximum number of table cells of one batch of rows that are sampled together, over all its rows
+MOST_CELLS = 1 << 22  # independent rows are sampled only if the tables of one row have at most this many cells
 
 
 @dataclass

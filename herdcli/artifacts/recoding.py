@@ -4,8 +4,8 @@ A text column `colour` becomes the columns `colour=blue`, `colour=red` …, one 
 numeric columns, and their names contain the levels.  With --missing mean an empty cell gets the mean of its column's
 training rows; with --missing drop its row is removed.  For a model with an intercept and no penalty, the first level of each column is
 the base level, which has no column.  For models of states (`herd fit-mrf`) a text column stays one column, with the indices of
-its levels.  An artifact fitted to such columns stores the `Recoding` with its value,
-as JSON, so that `apply` and `eval --data` read other files in the same way.
+its levels.  An artifact fitted to such columns stores the `Recoding` with its value, as JSON, so that `apply` and `eval --data` read other
+files in the same way.
 """
 
 from __future__ import annotations

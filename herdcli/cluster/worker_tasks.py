@@ -79,9 +79,11 @@ def stop_run_units(run: str) -> None:
 def run_shard(run: str, program: str, words: list[Any], shard: str, required_environment: dict[str, str], sent: dict[str, bytes]) -> Reply:
     """Run one shard of a command.
 
-    program the location of the group of commands, as module:name.
-    words   the command and its arguments; files are dictionaries.    place  I/N.
-    required_environment  the environment that this process must have.   sent   bytes of files by their digest.
+    program               the location of the group of commands, as module:name.
+    words                 the command and its arguments; files are dictionaries.
+    shard                 the number of the shard, as I/N.
+    required_environment  the environment that this process must have.
+    sent                  the bytes of files by their digests.
     """
     differing = environment_differences(required_environment)
     if differing:

@@ -38,7 +38,7 @@ FEW_ERRORS = 0.005  # share of rows that a classifier may get wrong in excess of
 LEAST_AREA = 0.05  # an area under the curve less than this above ½ is chance, however many rows there are
 LEAST_ROWS = 5  # rows per dimension for independent components
 BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # algorithms that identify sources by their non-Gaussianity
-NO_KURTOSIS = 4.0  # standard errors √(24/n) by which a kurtosis must differ from 0, as in `ica.filter_convention`
+NO_KURTOSIS = 4.0  # standard errors √(24/n) by which a kurtosis must differ from 0, as in `ica.filters.filter_convention`
 
 Row = Mapping[str, Any]
 

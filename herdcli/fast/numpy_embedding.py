@@ -1,8 +1,8 @@
 """Sums of radial kernels over tiles of rows, in NumPy.
 
-The twin of `_step_embedding.pyx`, bit for bit: it computes 2^u by the same range reduction and polynomial (relative error 8.2e-16 in
-float64, 1.7e-7 in float32) and sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a −
-b|²/2).
+The results have the same bits as those of `_embedding.pyx`: 2^u is computed by the same range reduction and polynomial (relative error
+8.2e-16 in float64, 1.7e-7 in float32), and sums are formed in the same order, as several partial sums (lanes) that are then added up.
+Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def effective_state_count(states: Array) -> float:
 
 
 def state_frequencies(x: Array) -> Array:
-    """Compute the frequencies (2^D,) of states among rows x (S, D), in the order of `maximisers.all_states`."""
+    """Compute the frequencies (2^D,) of states among rows x (S, D), in the order of `maximisers.enumerate_states`."""
     index = (x > 0) @ (1 << np.arange(x.shape[1]))
     return np.asarray(np.bincount(index, minlength=1 << x.shape[1]) / len(x))
 

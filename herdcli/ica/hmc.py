@@ -18,9 +18,10 @@ def run_hmc_proposal(
 ) -> tuple[Array, Array, Array]:
     """Make one proposal for every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
 
-    z, momentum  (n, D), the momentum drawn from N(0, I).      before  (n,) energies of z.      uniform  (n,) in [0, 1).
-    Returns the chains' next states (n, D), their energies (n,), and which of them moved (n,).  A proposal with energy NaN
-    is rejected.
+    z, momentum  (n, D), the momentum drawn from N(0, I).      energies  (n,) energies of z.      uniform  (n,) in [0, 1).
+
+    Returns the next states of the chains (n, D), the energies of these states (n,), and which chains moved (n,).  A proposal with
+    energy NaN is rejected.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         proposed, last = energy.leapfrog_trajectory(z, momentum, epsilon, steps)

@@ -80,8 +80,8 @@ def apply_inverse_hessian(
 ) -> Array:
     """Return H⁻¹g by the two-loop recursion, for a gradient of any shape; pairs with s·y ≤ 0 are ignored.
 
-    steps, changes  (k, …) last steps s and the gradient's changes y along them, newest last.
-    initial_inverse_hessian          the function q ↦ H₀⁻¹q, the curvature without these pairs.
+    steps, gradient_changes  (k, …) the last steps s and the changes y of the gradient along them, newest last.
+    initial_inverse_hessian  the function q ↦ H₀⁻¹q, the inverse Hessian to which these pairs (s, y) are added.
 
     BFGS: H⁻¹ ← (I − s y'/s·y) H⁻¹ (I − y s'/s·y) + s s'/s·y.  Applied to g from the newest pair to the oldest, the factors on the
     right make q ← q − α y with α = s·q/s·y; after H₀⁻¹ those on the left, and the last terms, make r ← r + (α − y·r/s·y) s.

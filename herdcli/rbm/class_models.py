@@ -29,7 +29,7 @@ from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
-TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # columns of Trace that hold trajectory.FIGURES
+TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # LearningCurves' names of likelihood_tracking.FIGURES
 MOVED = 1 << 20  # entries that are moved at a time
 ROWS = 1 << 13  # rows that are read at a time if they are not in memory
 
@@ -187,8 +187,10 @@ def collect_shared_parts(
 ) -> SharedFitParts:
     """Collect the parts of a fit that belong to no single model.
 
-    seen  how rows became unit values.  parts, label, by_class  of Elsewhere.
-    The held-out rows overwrite the rows in memory: `groups` cannot be used afterwards.
+    seen                    further fields of SharedFitParts: how rows became unit values.
+    parts, label, by_class  fields of ExternalHeldoutRows.
+
+    The held-out rows overwrite the rows in memory, so `groups` cannot be used afterwards.
     """
     labels, names = (_scored_row_labels(groups), groups.names) if scored else (None, None)
     if heldout_rows.heldout_bytes(groups.X, groups.split) > heldout_rows.LARGE:

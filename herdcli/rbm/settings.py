@@ -257,14 +257,14 @@ def fill_defaults(
     centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width is proportional to one
     over the rows; few rows and many weights need it.  See scripts/bench/rbm/defaults.py.  Other families keep the defaults of Settings.
 
+    largest_eigenvalue  computes the number that bounds the rate; which number it is depends on the algorithm and on the units:
+
     Chains of rpcd restart at rows and cannot lag behind for long, so that rates may be higher for any batch size, as long as this number of
-    chains keeps up.  The exception is rows that vary mainly along one direction: moment computes
-    `curvature_bound.largest_covariance_eigenvalue` of the
-    rows, in unit values, which bounds the rate.  Hidden inputs of words are sums over N of them and all hidden units affect the same words,
-    so that N² times their number bounds the rate of cd: moment computes the mean of N².  Chains of pt exchange their lengths and keep up:
-    moment computes `curvature_bound.estimate_hidden_input_shift`.  Chains of cd never leave narrow clusters, so that learned variances
-    shrink without end
-    unless the rate is low.
+    chains keeps up.  The exception is rows that vary mainly along one direction, where `curvature_bound.largest_covariance_eigenvalue` of
+    the rows, in unit values, bounds the rate.  For rows of N words each hidden input is a sum over N words, and all hidden units affect the
+    same words, so that the mean of N² times the number of hidden units bounds the rate of cd; `largest_eigenvalue` computes the mean of N².
+    Chains of pt exchange their lengths and keep up; there `curvature_bound.estimate_hidden_input_shift` bounds the rate.  Chains of cd
+    never leave narrow clusters, so that learned variances shrink without end unless the rate is low.
     """
     visible = unit_family(settings.visible_units)
     layers = visible.columns, unit_family(settings.hidden_units)

@@ -2,14 +2,13 @@
 
     python scripts leagues/pairs FOLDER [--seeds 3] [--only TASK …] [--rows N]       (makes league-sides.csv)
 
-A task is a set and what is asked of it; draw s of its rows is seed s: two thirds are learned from, a third is judged.  Every contender is
-a process of its own on one thread and reads the same file: seconds are those of the processor from its start to the end of learning, memory
+A task is a set and what is asked of it; draw s of its rows is seed s: two thirds are learned from, a third is judged.  Every contender is a
+process of its own on one thread and reads the same file: seconds are those of the processor from its start to the end of learning, memory
 is the most that it held.  herd's commands have no options but those that name the model, its size or its data; rivals' settings are in
 leagues/peer_programs.py.  `herd eval` judges herd's models, by the measures that that script works out for the others: errors of classes,
-squared errors and
-minus nats a row (exact), Amari distances; lower is better.  Models of classes that need rows to calibrate on take a quarter of those that
-are learned from.  Programs that are missing are left out; one that ends with an error has no numbers.  A row is a task, contender and draw,
-and those that are in the table already are not run again.
+squared errors and minus nats a row (exact), Amari distances; lower is better.  Models of classes that need rows to calibrate on take a
+quarter of those that are learned from.  Programs that are missing are left out; one that ends with an error has no numbers.  A row is a
+task, contender and draw, and those that are in the table already are not run again.
 """
 
 from __future__ import annotations

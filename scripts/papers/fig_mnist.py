@@ -6,11 +6,10 @@ Makes mnist (.csv, and .png by the extra `plot`) in FOLDER; runs that the table 
 installed with one line.  Rows are those of mnist.h5, drawn once as bits by `herd convert --binarize stochastic`.
 
 Every number of epochs is a run of its own, whose rate falls to 0 by its end (that of `rbms` is constant); the chains take `sweeps` Gibbs
-sweeps an update.  `cpu_seconds` is for herd what
-the whole of `fit-rbm` took of one core, for the others what their updates alone took (mnist_peers.py).  All models are judged alike, by
-annealing there and back, `herd eval --data --likelihood ais --reverse`.  What says whether to believe it: `effective_chains` of those
-there, the way back, which errs to the other side, and `conservative` (RAISE), which errs downwards and is left empty where enough chains
-count.  Published is −86.3, after CD-25 (Salakhutdinov & Murray 2008), on bits of their own.
+sweeps an update.  `cpu_seconds` is for herd what the whole of `fit-rbm` took of one core, for the others what their updates alone took
+(mnist_peers.py).  All models are judged alike, by annealing there and back, `herd eval --data --likelihood ais --reverse`.  What says
+whether to believe it: `effective_chains` of those there, the way back, which errs to the other side, and `conservative` (RAISE), which errs
+downwards and is left empty where enough chains count.  Published is −86.3, after CD-25 (Salakhutdinov & Murray 2008), on bits of their own.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def load_checkpoint(
     extended_run  accepts states of a shorter run.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
-    or no checkpoint, OtherStage if it belongs to another stage of this run.
+    or no checkpoint, CheckpointOfOtherStage if it belongs to another stage of this run.
     """
     if not os.path.exists(path):
         return None

@@ -1,8 +1,8 @@
 """The pictures of `herd eval --plot`: which ones a kind has, and the two forms they take, tiles of images and curves.
 
-A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  How they look is in
-`evaluation.plot_style` alone.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures
-are written as equal bytes.
+A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  `plots.plot_style` alone
+determines how plots look.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures are
+written as equal bytes.
 """
 
 from __future__ import annotations

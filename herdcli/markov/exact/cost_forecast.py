@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 
 TRIAL = 1 << 18  # number of cells of the trial, which are multiplied and summed
-TRIED = 0.45e-9 * TRIAL  # seconds of the trial on the reference machine, on which all constants were measured:
-TABLE = 3e-5  # per factor or message
-TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # per cell of a product, per cell of a sum, per number of a message
+TRIED = 0.45e-9 * TRIAL  # seconds of the trial on the reference machine, on which the seconds below were measured too
+TABLE = 3e-5  # seconds per factor or message
+TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # seconds per cell of a product, per cell of a sum, per number of a message
 LOOK, RANK, ADD = (
     9e-9,
     18e-9,
     5e-9,
-)  # per cell of a possible column: lookup in a table, lookup in possible columns, addition to a marginal
-TOLD, FRESH = 3e-9, 15e-9  # per number of a message to a child, and the extra time if its memory is newly allocated:
-LARGE = 1 << 22  # size of a table from which the C library returns freed memory at once
+)  # seconds per cell of a possible column: lookup in a table, lookup in possible columns, addition to a marginal
+TOLD, FRESH = 3e-9, 15e-9  # seconds per number of a message to a child, and the extra seconds if its memory is newly allocated
+LARGE = 1 << 22  # size of a table from which the C library returns freed memory at once, so that memory is newly allocated
 OBJECT = 800  # bytes of a clique or factor in addition to its numbers
 SHORT = 2.0  # seconds of the longest propagation that is run as a trial
 LOGS = 7.0  # slowdown of propagation in logarithms
@@ -48,8 +48,7 @@ def measure_relative_time() -> float:
 
 
 def estimate_propagation_seconds(tree: JunctionTreeLayout, network: Network, possible_columns: Among, *, with_marginals: bool) -> float:
-    """Estimate the seconds of the pass towards the root; with `with_marginals`, also those of the pass back with marginals of all
-    factors."""
+    """Estimate the seconds of the pass towards the root; with `with_marginals`, also of the pass back, with marginals of all factors."""
     states: list[int] = network.cardinality.tolist()
     below, whole = clique_children(tree), separator_sizes(tree, network)
     homes: list[list[int]] = [[] for _ in tree.scopes]

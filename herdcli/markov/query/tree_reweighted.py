@@ -160,7 +160,7 @@ class FactorForest:
 
 
 def root_factor_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> FactorForest:
-    """Return a forest with the paths to its roots, given scopes of all factors; those of `group_positions` have no loop."""
+    """Return the forest of the factors `members`, which have no loop, with the paths to its roots; scopes are those of all factors."""
     touching: list[list[int]] = [[] for _ in range(count)]
     for a in members:
         for i in scopes[a]:

@@ -52,7 +52,7 @@ class InitialModels:
     epochs: int = 0
     state: ResumableState | None = None
     trace: Array | None = None  # (epochs, M)
-    tracked: Array | None = None  # (epochs, M, 4) trajectory.FIGURES
+    tracked: Array | None = None  # (epochs, M, 4) `likelihood_tracking.FIGURES`
 
     def part(self, units: Sequence[int]) -> InitialModels:
         """Return some of the models."""

@@ -101,7 +101,8 @@ def tempered_phases(
 ) -> BlockPhases:
     """Compute the phases of rows (n, D) and of chains (C · R, K), hidden states of all replicas that are updated in place.
 
-    sweeps  their number, and the number of sweeps before them, which decides the parity.  counts, reconstruct  as in `persistent_phases`.
+    sweeps               the number of sweeps, and the number of earlier ones, which decides which neighbours exchange states first.
+    counts, reconstruct  as in `persistent_contrastive_phases`.
     """
     n, R = len(rows), len(ladder.betas)
     C = len(chain) // R

@@ -1,8 +1,7 @@
 """Measures of how well a harmonium explains rows: log-likelihood given log Z, pseudo-likelihood, reconstruction error.
 
-Everything is computed in blocks of a few hundred thousand numbers each, so memory is bounded
-for any number of rows.  `map` may run the blocks on threads: their boundaries depend on shapes
-alone, so the result does not depend on the threads.
+Everything is computed in blocks of a few hundred thousand numbers each, so memory is bounded for any number of rows.  `map` may run the
+blocks on threads: their boundaries depend on shapes alone, so the result does not depend on the threads.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     @dataclass(frozen=True, kw_only=True)
     class Request:
-        source: str = input_file()
+        source: str = input_file_field()
         hidden: int
-        below: str | None = as_file()
+        below: str | None = field_recorded_as_file()
 
 The fields have the names of the command's options.  The method `resolved`, if a request has one, returns it with the defaults that depend
 on other options filled in; nothing changes it later.  The history holds `recorded_options(request)`, and a shard is finished with the

@@ -7,8 +7,7 @@
     def command(session: Session, request: Request) -> None: ...
 
 `command_with_request` adds the output, verbosity and memory options to a command.  It turns them into a session, and the command's own
-options into its
-request.
+options into its request.
 """
 
 from __future__ import annotations

@@ -369,7 +369,7 @@ def option(
     names    the option's names, if not --FIELD-NAME.
     default  the value without the option; `shown` says whether the help shows it.
     resolved whether the value without the option depends on other options, so that `Request.resolved` fills it in.
-    record   how a history records it: a field of `history.request` (as_file(), where_changed(…), …); None: the value itself.
+    record   how a history records the option: a field of `history.request`, such as `field_recorded_as_file()`; None: the value itself.
     hidden   whether the help leaves it out.
     """
     settings: dict[str, object] = {"type": kind.click_type, "help": help, "default": default, "metavar": metavar, "required": required}

@@ -225,7 +225,7 @@ class Session:
         return self.shard or ShardPlace()
 
     def require_memory(self, size: int, what: str) -> None:
-        """Raise NoRoom for work that would need more bytes than --max-memory, by default half of the free memory."""
+        """Raise MemoryLimitExceeded if the work needs more bytes than --max-memory, by default half of the free memory."""
         limit = self.max_memory or memory_budget.default_memory_limit()
         if size > limit:
             needed, allowed = format_size(size), format_size(limit)

@@ -2,8 +2,7 @@
 
 If neighbouring temperatures reject an exchange with probability r, Σ r from the hottest to the coldest does not depend on their
 number.  Round trips are most frequent if all r are equal (Syed, Bouchard-Côté, Deligiannidis & Doucet 2022, and Predescu, Predescu
-& Ciobanu 2004).  So the first half of the burn-in counts rejections, and the rest of the run
-uses temperatures that share them equally.
+& Ciobanu 2004).  So the first half of the burn-in counts rejections, and the rest of the run uses temperatures that share them equally.
 """
 
 from __future__ import annotations

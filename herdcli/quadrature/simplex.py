@@ -16,11 +16,11 @@ from herdcli.numerics.symmetric_matrices import solve_lower
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-PIVOT = 16 * np.finfo(float).eps  # pivot relative to the diagonal below which a point lies in the affine hull of the others
+PIVOT = 16 * np.finfo(float).eps  # a point lies in the affine hull of the others if its pivot, relative to the diagonal, is below this
 ROUNDING = 2.0**-52  # rounding error of an objective, relative to the largest k(x, x)
 TOLERANCE = 2.0**-46  # tolerance of the optimality conditions, relative to the largest k(x, x)
-PATIENCE = 10  # points in sequence that lower the objective only by rounding before the iterations end
-LOOSE = 1e-9  # violation that counts as rounding at such an end
+PATIENCE = 10  # the iterations end after this many consecutive points that lower the objective only by rounding
+LOOSE = 1e-9  # largest violation of the optimality conditions, relative as above, that counts as rounding when they end so
 
 
 @dataclass

@@ -22,16 +22,16 @@ REPLICAS = 10
 RENEWED = 100  # chains of rpcd, one of which restarts at each update
 
 
-WORDS_RATE = 0.0001  # for word counts, of which a row has many
-TEMPERED_RATE = 0.2  # largest rate of pt
-LONG, MANY = 10.0, 16  # largest rate times hidden units times the mean squared number of words; the number of units from which it applies
-ADAM_RATE = 0.01  # for batches of 20 rows
-RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits with this number of updates of 20 rows
-VARIANCES_RATE = 0.005  # of cd while variances are learned
-RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same for rpcd, and the largest rate times the largest moment of {0, 1} rows
+WORDS_RATE = 0.0001  # the largest learning rate for word counts, since a row has many words
+TEMPERED_RATE = 0.2  # largest learning rate of pt
+LONG, MANY = 10.0, 16  # largest value of rate × hidden units × mean squared number of words; fewer than MANY hidden units count as MANY
+ADAM_RATE = 0.01  # learning rate of adam for batches of 20 rows
+RATE, UPDATES = 0.05, 2000  # the learning rate of binary units at momentum .9 in a fit with this number of updates of 20 rows
+VARIANCES_RATE = 0.005  # learning rate of cd while variances are learned
+RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # RATE of rpcd; the largest rate × largest eigenvalue of the covariance; its least value
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
-DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest weight decay, for two-state units
-LARGEST_BATCH = 6.25  # batches larger than this times 20 rows do not increase the rate
+DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # for two-state units: weight decay × number of rows, and the largest weight decay
+LARGEST_BATCH = 6.25  # the rate increases with the batch up to batches of this times 20 rows
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Settings:
     hidden: int = 100
     algorithm: str = "cd"
     steps: int = 1  # k, Gibbs sweeps per update, or iterations of tap
-    final_steps: int = 0  # k of the last updates, towards which k increases evenly; 0: constant k
+    final_steps: int = 0  # k of the last updates; k changes evenly from `steps` to this.  0: constant k
     chains: int = 0  # persistent chains of pcd, rpcd, fpcd, pt and tap; 0: the batch size, for rpcd at least RENEWED
     replicas: int = 0  # pt: temperatures of each chain; 0: REPLICAS
     epochs: int = 100
     batch_size: int = 20  # 0: all rows
-    learning_rate: float = 0.05  # at the start
+    learning_rate: float = 0.05  # the rate at the start of the run
     bias_rate: float = 0.0
     rate_decay: str = "linear"  # decrease to 0 over the run, linearly or along a cosine, as 1/(1 + 9 t/T), or "none"
     optimizer: str = "momentum"
@@ -54,23 +54,23 @@ class Settings:
     weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
     l1_decay: float = 0.0  # λ of the penalty λ Σ |W|
     initial_scale: float = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
-    mean_field: str = "none"  # cd: the layers of the chain that are means instead of states
+    mean_field: str = "none"  # cd: the layers of the chain that hold means instead of states
     centering: bool = False
     non_negative: bool = False
     sparsity_target: float = 0.0  # target mean of a hidden unit as a share of its range; 0: none
     sparsity_cost: float = 0.1
-    fast_rate: float = 0.0  # fpcd
+    fast_rate: float = 0.0  # fpcd: learning rate of the fast weights
     fast_decay: float = 0.95  # fpcd: share of the fast weights that is kept
     visible_units: str = "binary"
     hidden_units: str = "binary"
     joint: str = "none"  # objective of a model of rows with labels, which are the last visible unit
     generative_share: float = 0.01  # hybrid: weight of the gradient of log p(v, y), added to that of log p(y | v)
-    learn_variances: bool = False  # of Gaussian visible units
+    learn_variances: bool = False  # learn the variances of Gaussian visible units
     average_scores: int = 0  # number of last updates of each model over which the energies of scored rows are averaged
     validate_every: int = 0  # epochs between evaluations on validation rows; 0: none
     patience: int = 0  # evaluations without improvement after which learning stops, and the best model is kept; 0: off
     track_likelihood: bool = False  # track log Z along the updates
-    average: int = 0  # number of last updates whose parameters are averaged; 0: only the last
+    average: int = 0  # number of final updates over which the parameters are averaged; 0: the parameters after the last update are used
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -257,7 +257,7 @@ def fill_defaults(
     centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width is proportional to one
     over the rows; few rows and many weights need it.  See scripts/bench/rbm/defaults.py.  Other families keep the defaults of Settings.
 
-    largest_eigenvalue  computes the number that bounds the rate; which number it is depends on the algorithm and on the units:
+    largest_eigenvalue  returns a number that bounds the rate; what it measures depends on the algorithm and on the units, see below.
 
     Chains of rpcd restart at rows and cannot lag behind for long, so that rates may be higher for any batch size, as long as this number of
     chains keeps up.  The exception is rows that vary mainly along one direction, where `curvature_bound.largest_covariance_eigenvalue` of

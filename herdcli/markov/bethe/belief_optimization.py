@@ -20,19 +20,19 @@ from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-WIDEST = 700.0  # logits: exp of its negative is nearly the smallest normal float64
-AT_END = 1e-6  # relative to WIDEST: a mean that is practically 0 or 1
-MOST = 200  # Newton and bisection steps per unit
+WIDEST = 700.0  # largest |logit| of a mean: e^−WIDEST is nearly the smallest normal float64
+AT_END = 1e-6  # a mean is practically 0 or 1 if its |logit| is this close to WIDEST, relative to WIDEST
+MOST = 200  # largest number of Newton and bisection steps per unit
 FINEST = 4.0  # final width of a bracket, in units in the last place of a logit
-SHARE = 1e-4  # relative to the last residual: accuracy to which units are minimised
+SHARE = 1e-4  # accuracy to which each unit is minimised, relative to the last residual
 
 
 @dataclass
 class BeliefOptimizationState:
     """Logits (N,) of the means, 0 for variables fixed by evidence; one residual and free energy per sweep.
 
-    The residual is the largest slope of the free energy before its unit was updated.  With strong couplings a step of a logit can be
-    tiny far from any minimum, a slope cannot.
+    The residual is the largest slope of the free energy in a unit's mean, each before the unit was updated.  With strong couplings the
+    step of a logit can be tiny far from any minimum; the slope cannot.
     """
 
     logit: Array
@@ -95,9 +95,9 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             outwards = np.where((np.abs(t) >= WIDEST - AT_END) & (slope * t < 0), 0.0, np.abs(slope))
             if step == 0:
                 first = float(np.nan_to_num(outwards, nan=np.inf).max(initial=0.0))
-            # The slope increases by at least 1 with t, so that it bounds the distance from its root.  Far from the root of a strong pair it
-            # behaves like a logarithm, where a step can be tiny and the root far away.  So a small step is no criterion; the slope and the
-            # bracket are.
+            # The derivative of the slope in t is at least 1, so that the slope bounds the distance of t from the root.  Far from the root
+            # the slope of a strong pair behaves like a logarithm: a step can be tiny while the root is far away.  So a small step is no
+            # criterion of convergence; a small slope and a narrow bracket are.
             narrow = high - low <= FINEST * np.spacing(np.maximum(np.abs(t), 1.0))
             if np.all((outwards <= max(1e-14, enough)) | narrow):
                 break

@@ -23,11 +23,11 @@ from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside the range of float64
-SWEEPS = 4  # per step on large lattices; only the last of them is checked
-SMALL = 20_000  # number of units up to which every sweep is checked, and its free energy computed
-WORTH_IT = 1000  # number of units from which `auto` uses it
-BAND = 128  # rows whose beliefs are computed together
+LARGEST_SUM = 300.0  # largest sum of |b| and the |weights| of a unit; products of ratios then stay far inside the range of float64
+SWEEPS = 4  # number of sweeps per step on large lattices; only the last of them is checked
+SMALL = 20_000  # up to this many units every sweep is checked, and the free energy after it is computed
+WORTH_IT = 1000  # `auto` uses this algorithm for lattices of at least this many units
+BAND = 128  # number of rows whose beliefs are computed together
 TILE = 64  # approximate number of rows that are swept together several times while they are in the cache
 
 

@@ -37,14 +37,14 @@ from herdcli.schema import Array
 
 INNER_SWEEPS = 1000  # trees whose zeros make messages vanish never converge
 FIRST = 200  # initial sweeps of propagation if factors have zeros
-AGREED = 1e-3  # change of messages up to which their marginals can be clamped together
-LOOSEST = 1e-5  # tolerance on trees; later it decreases with the free energy's distance from its minimum,
-INNER_SHARE = 0.1  # i.e. with the square of this share of the residual
+AGREED = 1e-3  # marginals can be clamped together if the last change of the messages was at most this
+LOOSEST = 1e-5  # largest tolerance of propagation on the trees
+INNER_SHARE = 0.1  # the tolerance on the trees is (INNER_SHARE · residual)², if this is less than LOOSEST
 PLAIN = 3  # iterations before the first Newton step
 LEAST_REACH, MOST_REACH = 1.0, 50.0  # largest change of log b; it doubles after a good step
-TRIES = 3  # dampings of a Newton step, each ten times the one before; then trees are tried
-TILT = 0.01  # of the initial marginals if uniform ones are stationary
-POLISH = 1e-4  # residual from which Newton's method on messages is tried
+TRIES = 3  # number of dampings that are tried for a Newton step, each ten times the one before; after them the trees are used
+TILT = 0.01  # how far initial marginals are moved from uniform ones, if these are stationary
+POLISH = 1e-4  # Newton's method on messages is tried when the residual is below this
 
 
 @dataclass

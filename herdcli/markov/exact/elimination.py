@@ -19,18 +19,18 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-HOPELESS = 1 << 48  # cells at which a run is abandoned if there is no better order to compare with
+HOPELESS = 1 << 48  # a run is abandoned at this many cells if there is no better order to compare with
 
 NOISE = (0.0, 0.1, 0.3)  # standard deviations of the log of the factors that multiply prices, in turn
 NOISE_LATE = (0.0, 0.1, 0.3, 0.5)  # the same for runs over the end of an order
 LATE = (0.7, 0.5, 0.3, 0.2, 0.1)  # shares of the order that count as its end
 WORTH_IT = 8  # ends of orders are eliminated again if propagation costs this many runs
 MORE = 8  # with large tables, at most this many times the requested number of orders is tried
-PER_VARIABLE = 12_000  # table cells that take as long as one variable of a run
-BEYOND = float(1 << 36)  # number of cells from which an improvement by a few bits would not make a tree feasible
-LONGEST = 1 << 15  # number of variables up to which linear orders are tried; above it one hopeless run is enough
-FAR = float(1 << 30)  # cells at which a run that has examined MUCH neighbours is abandoned
-MUCH = 8_000_000  # neighbours of variables whose prices changed
+PER_VARIABLE = 12_000  # this many table cells take as long as one variable of a run
+BEYOND = float(1 << 36)  # above this number of cells, an improvement by a few bits would not make a tree feasible
+LONGEST = 1 << 15  # linear orders are tried for up to this many variables; for more, one hopeless run is enough
+FAR = float(1 << 30)  # a run that has examined MUCH neighbours is abandoned at this many cells
+MUCH = 8_000_000  # number of examined neighbours of variables whose prices changed
 
 KINDS = ("fill", "weight", "cells", "logs")  # the minimised quantities, in turn: see `fast.greedy_elimination`
 Graph = list[set[int]]

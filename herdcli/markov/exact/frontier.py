@@ -30,10 +30,10 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 27
-LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it the sweep is repeated in logarithms
-LEAST_TOP = 1e-30  # of the maximum of a table before it is scaled
-WIDE = 1 << 10  # rows of a table that are multiplied at a time
-BACK = 4.0  # time of a row backward relative to forward, by `scripts/bench/program/dry_run.py --only lattice`
+LEAST_SUM = 1e-250  # the sweep is repeated in logarithms if Σ αβ, with tables scaled to maximum 1, is below this
+LEAST_TOP = 1e-30  # the same if the maximum of a table, before it is scaled, is below this
+WIDE = 1 << 10  # number of rows of a table that are multiplied together
+BACK = 4.0  # time of a row in the backward pass relative to the forward pass (`scripts/bench/program/dry_run.py --only lattice`)
 
 
 @dataclass(frozen=True)

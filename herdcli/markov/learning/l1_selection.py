@@ -20,9 +20,9 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 POINTS = 20  # number of penalties on the path
-SHARE = 0.01  # last penalty of the path relative to the largest
+SHARE = 0.01  # the last penalty of the path, relative to the first and largest one
 SWEEPS = 500
-CLOSE = 1e-5  # largest change of a weight at which a fit has converged
+CLOSE = 1e-5  # a fit has converged if no weight changes by more than this
 GAMMA = 0.5  # γ of the extended BIC
 CHOSEN = 0.75  # share of the halves in which a stable pair is selected
 

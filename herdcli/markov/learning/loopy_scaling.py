@@ -30,7 +30,7 @@ from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SHARE = 1e-2  # relative to the last residual: tolerance of propagation
+INNER_SHARE = 1e-2  # tolerance of propagation, relative to the last residual
 INNER_SWEEPS = 50
 SCALING_SWEEPS = 10  # largest number of sweeps over the clusters between two damped propagations
 
@@ -107,13 +107,16 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         )
 
     def _settled(self, state: LoopyScalingState) -> float:
-        """Return the largest error of a marginal, each before its scaling and after propagation."""
+        """Scale every cluster, each after propagation, and return the largest error of a marginal before its scaling."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
         return self._scale_clusters(state, self.order, 1.0, inner, INNER_SWEEPS)
 
     def _scaled(self, state: LoopyScalingState) -> float:
-        """Return the largest error of a cluster, or change of a separator by undamped propagations; damped ones make a share of it."""
+        """Scale all clusters, propagate once with damping, and return the largest error of a cluster or change of a separator.
+
+        Damped propagations make only a share of each change; the result is the change that undamped ones would make.
+        """
         keep = 1.0 - self.settings.damping
         first = furthest = self._scale_clusters(state, self.order, 1.0, np.inf, 0)
         for _ in range(SCALING_SWEEPS - 1):

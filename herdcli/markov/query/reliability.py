@@ -32,7 +32,7 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-FEW_STATES = 1 << 15  # joint states of networks that are enumerated
+FEW_STATES = 1 << 15  # networks with at most this many joint states are enumerated
 SHARE = 0.28  # share of the run that the checks may cost
 START = 0.3  # seconds of a run outside its iterations
 CELL = 1e-8  # minimum seconds of a run per table cell and iteration
@@ -43,12 +43,12 @@ COVER, SWEEP = 5e-4, 2e-4  # seconds of chains per variable before they begin, a
 SWEEPS, BURN_IN = 72, 23  # numbers of sweeps of short chains
 MIXED = 1.1  # the largest R̂ of chains that are usable
 TERM, LOOP, PREPARED = 2e-8, 6e-5, 1e-6  # seconds of single-site chains: per term, chain and sweep; per colour and sweep; per term
-FEW_SWEEPS, MANY_SWEEPS, CHAINS = 40, 200, 8  # of single-site chains; an eighth of the sweeps is burn-in
+FEW_SWEEPS, MANY_SWEEPS, CHAINS = 40, 200, 8  # least and largest number of sweeps, and number, of single-site chains; ⅛ is burn-in
 MIXED_SINGLY = 1.5  # the largest R̂ of usable single-site chains; their standard errors include unvisited states
-UNMIXED = 2.0  # R̂ of chains of a network whose marginals no short run can confirm
-SPREAD = 2.0  # mean ratio of squared differences to squared standard errors that few chains may have by chance
-TOGETHER = 30  # number of variables from which the mean squared difference is significant
-EXPLAINED = 3.0  # difference in standard errors of short chains that may be due to chance
+UNMIXED = 2.0  # no short run can confirm the marginals of a network whose chains have a larger R̂
+SPREAD = 2.0  # the mean of squared differences may be this many times that of squared standard errors by chance
+TOGETHER = 30  # the mean squared difference is significant if there are at least this many variables
+EXPLAINED = 3.0  # a difference of up to this many standard errors of short chains may be due to chance
 AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes about a second
 LARGEST = 1 << 19  # table cells of a network above which no elimination order is searched for
 MOST_VARIABLES = 5000

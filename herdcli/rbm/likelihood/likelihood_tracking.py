@@ -34,16 +34,16 @@ from herdcli.schema import Array
 
 FIGURES = ("log_partition", "standard_error", "training", "validation")  # of each epoch
 ROWS = 32  # rows of a population
-PARTS = 2  # parts in which the populations of large models are processed
-LARGE = 1 << 16  # number of weights from which a model is large
-LOST = 0.02  # minus the logarithm of the share of effective rows that a step keeps
-POINTS = 25  # points on the path of learning that rows are carried to
+PARTS = 2  # the populations of a large model are processed in this many parts
+LARGE = 1 << 16  # a model with at least this many weights is large
+LOST = 0.02  # each step keeps the share e^−LOST of the effective rows
+POINTS = 25  # rows are carried to this many points on the path of learning
 MOST_STEPS, FEWEST_STEPS = 500, 20  # largest and smallest number of steps from one point to the next
 PRODUCTS = (
     5 / 3
-)  # relative to an update of learning, for each step; in large models steps take as many multiplications as the updates in between
-HALF = 0.7  # largest minus logarithm of the share of effective rows in a reliable step
-SHORTEST, TINY = 1e-9, 1e-2  # remaining path that counts as nothing; least share of LOST that a step is assumed to lose
+)  # cost of a step relative to an update of learning; in large models all steps together cost as much as the updates in between
+HALF = 0.7  # a step is reliable if it keeps at least the share e^−HALF of the effective rows
+SHORTEST, TINY = 1e-9, 1e-2  # remaining path that counts as nothing; a step is assumed to lose at least TINY · LOST
 
 
 class ParameterPoint(NamedTuple):

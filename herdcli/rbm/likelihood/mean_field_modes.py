@@ -22,15 +22,15 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-SWEEPS = 100  # most mean-field iterations; most starts need far fewer
+SWEEPS = 100  # largest number of mean-field iterations; most starts need far fewer
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # shares of the units that are on in a random start
-STARTS = 100  # random starts of each share in either layer
-WORK = 4e8  # weights times starts above which fewer starts are used
-MOST = 32  # components
-DEPTH = 15.0  # nats below the best bound within which a solution becomes a component
-STEEPEST = 12.0  # largest natural parameter of a component times the range of a unit, so that no unit is certain
-OWN_SHARE = 0.5  # share of the units' own base rates in the first mixture
-FLOOR = 0.1  # share of later mixtures that is spread evenly
+STARTS = 100  # number of random starts for each of SHARES and each layer
+WORK = 4e8  # fewer starts are used if the number of weights times the number of starts exceeds this
+MOST = 32  # largest number of components
+DEPTH = 15.0  # a solution becomes a component if its bound is within this many nats of the best one
+STEEPEST = 12.0  # largest natural parameter of a component, times the range of a unit; with this limit no unit is certain
+OWN_SHARE = 0.5  # weight of the component with the units' own base rates in the first mixture
+FLOOR = 0.1  # this share of the weight of later mixtures is spread evenly over the components
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-TRIES = 20  # sweeps with soft zeros to search for possible initial states
-HARDER, HARDEST = 120, 8.0  # further sweeps with increasing penalties of zeros, and the final penalty in nats
-LOOK = 5  # steps of the search for one possible state
+TRIES = 20  # number of sweeps with soft zeros that search for possible initial states
+HARDER, HARDEST = 120, 8.0  # number of further sweeps with increasing penalties of zeros, and the final penalty in nats
+LOOK = 5  # number of steps of the search for one possible state
 
 
 @dataclass

@@ -20,7 +20,7 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-CELLS = 1 << 10  # of a block's tables, for one chain, for dependent samples
+CELLS = 1 << 10  # largest number of cells of a block's tables, for one chain, if samples are dependent
 BOUNDARY = -1e4  # replaces log 0 during the search for an initial state
 
 

@@ -35,14 +35,14 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-CELLS = 1 << 8  # of a block's tables: larger ones cost more than they improve mixing
-COVERS = 2  # partitions of the network into blocks, which sweeps use in turn
-BATCHES = 8  # equal parts of a run, whose means are stored separately
-JUDGED = 16  # number of steps of burn-in below which temperatures are not adapted
-FLIPPED = 4  # steps between exchanges of clusters
-FITTED = 50  # sweeps that fit the factors' marginals to those of variables
-CHEAP = 2  # table cells that cost as much as one cell elsewhere
-DRAW = 128  # cells that cost as much as sampling one variable
+CELLS = 1 << 8  # largest number of cells of a block's tables; larger tables cost more than they improve mixing
+COVERS = 2  # number of partitions of the network into blocks, which sweeps use in turn
+BATCHES = 8  # number of equal parts of a run, whose means are stored separately
+JUDGED = 16  # temperatures are adapted only if the burn-in has at least this many steps
+FLIPPED = 4  # number of steps between exchanges of clusters
+FITTED = 50  # number of sweeps that fit the factors' marginals to those of variables
+CHEAP = 2  # this many table cells cost as much as one cell in other algorithms
+DRAW = 128  # sampling one variable costs as much as this many table cells
 
 
 @dataclass

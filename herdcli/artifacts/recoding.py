@@ -24,8 +24,8 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, boolean_level_index
 
-MOST_LEVELS = 50  # in a text column: with more levels they are probably names of rows
-MOST_SYMBOLS = 10_000  # in a column of symbols in sequences
+MOST_LEVELS = 50  # largest number of levels of a text column; more levels are probably names of rows
+MOST_SYMBOLS = 10_000  # largest number of different symbols in a column of sequences
 MISSING = ("drop", "mean")
 
 MessageFunction = Callable[[str], None]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
 OWN = (*SECURITY, "wait")  # keys with the same meaning for every kind of cluster; `wait`: seconds to wait for workers
-WAIT = {"local": 60.0, "running": 30.0}  # for the kinds that are not queues
+WAIT = {"local": 60.0, "running": 30.0}  # kind of cluster -> default seconds to wait for workers; other kinds are queues
 QUEUED = 600.0
 SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "sge": "qsub", "lsf": "bsub"}
 UNWATCHED = {  # Dask's hundred checks of a worker per second take a tenth of its time from short tasks

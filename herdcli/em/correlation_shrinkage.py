@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-EXACT = 1e-12  # by which a correlation of copies may differ from 1
+EXACT = 1e-12  # two columns are copies if their correlation differs from ±1 by less than this
 
 
 def correlations(covariance: Array) -> Array:

@@ -157,8 +157,8 @@ class EMState:
     sizes: list[int] = field(default_factory=list)  # sizes of the partial sums in the tree of this pass
     sums: list[dict[str, Array]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)  # objectives of the restarts that have ended
-    took: list[int] = field(default_factory=list)  # their numbers of iterations
-    settled: list[bool] = field(default_factory=list)  # whether each ended by its tolerance
+    took: list[int] = field(default_factory=list)  # numbers of iterations of these restarts
+    settled: list[bool] = field(default_factory=list)  # whether each of these restarts ended by its tolerance
     mass: float = 0.0
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-FLOOR = 1e-6  # of the mean variance of all varying columns, and at least this share of the column's own variance
+FLOOR = 1e-6  # a floor is this share of the mean variance of varying columns, and at least this share of the column's own
 MOST = 1e-2  # largest share of the column's own variance
 LEAST = 1e-12  # floor if no column varies
 

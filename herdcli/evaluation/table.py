@@ -180,7 +180,7 @@ def metric_column_name(text: str) -> str:
 
 
 DIGITS = 4  # significant digits in a table on a terminal
-SHOWN_DIGITS = 5  # of a metric that stands on a line of its own
+SHOWN_DIGITS = 5  # significant digits of a metric that is printed on a line of its own
 
 
 def display_text(value: Value, digits: int = 6) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-PRIME = 16777619  # of Fowler, Noll & Vo's hash: the column of a product is (PRIME · h_i) xor h_j
+PRIME = 16777619  # the prime of Fowler, Noll & Vo's hash: the column of a product is (PRIME · h_i) xor h_j
 
 Rows = tuple[Array, Array, Array]  # pointer (n + 1,) int64, index (nnz,) int32 from 1, value (nnz,) float64
 Side = tuple[Rows, Rows, bool]  # the two factors, row by row; True: they are the same, and each pair occurs once

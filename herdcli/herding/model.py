@@ -88,13 +88,13 @@ class Herding:
     units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True, low=0)
     all_units: int = 0  # units before pruning
     decoupled: bool = False  # driven by rates, without data
-    step_sizes: list[int] | None = None  # of pair, visible and hidden features
+    step_sizes: list[int] | None = None  # step sizes of pair, visible and hidden features
     scores: Scores | None = None
     classes: list[str] | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
-    feature_names: list[str] | None = None  # of all columns, before pruning
+    feature_names: list[str] | None = None  # names of all columns, before pruning
 
     def validate(self) -> None:
         """Raise DataError unless features, kept states, moments, rates, units and scores belong to these runs."""

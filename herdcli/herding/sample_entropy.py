@@ -15,7 +15,7 @@ MOST_STATES = {"x": 20, "x,xx": 12}  # units up to which the distribution is enu
 ITERATIONS = 200
 TOLERANCE = 1e-10  # largest difference between a fitted moment and its target
 SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must achieve
-ROUNDING = 1e-15  # relative to 1 + Σ|w|, the size of the scores in a value; smaller decreases are rounding
+ROUNDING = 1e-15  # a decrease below this share of 1 + Σ|w|, the size of the scores in a value, is rounding
 
 
 def unit_entropy_bits(mean: Array, representation: str) -> Array:

@@ -44,7 +44,7 @@ SWITCHES = 10  # largest number of changes of the density of one output, which p
 MEMORY = 7
 LEAST_CURVATURE = 0.01
 HALVINGS = 25  # halvings of a step: outputs that are 0 in nearly all rows make the likelihood sharply curved
-ROUNDING = 1e-12  # relative to L: a smaller gain counts as none
+ROUNDING = 1e-12  # a gain below this share of L counts as none
 WORK = 6  # arrays of a block's outputs that a thread needs
 
 

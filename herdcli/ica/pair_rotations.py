@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.ica.experts import SMALLEST
 from herdcli.schema import Array
 
-FEW = 2048  # evenly spaced rows for the search; the pairs found are tested on all rows
+FEW = 2048  # number of evenly spaced rows for the search; the pairs that are found are tested on all rows
 SIGMAS = 4.0  # a rotation is accepted only if its mean gain in log likelihood is more than this many standard errors
 
 

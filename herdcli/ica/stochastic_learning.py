@@ -41,7 +41,7 @@ from herdcli.schema import Array
 WATCHED = 1000  # rows over which the log-likelihood of a trace is averaged
 COLLAPSED = 0.05  # an acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
-RETREATS = 8  # for algorithms without chains: number of times that the rates are halved
+RETREATS = 8  # largest number of times that the rates are halved, for algorithms without chains
 CHOSEN_EVERY = 20  # interval of updates
 CHOSEN_BY = 2048  # evenly spaced rows
 

@@ -23,7 +23,7 @@ from herdcli.schema import Array
 
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 LOG_TAU = 1.8378770664093453  # log 2π; a logarithm of the C library may differ in its last bit
-LARGEST_TANH = 22.0  # above it tanh is 1 in float64
+LARGEST_TANH = 22.0  # tanh of a larger number is 1 in float64
 LEAST = 2.0**-54  # probability at which a normal number is drawn instead of at 0
 
 

@@ -31,7 +31,7 @@ FALLING = 2  # factor by which the gradient must fall where rounding hides the f
 FLATTEST = 1e-3  # least curvature assumed for a step along the gradient
 REGULAR = 1e-4  # least eigenvalue of the correlations at which they are inverted
 SUFFICIENT = 1e-4  # share of the fall predicted by the gradient that a step must achieve
-ROUNDING = 1e-12  # relative to the value: smaller falls are invisible
+ROUNDING = 1e-12  # a decrease below this share of the value cannot be distinguished from rounding
 
 
 @dataclass(frozen=True)

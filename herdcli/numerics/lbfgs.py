@@ -14,7 +14,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MEMORY = 12
-ROUNDING = 1e-14  # relative to the value: smaller changes are invisible, and a step is accepted by its gradient alone
+ROUNDING = 1e-14  # if a change is below this share of the value, it is rounding, and a step is accepted by its gradient alone
 Function = Callable[[Array], tuple[float, Array]]
 
 

@@ -121,14 +121,14 @@ class KernelMachine:
     B: Array = array("m m", "(diag(1/γ) + K)⁻¹", kind="f")
     support: Array = array("m d", "support vectors", kind="f")
 
-    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"B": (1,), "support": (1,)}  # for a run that gets further columns
+    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"B": (1,), "support": (1,)}  # field -> axes that grow if a run gets further columns
 
 
 @dataclass(frozen=True)
 class RunningTotals:
     """The state that learning continues from, besides the weights, and the totals of progressive validation."""
 
-    examples: int = 0  # in all passes
+    examples: int = 0  # number of examples in all passes
     squares: float = 0.0  # sum of |x|²
     seen: int = 0  # examples evaluated progressively
     wrong: int = 0

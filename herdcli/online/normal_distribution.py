@@ -9,7 +9,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.schema import Array
 
-FAR = -30.0  # below it, Φ is near the smallest double and log Φ is computed from its expansion
+FAR = -30.0  # for smaller arguments Φ is near the smallest double, and log Φ is computed from its expansion
 
 
 def normal_quantile(p: float) -> float:

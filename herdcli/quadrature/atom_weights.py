@@ -16,7 +16,7 @@ from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CONDITION = 3000  # most distinct atoms for which the condition number is computed
+MOST_CONDITION = 3000  # the condition number is computed for at most this many distinct atoms
 MOST_EXACT = 300  # the same with exact arithmetic, whose eigenvalues take longer
 CUT = 1e-14  # smaller eigenvalues, relative to the largest, count as 0
 

@@ -30,8 +30,8 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
 TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # LearningCurves' names of likelihood_tracking.FIGURES
-MOVED = 1 << 20  # entries that are moved at a time
-ROWS = 1 << 13  # rows that are read at a time if they are not in memory
+MOVED = 1 << 20  # number of entries that are moved together
+ROWS = 1 << 13  # number of rows that are read together if they are not in memory
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SharedFitParts:
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     feature_names: list[str] | None = None
-    label_names: list[str] | None = None  # for rows whose last visible unit is the label
+    label_names: list[str] | None = None  # names of the labels, for rows whose last visible unit is the label
     elsewhere: ExternalHeldoutRows | None = None  # used if held-out rows are too many to be stored
     sizes: HiddenSizeResults | None = None  # the search that chose the number of hidden units
 
@@ -102,8 +102,8 @@ def collect_models(
 ) -> list[LearnedClassModel]:
     """Return the models of a finished fit; model m of the state is number units[m] of `ClassGroups.training_rows`.
 
-    scored  compute the energies of the held-out rows, or of the fold's rows for a fold's model, with a share of their baseline:
-            each of the C models of a fold finds the training rows nearest to a C-th of its rows.
+    scored  compute the energies of the held-out rows, or, for the model of a fold, those of the fold's rows.  The nearest training rows,
+            which are the baseline, are found in C shares: each of the C models of a fold finds those of a C-th of the fold's rows.
     keep    include the state that learning can continue from.
     """
     count, rows = len(groups.names), groups.training_rows()

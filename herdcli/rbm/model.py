@@ -102,9 +102,9 @@ class HiddenSizeResults:
     """The numbers of hidden units that were tried, and figures of each model on held-out rows, in nats per row."""
 
     hidden: list[int]
-    log_likelihood: list[float]  # of validation rows; for models that predict labels log p(y | v)
+    log_likelihood: list[float]  # log-likelihood of validation rows; for models that predict labels, log p(y | v)
     judged: list[float]  # the criterion, a cautious log_likelihood: the highest is chosen, of equal ones the smallest size
-    training: list[float]  # of training rows
+    training: list[float]  # log-likelihood of training rows
     log_z: list[str]  # method of log Z: exact, annealed, not reliable, labels or diverged
 
     def validate(self) -> None:

@@ -69,7 +69,7 @@ class PairRBM:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True, finite=True)
-    feature_names: list[str] | None = None  # of the columns, by which other rows are matched
+    feature_names: list[str] | None = None  # names of the columns; columns of other rows are matched by them
     spread: float | None = None  # mean squared deviation of varying pixels from their means: a baseline for trace
 
     def validate(self) -> None:

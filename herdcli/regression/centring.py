@@ -8,7 +8,7 @@ from herdcli.numerics.block_statistics import BLOCK
 from herdcli.schema import Array
 
 FAR = 1e4  # distance of a column's mean from 0, in standard deviations; sums of squares lose the square of this from their 16 digits
-CONSTANT = 1e-10  # relative to the mean; a column that varies less varies by rounding alone
+CONSTANT = 1e-10  # a column whose standard deviation is below this share of its mean varies by rounding alone
 
 
 def find_centre(X: Array, chosen: Array) -> Array | None:

@@ -37,7 +37,7 @@ ROUNDS = 200  # largest number of alternations between mean and variance
 SETTLED = 1e-9  # least change of the logarithms of the variances at which the alternation continues
 LEAST_SHARE = 1e-6  # least share of its own error that remains in a row of full leverage
 SYMMETRY = 1e-8
-EXACT = 1e-24  # relative to the target's sum of squares: with smaller residuals there is no covariance to estimate
+EXACT = 1e-24  # there is no covariance to estimate if residual squares are at most this share of the target's sum of squares
 
 
 @dataclass(frozen=True)

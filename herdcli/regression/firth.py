@@ -23,7 +23,7 @@ from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, DescentBase, R
 from herdcli.schema import Array, array
 
 FAMILIES = tuple(name for name, entry in TABLE.items() if entry.firth)
-TOLERANCE = 1e-18  # relative to the objective: steps end at a smaller decrease
+TOLERANCE = 1e-18  # steps end when the expected decrease is at most this share of the objective
 
 
 @dataclass(frozen=True)

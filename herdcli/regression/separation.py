@@ -27,10 +27,10 @@ from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, RegressionFit, RegressionProblem, symmetric_inverse
 from herdcli.schema import Array
 
-VANISHED = 1e-6  # probability of an alternative below which it has vanished, after a descent that converged
+VANISHED = 1e-6  # an alternative has vanished if its probability is below this, after a descent that converged
 SMALL = 1e-2  # the same after a descent that did not converge
-EXACT = 1e-9  # relative to a row's scaled length: a smaller contrast is 0
-PRESENT = 1e-6  # share of a direction in a coefficient below which it is rounding
+EXACT = 1e-9  # a length below this share of the largest one counts as 0
+PRESENT = 1e-6  # the share of a direction in a coefficient is rounding if it is below this
 ROUNDING = 1e-12
 MOST_COEFFICIENTS = 2000  # number of coefficients up to which the null space is computed: its cost grows as the cube
 MOST_NUMBERS = 4_000_000  # largest number of entries of the linear program's matrix

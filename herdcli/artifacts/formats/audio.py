@@ -20,7 +20,7 @@ from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
-RATE = 44_100  # for rows without a sampling rate
+RATE = 44_100  # sampling rate that is written for rows without one
 STORED = {"uint8": np.uint8, "int16": np.int16, "int32": np.int32, "float32": np.float32}  # sample types of WAV
 DECODED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32", "DOUBLE": "float64"}
 MOST_BYTES, MOST_CHANNELS = (1 << 32) - 4096, (1 << 16) - 1  # limits of the WAV format

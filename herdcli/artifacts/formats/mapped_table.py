@@ -18,7 +18,7 @@ from herdcli.records import dataclass
 
 LEAST = 1 << 26  # decoded size in bytes from which a file is read this way
 PIECE_ROWS = 1 << 20  # most rows of a column that are copied at one time
-ALIGNMENT = 64  # of the pieces, so that their numbers are aligned
+ALIGNMENT = 64  # pieces begin at multiples of this many bytes, so that their numbers are aligned
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,7 @@ class _ParquetReader:
     declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     _groups: row_groups.RowGroups = field(init=False)
     _batches: Iterator[Any] | None = None
-    _at: int = -1  # the row where the batches are
+    _at: int = -1  # the first row of the next batch
     _left: Any = None
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.kinds import KINDS
 
-TOLERANCE = 1e-6  # for kinds that only a later version knows
+TOLERANCE = 1e-6  # tolerance for kinds that only a later version knows
 SMALL = 1e-10  # arrays with no larger entries are rounding errors (residuals, rises): their absolute differences count
 
 

@@ -57,7 +57,7 @@ class RegressionInputs:
     classes: list[str] | None
     target: str
     history: Artifact
-    steps: TimeSteps | None = None  # for time series
+    steps: TimeSteps | None = None  # the time steps of rows, for time series
     title: str = ""  # name of the target in the file
     form: str = ""  # form of the target, as in `trials_and_exposure.Response`
     image_shape: Array | None = None  # (2,) if rows are images

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from herdcli.regression.perceptron.scaling import FittedRows, ScaledRows
     from herdcli.schema import Array
 
-DTYPE = "float32"  # of minibatches: the noise of their gradients is far above its rounding
+DTYPE = "float32"  # type of minibatches; the noise of their gradients is far above the rounding of float32
 MOST_EXACT = 10**7  # largest rows × parameters for which every step uses all rows
 SMALLEST_BATCH, LARGEST_BATCH = 16, 200
 RATES = {"adam": 1e-3, "sgd": 1e-2}

@@ -62,7 +62,7 @@ class GMM:
     given: Parameters | None = None
     map: Map = map
     per_class: int = 1
-    shrinkage: CovariancePrior | None = None  # of full covariances
+    shrinkage: CovariancePrior | None = None  # the prior of full covariances
     # cached values, see `_compute_cached`
     made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)
 

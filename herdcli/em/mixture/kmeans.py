@@ -39,7 +39,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 SLACK = 1e-9  # tolerance for distances that are compared by their bounds
-TIE = 1e-10  # relative to squared norms: below it matrix products cannot tell which of two centres is nearer
+TIE = 1e-10  # if squared distances differ by less, relative to squared norms, matrix products cannot tell the nearer centre
 SLAB = 1024  # rows per slab, whose distances stay in the cache
 RUN, RUNS = 64, 32  # a minibatch is RUNS runs of RUN neighbouring rows
 

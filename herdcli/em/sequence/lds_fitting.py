@@ -22,7 +22,7 @@ from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "valid")
 CHOOSING = 0.1  # tolerance of the search for a number of states, in nats over all rows
-REGAINING = 7  # number of steps
+REGAINING = 7  # added to the patience of a continued fit, whose first steps gain little
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ COLUMNS = (
     "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z_method", "log_likelihood_unlinked", "independent", "prediction_error",
     "mean_error", "persistence", "sequences_train", "best_epoch", "verdict",
 )  # fmt: skip
-MOST_OPERATIONS = 2.5e9  # for log Z by enumeration
+MOST_OPERATIONS = 2.5e9  # largest number of operations for log Z by enumeration
 MOST_STEPS = 100  # steps at which log Z is annealed, or enumerated at any cost
 MOST_PREDICTED = 5000  # rows to predict
 QUICK_STEPS = 100

@@ -27,7 +27,7 @@ from herdcli.splits import TEST, VALID
 
 Map = Callable[..., Any]
 Row = dict[str, Any]
-STATES = 14  # bits of the smaller layer up to which log Z is enumerated
+STATES = 14  # log Z is enumerated if the smaller layer has at most this many bits
 BY_QUADRATICS = 20  # the same for a layer next to gaussian units, whose sum costs a few operations per state
 CHAINS, TEMPERATURES, ROWS = 20, 200, 1000
 FIXED = EvaluationSettings(calibrate="auto", mlr_penalty=0.01)  # no search for the penalty

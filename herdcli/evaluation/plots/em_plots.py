@@ -18,7 +18,7 @@ MOST_ROWS = 5000
 FEW_COLUMNS = 40  # loadings of more columns are curves
 CURVES = 12
 ANGLES = np.linspace(0.0, 2.0 * np.pi, 121)
-DEVIATIONS = 2.0  # of an ellipse
+DEVIATIONS = 2.0  # radius of an ellipse in standard deviations
 
 
 def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:

@@ -20,7 +20,7 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-PIXELS = 1 << 14  # of the pictures fitted side by side: their derivatives stay in the cache
+PIXELS = 1 << 14  # total number of pixels of pictures that are fitted together, so that their derivatives stay in the cache
 TRIED, REFINED = 12, 40  # steps from every start, and from the best one
 SPECTRUM = 64  # the power spectrum is sampled at so many frequencies a side
 SMALLEST = 0.3  # σ and τ, in pixels

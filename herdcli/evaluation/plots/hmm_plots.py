@@ -13,8 +13,8 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import em_plots, plot_list, plot_style
 from herdcli.schema import Array
 
-STEPS = 400  # of a sequence that are shown
-COLUMNS = 4  # of a row that are shown
+STEPS = 400  # number of steps of a sequence that are shown
+COLUMNS = 4  # number of columns of a row that are shown
 CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 

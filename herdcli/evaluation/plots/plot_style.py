@@ -16,8 +16,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 LIGHTER = ("#58b0e6", "#f28a45", "#35c79b", "#e3a2c6", "#f0b93a", "#8fd0f5", "#c98f4e", "#a590d8")  # the same on black
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 2, 1, 2)))
-SHADES = "cividis"  # of sizes from low to high
-DIVERGING = "RdBu_r"  # of signed numbers, white at 0
+SHADES = "cividis"  # colour map of sizes from low to high
+DIVERGING = "RdBu_r"  # colour map of signed numbers, white at 0
 
 INCHES = 6.4  # width of every figure
 DPI = 150

@@ -17,8 +17,8 @@ from herdcli.schema import Array
 
 LARGEST, SMALLEST = 120.0, 16.0  # points², the area of the mark of the heaviest of few and of many atoms
 INK = 4000.0  # points² of all marks together between these
-MOST_ROWS = 1500  # of the target that are drawn behind
-GROUPS = 12  # in a legend
+MOST_ROWS = 1500  # maximum number of the target's rows that are drawn behind the atoms
+GROUPS = 12  # maximum number of groups in a legend
 Value = Samples | EvaluatedSamples
 Map = Callable[..., Any]
 

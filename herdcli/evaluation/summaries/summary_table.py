@@ -8,8 +8,8 @@ from herdcli.evaluation.table import Row
 from herdcli.records import dataclass
 
 Levels = Mapping[str, Sequence[str]]  # text column -> the names of its values
-MOST_ROWS = 20  # in a table
-MOST_COLUMNS = 12  # of data, as columns of a table
+MOST_ROWS = 20  # maximum number of rows of a table
+MOST_COLUMNS = 12  # maximum number of columns of data that are columns of a table
 
 
 @dataclass(frozen=True)

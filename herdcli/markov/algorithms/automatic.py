@@ -150,9 +150,9 @@ class AutomaticChoice:
         return MethodAttempt("gbp", why, asked, made, work)
 
     def _exceeds_time(self, method: InferenceMethod, steps: int) -> bool:
-        """Return True if there is no time for so many steps.
+        """Return True if there is no time for this number of steps.
 
-        An algorithm that is not begun is not counted, so the reported effort omits it too.
+        The cost of an algorithm that is not begun is not charged, so the reported effort does not contain it either.
         """
         return self.allowed is not None and self.allowed(method) < steps
 
@@ -164,7 +164,7 @@ class AutomaticChoice:
     def _tree_ep_attempt(self) -> MethodAttempt | None:
         """Return tree EP, if some iterations are cheap and within the budget.
 
-        They are counted in full, also under a time limit, so that the reported effort reproduces the run.
+        The cost of all these iterations is charged, even if a time limit ends them early, so that the reported effort reproduces the run.
         """
         from herdcli.markov import algorithms
 
@@ -196,7 +196,7 @@ class AutomaticChoice:
         made = short.with_settings(replace(short.settings, temperatures=1 if mixed else 0))
         work, count = max(1.0, float(made.work())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
-        # A multiple of 24, with a third more for burn-in: the reported effort gives the same numbers again.
+        # The number of sweeps is a multiple of 24, with a third more for burn-in, so that the reported effort gives the same numbers.
         sweeps = min(self.settings.sweeps // 24 * 24, (steps - count) // 32 * 24)
         if sweeps < LEAST:
             return None
@@ -295,7 +295,7 @@ class EarlyStopping(Delegate):
 
 
 def _is_far_from_convergence(state: Any) -> bool:
-    """Return True if propagation, run in addition to trusted regions, is far from any fixed point."""
+    """Return True if propagation, which runs in addition to regions that are trusted, is far from any fixed point."""
     return is_propagation_hopeless(state.residual)
 
 

@@ -21,7 +21,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 WIDEST = 700.0  # largest |logit| of a mean: e^−WIDEST is nearly the smallest normal float64
-AT_END = 1e-6  # a mean is practically 0 or 1 if its |logit| is this close to WIDEST, relative to WIDEST
+AT_END = 1e-6  # a mean is practically 0 or 1 if its |logit| is at least WIDEST − AT_END
 MOST = 200  # largest number of Newton and bisection steps per unit
 FINEST = 4.0  # final width of a bracket, in units in the last place of a logit
 SHARE = 1e-4  # accuracy to which each unit is minimised, relative to the last residual

@@ -27,7 +27,7 @@ class ClampPlan:
     clamped: Array  # nodes, increasing
     order: Array
     segments: Array
-    scalings: Array  # of each segment's sweep
+    scalings: Array  # the scalings in each segment's sweep
 
 
 def make_clamp_plans(

@@ -167,8 +167,8 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         """Compute one tangent and minimise the bound; under `gbp` do one round of updates."""
         last, single = state.inner.copy(), self.settings.algorithm == "gbp"
         before = float(state.residual[-1]) if len(state.residual) else 1.0
-        # If beliefs disagree by ε, F is wrong to first order in ε, while F is above its minimum by about the square of the residual.  With
-        # ε below that square, the inner loop's error does not hide the descent.
+        # If beliefs disagree by ε, the error of F is of first order in ε, while F is above its minimum by about the square of the residual.
+        # If ε is smaller than this square, the error does not hide the decrease of F.
         inner = max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * before) ** 2))
         for _ in range(1 if single else INNER_SWEEPS):
             gap = max((self._update(state, each, last) for each in self.classes), default=0.0)
@@ -182,7 +182,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return state
 
     def _update(self, state: DoubleLoopState, each: RegionClass, last: Array) -> float:
-        """Make the outer regions of a class agree with new beliefs of its inner ones; return the largest disagreement before."""
+        """Update the inner regions of a class and make their outer regions agree; return the largest disagreement before the update."""
         log_tables, k = self.groups(state.tables), each.states
         multiplier = state.multiplier[each.pairs].reshape(-1, k)
         tangent, share = self.shares[each.beliefs.start]

@@ -30,7 +30,7 @@ from herdcli.markov.model.stacked_tables import merge_equal_scopes
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_STATES = 1 << 12  # of a blanket: each is one run of propagation
+MOST_STATES = 1 << 12  # largest number of joint states of a Markov blanket; each of them takes one run of propagation
 SWEEPS = 500  # largest number of sweeps of one such run
 
 

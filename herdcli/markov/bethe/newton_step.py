@@ -16,8 +16,8 @@ from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.schema import Array
 
 ACCURACY = 0.01  # relative accuracy of the linear system, in the preconditioner's norm
-MOST = 2000  # iterations of conjugate gradients
-LEAST_SHIFT = 1e-3  # once negative curvature was found
+MOST = 2000  # largest number of iterations of conjugate gradients
+LEAST_SHIFT = 1e-3  # least multiple of the metric after negative curvature was found
 LARGEST_SHIFT = 1e12
 
 

@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Scope = tuple[int, ...]
-Row = tuple[int, int]  # of a program for `clique_updates`
+Row = tuple[int, int]  # a row of a program for `clique_updates`
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ class OrderSearch:
     messages  number of entries of all messages: the cells of each clique without its first variable.
     width     number of variables of the largest clique minus one.
     complete  False if every run was abandoned.
-    whole     under evidence, the least cost of an order of the network without it, 0 if there is none.
-    unheld    that order.
+    whole     under evidence, the least cost of an order of the network without the evidence; 0 if no such order was found.
+    unheld    the order with this cost.
     """
 
     order: Array
@@ -115,7 +115,7 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
 
 
 def try_more_orders(network: Network, graph: Graph, seed: int, state: OrderSearch) -> OrderSearch:
-    """Do one more greedy run, of the KINDS in turn, and one linear order; abandon them once they cost more than the best order.
+    """Do one more greedy run, with the KINDS in turn, and try one linear order; abandon each once it costs more than the best order.
 
     After all KINDS, prices are multiplied by noise, because the best choice now need not be the best in the end (Fishelson & Geiger 2004,
     who choose randomly among the best few).  If trees are large, every second run is followed by others over the end of the best order.
@@ -145,7 +145,7 @@ def try_more_orders(network: Network, graph: Graph, seed: int, state: OrderSearc
 
 
 def _improve_order_ends(network: Network, graph: FlatGraph, kinds: Sequence[str], seed: int, state: OrderSearch) -> None:
-    """Eliminate the end of the best order again if trees are large; under evidence also that of the best order without it."""
+    """Eliminate the end of the best order again if trees are large; do the same for the best order of the network without evidence."""
     states, before, large = (
         network.cardinality.tolist(),
         cardinality_without_evidence(network).tolist(),

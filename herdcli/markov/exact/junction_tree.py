@@ -31,7 +31,7 @@ class JunctionTreeLayout:
     scopes: list[list[int]]
     parent: list[int]
     home: list[int]  # the clique of each factor
-    position: list[int]  # of each variable
+    position: list[int]  # the position of each variable in the order
 
     def bytes_needed(self, network: Network) -> int:
         """Return the memory of calibration: all tables and messages, and two more of the largest."""

@@ -73,7 +73,7 @@ class MessageSchedule:
     largest: int
 
 
-Among = Sequence[PossibleColumns | None]  # for each message its possible states, if it contains only these
+Among = Sequence[PossibleColumns | None]  # the possible states of each message; None for a message that contains all states
 
 
 def separator_sizes(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> list[int]:

@@ -15,7 +15,7 @@ from herdcli.schema import Array
 
 T = TypeVar("T")
 ROUNDED = 0.01  # largest deviation from 1 of the sum of a row of a conditional distribution in a file
-LARGEST = 2**63 - 1  # of the integers in files
+LARGEST = 2**63 - 1  # largest integer that is read from a file
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 

@@ -27,7 +27,7 @@ from herdcli.markov.model.constraints import LearningProblem, maximal_scopes
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SHARE = 0.1  # relative to the last residual: tolerance of the inner loop
+INNER_SHARE = 0.1  # tolerance of the inner loop, relative to the last residual
 INNER_SWEEPS = 1000
 MOST_REGIONS = 20_000
 

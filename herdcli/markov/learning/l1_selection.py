@@ -31,9 +31,9 @@ CHOSEN = 0.75  # share of the halves in which a stable pair is selected
 class PenaltyPath:
     """The fits along a path of penalties.
 
-    penalty  (K,).
-    weight   (K, N, N), column i is the regression of variable i.
-    score    (K,) extended BIC, lower is better.
+    penalty  (K,) the penalties λ, the largest first.
+    weight   (K, N, N) the weights; column i is the regression of variable i.
+    score    (K,) the extended BIC; lower is better.
     """
 
     penalty: Array
@@ -113,7 +113,7 @@ class PenalisedRegressions(FixedLengthAlgorithm[PenaltyPathState]):
         return state
 
     def memory(self) -> int:
-        """Return the bytes of the path, and of a regression of all variables."""
+        """Return the bytes of the path together with those of one regression of all variables."""
         return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
 
     def progress(self, state: PenaltyPathState) -> RunProgress:

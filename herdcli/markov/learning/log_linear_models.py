@@ -68,7 +68,7 @@ class ExactExpectations:
             self.size = self.tree.bytes_needed(network)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the tables."""
+        """Return the bytes that the tables need, and a description."""
         if self.tree is None:
             return 1 << 60, f"the junction tree, treewidth at least {self.width},"
         return self.size, f"the junction tree, treewidth {self.width},"
@@ -111,11 +111,11 @@ class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSett
         self.constant = all(np.ptp(total) == 0 for total in self.total)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the junction tree."""
+        """Return the bytes that the junction tree needs, and a description."""
         return self.expect.bytes_needed()
 
     def init(self) -> FeatureScalingState:
-        """Return P0."""
+        """Return the state at θ = 0."""
         return FeatureScalingState(np.zeros(len(self.low)), empty_residual(), 0, 0)
 
     def step(self, state: FeatureScalingState) -> FeatureScalingState:

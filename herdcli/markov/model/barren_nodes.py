@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.markov.model.network import Network, build_network
 
-EQUAL = 1e-14  # relative to the largest sum: sums that differ by less are considered equal
+EQUAL = 1e-14  # sums that differ by at most this share of the largest one are considered equal
 
 
 def remove_barren_nodes(network: Network, query: frozenset[int]) -> tuple[Network, float]:

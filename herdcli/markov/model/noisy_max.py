@@ -16,7 +16,7 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CELLS = 1 << 12  # of a table that is expanded
+MOST_CELLS = 1 << 12  # largest number of cells of a table that is expanded
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ SHARE = 10  # effort divided by cells of mini-buckets: each cell is visited seve
 NODE = 100  # cells that take as long as one table lookup of a node
 STEP = 5000  # cells that take as long as a step of one node
 WIDEST = 2048  # nodes expanded at a time
-NEAR = 1e-9  # relative to the value: a smaller improvement is ignored
+NEAR = 1e-9  # an improvement below this share of the value is ignored
 
 
 @dataclass

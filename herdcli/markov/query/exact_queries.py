@@ -72,7 +72,7 @@ def _run_maximising_pass(plan: EliminationPassPlan, map: Map) -> MostProbableSta
     return MostProbableStates(found.states, found.value, found.value, True, name)
 
 
-SLIGHT = 1e-11  # relative reduction of the first answer's probability, per variable
+SLIGHT = 1e-11  # the probability of the first answer is reduced by this share for each variable
 
 
 def find_tied_states(network: Network, order: Sequence[int], most_probable: MostProbableStates) -> dict[int, int] | None:

@@ -18,7 +18,7 @@ from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-ROUNDING = 4 * 2.0**-52  # relative to the sum of the largest logarithms of all tables
+ROUNDING = 4 * 2.0**-52  # bound of the rounding error, relative to the sum of the largest logarithms of all tables
 
 
 @dataclass(frozen=True)

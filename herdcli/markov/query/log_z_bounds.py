@@ -23,7 +23,7 @@ from herdcli.markov.query.max_product import MaxProduct
 from herdcli.records import dataclass
 
 SEARCH = 2  # steps of the search for a probable state
-FEW_CELLS = 1 << 20  # of all tables of an elimination that is considered cheap
+FEW_CELLS = 1 << 20  # an elimination is considered cheap if all its tables together have at most this many cells
 BRIEF = 20  # iterations of the other bounds if elimination is cheap
 
 

@@ -33,7 +33,7 @@ from herdcli.schema import Array
 CAP = 17.0  # log2 of the cells of a table above which a maximum may precede a sum
 PER_VARIABLE = 2000  # cells that take as long as a variable of a pass
 SMALL = 1 << 22  # cells of a pass that are always allowed, for any minimum
-NEAR = 1e-9  # relative to the value: a smaller improvement is ignored
+NEAR = 1e-9  # an improvement below this share of the value is ignored
 
 
 @dataclass

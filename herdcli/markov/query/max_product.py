@@ -29,7 +29,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FORBIDDEN = -1e4  # replaces log 0: raising it leaves a bound valid
-GAIN = 1e-6  # relative decrease of the bound per sweep below which propagation ends
+GAIN = 1e-6  # propagation ends when a sweep decreases the bound by less than this share
 PATIENCE = 5  # number of sweeps with so little decrease
 READ = 10  # sweeps between two decodings of states
 

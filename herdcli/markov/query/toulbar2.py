@@ -20,7 +20,7 @@ from herdcli.markov.query.exact_queries import MostProbableStates
 from herdcli.markov.query.log_tables import state_log_value
 from herdcli.records import dataclass
 
-DIGITS = 15  # of the sum of all costs, so that it fits a 64-bit integer
+DIGITS = 15  # largest number of digits of the sum of all costs, so that the sum fits a 64-bit integer
 MOST_DECIMALS = 9
 INSTALL = "pip install 'herdcli[toulbar2]'"
 

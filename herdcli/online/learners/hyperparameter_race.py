@@ -25,7 +25,7 @@ from herdcli.schema import Array
 
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # numbers of examples, and of the learners that remain after them
-FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # for a full covariance: most columns and classes, and examples before it is tried
+FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # most columns and classes for a full covariance, and number of examples before one is tried
 BESIDE = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # other learners tried against the winner, and powers of 4 of their C
 TRIED = 1_000  # number of examples on which these are compared, before the best learns all first examples
 SURE = 3.0  # standard errors of the paired difference

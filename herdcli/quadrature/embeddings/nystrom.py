@@ -25,7 +25,7 @@ from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-JITTER = 1e-10  # relative to the mean diagonal, added to the Gram matrix of the landmarks
+JITTER = 1e-10  # this share of the mean diagonal is added to the diagonal of the Gram matrix of the landmarks
 ROUNDING = 1e-12  # rounding error of a residual relative to the block's own square
 BLOCKS = 8  # blocks of a step
 

@@ -30,7 +30,7 @@ from herdcli.schema import Array
 BASES = ("imq", "gaussian")
 BLOCK = 512  # rows that are prepared at a time
 LANES = 16  # the number of columns is padded to a multiple of this
-SINGULAR = 1e-12  # relative to the largest eigenvalue of a covariance: smaller eigenvalues count as 0
+SINGULAR = 1e-12  # eigenvalues of a covariance below this share of the largest one count as 0
 Metric = tuple[tuple[float, ...], ...]
 
 

@@ -41,7 +41,8 @@ CHOICE = 1 << 16  # maximum number of kernel values of coresets that are compute
 class ThinningRound:
     """A round that halves all nodes of `length` rows.
 
-    single  whether only one half of each node is kept.  level  L² of every pair.
+    single  whether only one half of each node is kept.
+    level   L² of every pair, from `kernel_halving.squared_failure_level`.
     """
 
     length: int
@@ -128,7 +129,7 @@ def _round_steps(thinning_round: ThinningRound, size: int) -> int:
 
 @dataclass
 class ThinningState:
-    """The progress of the rounds.  `thinning_step` counts steps; `place` rows of the current round are halved."""
+    """The progress of the rounds.  `thinning_step` counts the steps; the first `place` rows of the current round have been halved."""
 
     step: int
     round: int
@@ -232,7 +233,7 @@ def _cached_node_halving(problem: ThinningProblem, state: ThinningState, start: 
 
 
 def _start_next_round(problem: ThinningProblem, state: ThinningState, thinning_round: ThinningRound) -> None:
-    """Set up the next round's rows: the first half of each node and then the second, or one of them at random."""
+    """Set up the rows of the next round: the first half of each node and then its second half, or one of the two at random."""
     nodes, signs = state.order.reshape(-1, thinning_round.length), state.signs.reshape(-1, thinning_round.length)
     # Every pair has one row of each sign, so each half of every node has length/2 rows; a stable sort keeps their order.
     sorted_nodes = np.take_along_axis(nodes, np.argsort(signs, axis=1, kind="stable"), axis=1)

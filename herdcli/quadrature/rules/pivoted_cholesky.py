@@ -25,7 +25,7 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_valid_indices
 
-NOTHING = 1e-13  # relative to k(x, x): a smaller residual is rounding
+NOTHING = 1e-13  # a residual of at most this share of k(x, x) is rounding
 
 
 @dataclass

@@ -88,7 +88,7 @@ class SequenceProblem:
     target: Target
     settings: RuleSettings
     polish: SearchBox | None = None
-    count: int = 0  # for rules that are run by a selection
+    count: int = 0  # number of atoms, for rules that are run by a selection
 
 
 def initialisation_name(settings: RuleSettings, target: Target) -> str:

@@ -27,7 +27,7 @@ from herdcli.schema import Array, array
 ITERATIONS = 100
 STILL = 1e-3  # movement, relative to the rows' spread, below which the points have converged
 JITTER = 0.2  # largest distance of the first points from the rows they are sampled from, in standard deviations; 1/r must be finite
-TINY = 1e-12  # relative to the spread: the least distance in a division
+TINY = 1e-12  # least distance that is divided by, relative to the largest coordinate
 BLOCK = 1 << 16  # distances of a block
 
 

@@ -19,7 +19,7 @@ class SwapState:
 
     step: int
     swaps: int
-    swaps_before: int  # at the start of the current pass
+    swaps_before: int  # number of swaps before the current pass
     quadratic: float  # the sum Σ_uv k over pairs of atoms, m² times ⟨g, g⟩
     linear: float  # the sum Σ_u μ(x_u), m times ⟨g, μ⟩
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")

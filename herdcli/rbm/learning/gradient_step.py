@@ -27,7 +27,8 @@ DAMPED = 0.1  # damping of the Fisher matrix in natural updates, relative to its
 class SparsityPenalty:
     """A penalty that lowers the inputs of hidden units whose running mean exceeds the target.
 
-    The cost times r e' is subtracted from G_W and the cost times e from G_c, with the mean r (D,) of the rows and the excess e (K,).
+    With the mean r (D,) of the rows and the excess e (K,) of the running means over the target, the cost times r e' is subtracted from
+    G_W, and the cost times e from G_c.
     Source: Hinton (2010), sec. 11.
     """
 

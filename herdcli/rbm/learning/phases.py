@@ -18,7 +18,7 @@ from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SPARSE = 0.4  # a matrix with a larger share of non-zero entries is multiplied densely
+SPARSE = 0.4  # a matrix is multiplied as a dense one if a larger share of its entries is not 0
 WORTH = 2**20  # products with fewer multiplications than this are always dense
 
 
@@ -33,11 +33,11 @@ class PhaseScratch:
     natural: Array  # (R, K) vW of the data, then H − H~
     difference: Array  # (R, D) v~ − v
     pairs: Array  # (D, K) pair statistics
-    integers: Array  # for products with sparse matrices
+    integers: Array  # the indices of sparse matrices, for products with them
 
     @classmethod
     def of(cls, R: int, D: int, K: int) -> PhaseScratch:
-        """Arrays for blocks of up to R rows of a model with D visible and K hidden units."""
+        """Return arrays for blocks of up to R rows of a model with D visible and K hidden units."""
         shapes = ((2 * R, D), (2 * R, K), (R, K), (R, D), (R, K), (R, D), (D, K))
         v, h, hidden, visible, natural, difference, pairs = (np.empty(shape, dtype=np.float32) for shape in shapes)
         return cls(v, h, hidden, visible, natural, difference, pairs, allocate_sparse_indices(R, D))
@@ -60,9 +60,9 @@ class BlockPhases:
     error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not requested
     total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
     persistent: bool = False  # whether the chain did not start at the rows
-    chain_sparse: bool = False  # for a persistent chain: whether its visible values are sparse
+    chain_sparse: bool = False  # whether the visible values of a persistent chain are sparse
     shares: Array | None = None  # (m,) weights of the chains, negative, if they are not equal
-    rejected: Array | None = None  # (R − 1,) for chains at several temperatures: share of refused exchanges, NaN if none was tried
+    rejected: Array | None = None  # (R − 1,) share of refused exchanges between neighbouring temperatures, NaN if none was tried
 
     @property
     def has_sparse_parts(self) -> bool:
@@ -186,7 +186,7 @@ def persistent_contrastive_phases(
     """Compute the phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are updated in place.
 
     chain_sweeper  the sampler that moves the chain: `sweeper`, or the same with fast weights added.
-    counts  rows of the minibatch and chains in total; these are parts of them.  reconstruct  compute the error.
+    counts  the total numbers of rows and of chains of the minibatch, of which these are a part.  reconstruct  compute the error.
     """
     n = len(rows)
     total = n + len(chain)

@@ -31,10 +31,10 @@ from herdcli.rbm.units.words import MultinomialLayer
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-WINDOW = 32  # updates after which all weights are brought up to date
-TOGETHER = 1024  # rows of weights that are brought up to date at a time
-ROUNDING = 1e-4  # relative to |w| |h|: a bound on the rounding of sums over hidden units
-WORTH = 6  # columns per proposed word: with fewer, a product with all weights is cheaper
+WINDOW = 32  # all weights are brought up to date after this many updates
+TOGETHER = 1024  # number of rows of weights that are brought up to date together
+ROUNDING = 1e-4  # bound on the rounding of sums over hidden units, relative to |w| |h|
+WORTH = 6  # with fewer columns per proposed word than this, a product with all weights is cheaper
 
 
 class ActiveUnitList(NamedTuple):

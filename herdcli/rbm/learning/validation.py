@@ -20,7 +20,7 @@ from herdcli.schema import Array
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
 STATES = 13  # log2 of the number of states up to which log Z is summed
-CHAINS, TEMPERATURES = 50, 200  # of annealing, with the same random numbers each time, so that its error changes little
+CHAINS, TEMPERATURES = 50, 200  # chains and temperatures of annealing; the same random numbers each time keep its error nearly the same
 MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
 TRACKED = 500  # rows whose likelihood is recorded if log Z is tracked
 

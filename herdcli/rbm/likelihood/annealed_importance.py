@@ -5,7 +5,7 @@ Chains walk from independent visible units with biases a (log Z known) to the mo
 and accumulate  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
 The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is computed in float32, weights in float64.
 In the reverse direction, chains walk from samples of the model to the base with falling β; the mean of w then estimates Z_0/Z_1.  By
-Jensen's inequality the first errs downwards in log Z and the second upwards, if its initial states cover all modes of the model.
+Jensen's inequality, the forward estimate of log Z errs downwards, and the reverse one upwards if its initial states cover all modes.
 Source: Neal (2001); Salakhutdinov & Murray (2008), sec. 4.1, without the base model's own hidden units, whose
 contribution is a constant.
 """

@@ -21,7 +21,7 @@ from herdcli.schema import Array
 
 NEAR = 256  # states of a near part
 TOGETHER = 256  # far parts of a block
-SMALL = 1e-200  # relative to the largest possible sum: below it terms may have underflowed
+SMALL = 1e-200  # in a sum below this share of the largest possible sum, terms may have underflowed
 
 
 @dataclass(frozen=True)

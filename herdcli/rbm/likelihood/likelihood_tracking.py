@@ -32,7 +32,7 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-FIGURES = ("log_partition", "standard_error", "training", "validation")  # of each epoch
+FIGURES = ("log_partition", "standard_error", "training", "validation")  # names of the figures of each epoch
 ROWS = 32  # rows of a population
 PARTS = 2  # the populations of a large model are processed in this many parts
 LARGE = 1 << 16  # a model with at least this many weights is large

@@ -18,7 +18,7 @@ from herdcli.schema import Array
 MOST_OPERATIONS, LEAST_STEPS = 3e8, 50  # operations of an evaluation on held-out sequences, and its least number of steps
 MOST_MOMENTS = 3e9  # most operations for the moments of expected rows
 LOOKED_AT = 200  # rows whose expectations are sampled
-CHAINS, SWEEPS, WARM = 20, 50, 20  # of a prediction: chains, sweeps in total, and the first of them, which are left out
+CHAINS, SWEEPS, WARM = 20, 50, 20  # for a prediction: number of chains, of sweeps in total, and of first sweeps that are left out
 ROWS = 2000  # rows whose chains run in parallel
 
 

@@ -12,8 +12,8 @@ from herdcli.rbm.recurrent.model import require_bounded_hidden
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
-RATE, RATE_OF_OTHERS = 0.2, 0.05  # for {0, 1} units, and if a layer is of another family
-LOOKS = 20  # evaluations on held-out sequences in a run
+RATE, RATE_OF_OTHERS = 0.2, 0.05  # learning rate if both layers have two-state units, and if a layer is of another family
+LOOKS = 20  # number of evaluations on held-out sequences in a run
 ALGORITHMS = ("cd", "exact")
 LINKS = ("both", "hidden", "none")
 LEAST = (("hidden", 1), ("steps", 1), ("epochs", 1), ("batch_size", 0), ("window", 2), ("validate_every", 0), ("patience", 0))

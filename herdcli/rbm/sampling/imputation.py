@@ -25,7 +25,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 STATES = 12  # log2 of the number of hidden states that are summed over for each row
-CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # for each row with more hidden states
+CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # numbers of chains, and of their sweeps, for each row with more hidden states
 PART = 64  # rows whose chains are moved together
 
 

@@ -22,11 +22,11 @@ from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationR
 from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.schema import Array
 
-MOST_WORK = 2 * 10**7  # largest number of rows × coefficients for which every step uses all rows,
-MOST_WORK_BATCHES = 10**6  # and the same where the perceptron is fitted by minibatches
+MOST_WORK = 2 * 10**7  # every step uses all rows if rows × coefficients are at most this many
+MOST_WORK_BATCHES = 10**6  # the same limit if the perceptron is fitted by minibatches
 ITERATIONS = 100
 LEAST_GAIN = 1e-5  # nats per row, far below the standard errors that models are compared with
-EPOCHS, UPDATES, BATCH, RATE = 3, 1000, 200, 2e-3  # of minibatches: at least so many epochs, and about so many updates
+EPOCHS, UPDATES, BATCH, RATE = 3, 1000, 200, 2e-3  # of minibatches: least number of epochs, approximate number of updates, rows, rate
 MOST_EPOCHS = 100
 SMALL, SMALLER = 0.02, 0.002  # size of the first layer's weights that start as a linear model; the latter where ψ''(0) is not 0
 

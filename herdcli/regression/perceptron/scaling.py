@@ -12,7 +12,7 @@ from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.schema import Array
 
-CONSTANT = 1e-14  # relative to a column's mean: a smaller deviation is rounding
+CONSTANT = 1e-14  # a deviation below this share of a column's mean is rounding
 
 
 @dataclass(frozen=True)

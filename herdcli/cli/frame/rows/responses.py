@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.schema import Array
 
-SEPARATORS = (",", ";", "|", " ")  # of the labels in a cell; the first one that occurs in any cell is used
+SEPARATORS = (",", ";", "|", " ")  # separators of the labels in a cell; the first of these that occurs in any cell is used
 _BRACKETS = re.compile(r"^\[(.*)\]$", re.DOTALL)
 _QUOTES = "'\" \t\n"
 

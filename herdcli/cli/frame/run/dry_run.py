@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=iterate.HasStep)
 TRIAL_SECONDS = 0.5  # seconds of trial steps
-TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # of runs that end by a criterion: least number of trial steps, most seconds
+TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # for runs that end by a criterion: least number of trial steps, and most seconds of trial
 ENDING = 0.05  # seconds for writing the result and ending the process
 KNOWN, LIKELY, MOST, LEAST = "", "likely ", "at most ", "at least "
 

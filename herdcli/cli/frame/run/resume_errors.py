@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=HasStep)
 R = TypeVar("R")
-SECONDS = 60.0  # for the check; a run that needs longer to reach its checkpoint is not repeated
+SECONDS = 60.0  # time limit of the check; a run that needs longer to reach its checkpoint is not repeated
 
 
 def is_state_of_run(algorithm: Algorithm[S, R], read: Callable[[], S | None]) -> bool:

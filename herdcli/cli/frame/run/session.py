@@ -105,9 +105,9 @@ class Session:
     savable: bool = False  # whether the command has --checkpoint
     trace_file: str | None = None  # gets one JSON line per step
     stretch: Artifact | None = None  # some rows of the data, if they are read one range at a time
-    recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
+    recoding: Recoding | None = None  # the encoding of text columns, from the model that was read or learned from the training rows
     rows_left_out: bool = False  # whether rows were left out of the data, so that row numbers differ from those in the file
-    column_names: list[str] | None = None  # of the data, for messages in which topics give only column numbers
+    column_names: list[str] | None = None  # names of the data's columns, for messages in which topics give only column numbers
     has_model: bool = False  # whether a model was read
     features: frozenset[str] = frozenset()  # the model's columns
     target: str | None = None  # the column that the model predicts

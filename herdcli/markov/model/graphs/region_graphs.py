@@ -18,7 +18,7 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CELLS = 1 << 22  # in the table of one region
+MOST_CELLS = 1 << 22  # largest number of cells in the table of one region
 LARGEST_JOINED = 1 << 12  # largest number of cells of a region that joins several factors
 INTERSECTIONS = 20  # largest number of intersections per region; with more, the regions overlap too much
 Scope = tuple[int, ...]

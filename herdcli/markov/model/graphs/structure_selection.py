@@ -20,7 +20,7 @@ from herdcli.schema import Array
 Pair = tuple[int, int]
 NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent", "hill-climb", "l1[:PENALTY]", "stability[:HALVES]")
 
-HEADERS = (("from", "to"), ("parent", "child"))  # of tables of edges
+HEADERS = (("from", "to"), ("parent", "child"))  # titles of the columns of a table of edges
 
 
 def parse_structure(text: str) -> tuple[str, float, int]:

@@ -177,7 +177,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         return state
 
     def _powered_tables(self, power: float) -> list[list[Array]]:
-        """Return the factors to a power, for all blocks of all covers."""
+        """Return the factors raised to a power, for all blocks of all covers."""
         if power not in self.tables:
             self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
         return self.tables[power]
@@ -212,13 +212,13 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         state.height.add(self._log_products(x, found), kept, half)
 
     def _cells(self, x: Array) -> list[Array]:
-        """Return the cell of each factor's table at each chain's state, (factors, chains) for factors over the same number of variables."""
+        """Return the cell of each factor that each chain is in: an array (factors, chains) for each number of variables of a factor."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
     def _log_products(self, x: Array, found: list[Array] | None = None) -> Array:
-        """Return the log of the product of the factors (chains,).
+        """Return the log of the product of all factors at each chain's state (chains,).
 
-        found  their cells, if these are known.
+        found  the cells of the factors, if they are known.
         """
         made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
         return made
@@ -273,7 +273,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         and of the product of the factors, minus one.
         """
         small, cardinality = self.inner.network, self.network.cardinality
-        # A pair of chains is equivalent to a single chain of twice as many sweeps.
+        # A pair of chains counts as a single chain with twice as many sweeps.
         mean, on = self._average_exchangeable(state.mean / (2 * self.kept // BATCHES)), self._average_exchangeable(state.on / self.kept)
         halves = np.concatenate(list(on), axis=1)
         ratio = chain_convergence.split_rhat(halves, self.kept, stuck=state.alike)

@@ -133,7 +133,7 @@ class _Saving(Generic[S]):
         self.cost = self.last - began
 
     def save_if_due(self, state: S, seconds: float) -> None:
-        """Save a state after a step of so many seconds, if it is time."""
+        """Save the state after a step that took `seconds`, if a checkpoint is due."""
         since = time.monotonic() - self.last
         due = state.step % self.every == 0 if self.every else since >= CHECKPOINT_SECONDS
         if due or (seconds > LONG_STEP and self.cost <= SAVING_SHARE * since):

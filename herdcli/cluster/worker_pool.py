@@ -51,7 +51,7 @@ class WorkerPool:
         return {name: value for name, value in own.items() if name in EXACT or not same}
 
     def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
-        """Submit a task; it is put into `done` when it has ended."""
+        """Submit a task and return its future, which is put into `done` when the task has ended."""
         self.tries += 1
         future = self.client.submit(function, *values, key=worker_tasks.make_task_name(self.run, self.tries), pure=False, **how)
         future.add_done_callback(self.done.put)

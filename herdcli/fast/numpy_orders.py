@@ -96,7 +96,7 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
     cells, begun = 0.0, 0
 
     def change(i: int) -> float:
-        """Return the growth of the frontier when i enters: i itself if it has outside neighbours, minus variables whose last one it was."""
+        """Return the growth of the frontier when i enters: i if it has neighbours outside, minus variables whose last one outside was i."""
         return (logs[i] if outside[i] else 0.0) - _sequential_sum(logs, [j for j in graph[i] if entered[j] and outside[j] == 1])
 
     for _ in range(len(graph)):

@@ -294,7 +294,7 @@ class Classifier(Classifier2):
         return 0 if self.column is None or self.mean is None else 8 * self.columns * (2 * len(self.mean) + len(SCALES))
 
     def condense(self) -> Classifier:
-        """Return the model in the form of files: if it hashes, with only the columns that have evidence if they are less than half."""
+        """Return the model as files store it: with hashed features only the columns that have evidence, if these are less than half."""
         if not self.bits or self.mean is None or self.variance is None:
             return self
         used = (self.mean != 0.0).any(axis=0) | (self.variance != 1.0).any(axis=0)

@@ -77,7 +77,7 @@ def observe(found: RunningCentroids, block: ExampleBlock, last: int, *, learned:
 
 
 def model_baselines(found: RunningCentroids, features: int) -> ClassBaselines | None:
-    """Return the nearest centroid of all examples, for rows of so many features; None if it would be too large or is not finite."""
+    """Return the nearest-centroid classifier of all examples, for rows of `features` features; None if it is too large or not finite."""
     if not found.sums[:, 0].any() or found.classes * (features + 1) > MOST_KEPT:
         return None
     _compute_weights(found)

@@ -14,7 +14,7 @@ from herdcli.quadrature.targets import MixtureTarget, MomentTarget, Target, Trig
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-DOMINANT = 0.99  # share of the variance
+DOMINANT = 0.99  # a column with more than this share of the variance is dominant
 LARGEST_CUBE = 20
 BLOCK = 1 << 14  # rows whose deviations are computed at a time
 MOST_CANDIDATES = 1 << 26
@@ -41,7 +41,7 @@ def choose_column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, 
 
 
 def find_dominant_column(X: Array) -> tuple[int, float] | None:
-    """Return the column with nearly all of the variance, and its share; None if there is none, or with fewer than three columns.
+    """Return the column with nearly all of the variance, and its share; None if there is no such column or fewer than three columns.
 
     Squared distances between rows then depend on this column alone, so that the others do not matter.
     """
@@ -133,9 +133,8 @@ def make_uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
 def parse_target_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
     """Make the target of a file X (rows, d).
 
-    kind  gaussian or mixture (see `parse_mixture_table`), trigonometric (columns a, b; row i is frequency i), signs (a covariance matrix),
-    or
-          moments (one row E x, or E x followed by the matrix E xx').
+    kind  gaussian or mixture (see `parse_mixture_table`), trigonometric (columns a, b; row i is frequency i), signs (a covariance matrix)
+          or moments (one row E x, or E x followed by the matrix E xx').
     """
     if kind in ("gaussian", "mixture"):
         found = parse_mixture_table(X, names)

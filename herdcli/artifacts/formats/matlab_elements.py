@@ -33,7 +33,7 @@ class _Content:
         return found
 
     def read(self, count: int) -> bytes:
-        """Return so many bytes.  Raises ValueError if there are fewer."""
+        """Return the next `count` bytes.  Raises ValueError if there are fewer."""
         found = b""
         while len(found) < count:
             piece = self._piece(min(count - len(found), PIECE))
@@ -43,7 +43,7 @@ class _Content:
         return found
 
     def skip(self, count: int) -> None:
-        """Pass over so many bytes.  Raises ValueError if there are fewer."""
+        """Skip the next `count` bytes.  Raises ValueError if there are fewer."""
         while count > 0:
             count -= len(self.read(min(count, PIECE)))
 

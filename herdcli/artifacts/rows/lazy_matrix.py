@@ -174,7 +174,7 @@ class SpilledMatrix:
 
     @classmethod
     def of(cls, rows: ConvertedMatrix) -> SpilledMatrix:
-        """Write all rows to such a file, in one pass."""
+        """Write all rows to an unnamed file, in one pass, and return the matrix that reads them from it."""
         file, (count, columns) = open_unnamed_file(), rows.shape
         step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
         for start in range(0, count, step):

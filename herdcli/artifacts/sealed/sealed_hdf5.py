@@ -32,9 +32,8 @@ def write_sealed(
 ) -> seal_header.Seal:
     """Write a sealed artifact to a temporary file, and return its seal.  extra: further root attributes.
 
-    rows  the total number of rows: `value` has the first ones and `further_parts` the others, in values of the same kind; the bytes are
-    those of
-          a single value.
+    rows  the total number of rows: `value` has the first ones and `further_parts` the others, in values of the same kind.  The bytes are
+          the same as those of a single value with all rows.
     """
     value = value.condense() if hasattr(value, "condense") else value
     check_arrays(value)

@@ -272,11 +272,12 @@ def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
 
 
 def are_unit_states(data: Dataset, unit_limits: tuple[float, float], on_threshold: float | None) -> bool:
-    """Return whether rows have the values of units, from shown[0] to shown[1], as samples of a model do, not those of its training rows.
+    """Return whether rows hold values of units, within `unit_limits`, as samples of a model do, rather than values of its training rows.
 
-    on_threshold  the least value in the model's own range at which a unit is on, or a count is above 0.  The declared range of the rows
-    decides.  If they declare none, the rows have unit values if thresholding at `on_threshold` would make all their different entries
-    equal.
+    on_threshold  the least value in the model's own range at which a unit is on, or a count is above 0.
+
+    If the rows declare a range, this range decides.  If they declare none, the rows hold unit values if thresholding at `on_threshold`
+    would make all their different entries equal.
     """
     low, high = _value_extremes(data)
     if not unit_limits[0] <= low <= high <= unit_limits[1]:

@@ -47,7 +47,10 @@ def buffer_stream(stream: io.RawIOBase) -> BinaryIO:
 
 
 class StructureCheck:
-    """The state of the checks of a text.  lines  the number of nonempty lines from `first` on;  empty  that of empty lines.
+    """The state of the checks of a text.
+
+    lines  the number of nonempty lines from `first` on.
+    empty  the number of empty lines.
 
     Raises DataError, while the text is read, for an unclosed quote, for text after a closing quote, and for a quoted cell that contains
     whole rows of numbers.

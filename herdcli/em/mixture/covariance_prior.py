@@ -36,7 +36,7 @@ class CovariancePrior:
 
 
 def default_prior_rows(rows: float, columns: int, components: int) -> float:
-    """Return ν for a mixture that is fitted to so many rows; 0 if they are enough, or for a single component."""
+    """Return ν for a mixture that is fitted to `rows` rows; 0 if these are enough without a prior, or for a single component."""
     each = rows / (components * columns)
     return WEIGHT * columns / each if components > 1 and each < FEW else 0.0
 

@@ -68,7 +68,14 @@ def _below_diagonal_indices(D: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class CovarianceCoordinates:
-    """Coordinates of a covariance: its floor, the roots L and N of Σ₀ − floor and of Σ₀, the number of vectors, and T's form."""
+    """Coordinates T of a covariance around Σ₀.
+
+    floor     the least covariance.
+    above     L, a root of Σ₀ − floor.
+    root      N, a root of Σ₀.
+    count     number of vectors that the covariance is estimated from.
+    diagonal  whether T is diagonal.
+    """
 
     floor: Array
     above: Array

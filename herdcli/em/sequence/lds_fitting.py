@@ -140,9 +140,12 @@ class PreparedDynamicsFit:
 def first_state_distributions(
     value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None
 ) -> tuple[Array, Array] | None:
-    """Return means (S, K) and covariances of the first state of each sequence of a part, given the earlier rows of the whole ones.
+    """Return means (S, K) and covariances of the first state of each sequence of `part`, given the earlier rows of the same sequence.
 
-    controls  (n, m) of all rows.  Returns None if all sequences start at their beginning.
+    whole     the sequences with all rows.
+    controls  (n, m) the controls of all rows.
+
+    Returns None if every sequence of the part begins with the first row of the whole sequence.
     """
     means, covariances, later = [], [], False
     for begin in part.offsets[:-1]:

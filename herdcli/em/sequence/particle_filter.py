@@ -251,7 +251,7 @@ def estimate_state_probabilities(
 
 
 def memory_needed(longest: int, count: int, states: int) -> int:
-    """Return the bytes of N particles of K numbers per step of the longest sequence, of their weights and ancestors, and of pairs."""
+    """Return the bytes that `count` particles need: their states, weights and ancestors at each step, and numbers for all their pairs."""
     return 8 * longest * count * (states + 3) + 16 * count * count
 
 

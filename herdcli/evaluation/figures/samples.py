@@ -111,7 +111,7 @@ def stored_metric_columns(value: Samples) -> Row:
 
 
 def expected_random_mmd(value: Samples, summary: GroupSummaries) -> Array:
-    """Return (G,) MMD of as many random rows as there are atoms: √((E k(x,x) − ‖μ‖²)/m), where the floor is that of all rows."""
+    """Return the expected MMD (G,) of m random rows, one for each atom: √((E k(x,x) − ‖μ‖²)/m), computed from the floor of all rows."""
     atoms = np.array([len(value.group_positions(g)) for g in range(value.groups)], dtype=np.float64)
     return np.asarray(summary.floor * np.sqrt(np.where(summary.rows > 0, summary.rows, atoms) / atoms))
 

@@ -42,7 +42,11 @@ def _moments_and_quantiles(X: Array, weights: Array) -> Array:
 
 
 def _quantiles(X: Array, weights: Array) -> list[Array]:
-    """Return the values at which cumulative weights in sorted order reach a share of their sum; the midpoint if they meet it exactly."""
+    """Return the weighted quantiles of each column.
+
+    A quantile is the value at which the cumulative weights, in sorted order, reach a share of their sum.  If they reach it exactly, the
+    quantile is the midpoint between this value and the next.
+    """
     order = np.argsort(X, axis=0, kind="stable")
     ranked, share = np.take_along_axis(X, order, axis=0), np.cumsum(weights[order], axis=0)
     share /= share[-1]

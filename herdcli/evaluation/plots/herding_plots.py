@@ -35,7 +35,7 @@ def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> pl
 
 
 def _thin_evenly(values: Array) -> Array:
-    """At most so many of them, evenly."""
+    """Return at most MOST_PAIRS of the values, evenly spaced."""
     flat = np.ravel(values)
     return flat[:: -(-len(flat) // MOST_PAIRS)]
 

@@ -43,7 +43,7 @@ def transitions(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: 
 
 
 def _state_colour(k: int, value: HiddenMarkovModel) -> Any:
-    """Of a state."""
+    """Return the colour of a state."""
     if value.states <= len(plot_style.COLOURS):
         return plot_style.cycle_colour(k)
     from matplotlib import colormaps

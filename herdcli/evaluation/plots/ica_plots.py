@@ -48,7 +48,7 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
 
 
 def _topography_width(value: ICA) -> int | None:
-    """As many as the map of a topography has."""
+    """Return the number of columns of the map of a topography; None without a topography."""
     return None if value.grid is None else int(value.grid[1])
 
 
@@ -115,7 +115,7 @@ def curve_panels(rows: Array, across: Array, x: str, title: str = "") -> plot_li
 
 
 def _normalise_rows(rows: Array) -> Array:
-    """Each row over its largest size."""
+    """Return each row divided by its largest absolute value."""
     return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
 
 

@@ -51,13 +51,13 @@ def find_plot(kind: str, name: str) -> Plot:
 
 
 def plot_caption(kind: str, name: str) -> str:
-    """What a plot shows, in its own first words."""
+    """Return what a plot shows: the first paragraph of its docstring."""
     whole = inspect.getdoc(import_named(KINDS[kind].plots[name])) or ""
     return " ".join(whole.split("Source:")[0].split("\n\n")[0].split())
 
 
 def _draw_in_style(plot: Plot, *arguments: Any, **options: Any) -> Figure:
-    """A plot under the rules of `plot_style`, which artists take when they are made."""
+    """Return a plot drawn with the settings of `plot_style`, which matplotlib's artists read when they are made."""
     require_matplotlib()
     import matplotlib as mpl
 
@@ -66,7 +66,7 @@ def _draw_in_style(plot: Plot, *arguments: Any, **options: Any) -> Figure:
 
 
 def escape_mathtext(figure: Figure) -> Figure:
-    """The figure with names of columns and classes as they are: dollars begin no formula.  Ticks of powers of ten keep theirs."""
+    """Return the figure with names of columns and classes as plain text: a dollar begins no formula, except in ticks at powers of ten."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
@@ -89,7 +89,7 @@ def require_matplotlib() -> None:
 
 
 def new_figure(height: float, width: float = plot_style.INCHES) -> Figure:
-    """An empty figure of so many inches."""
+    """Return an empty figure of the given height and width in inches."""
     require_matplotlib()
     from matplotlib.figure import Figure as Drawn
 
@@ -120,7 +120,11 @@ def write_figure(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: s
 
 
 def compact_svg(svg: str) -> str:
-    """The same picture in fewer bytes: coordinates to hundredths of a point (long curves: tenths), no idle blanks, looks said once."""
+    """Return the same picture in fewer bytes.
+
+    Coordinates are rounded to hundredths of a point (of long curves to tenths), needless blanks are removed, and the style of consecutive
+    marks is written once.
+    """
     svg = escape_text(svg, keep="\n\t")  # names of columns and classes: XML has no control characters, and some turn the text around
     svg = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _round_coordinates, svg)
     svg = re.sub(r"\n\s*(?=[\nLQCMz<]|$)", "\n", svg)
@@ -128,7 +132,7 @@ def compact_svg(svg: str) -> str:
 
 
 def _merge_marks(match: re.Match[str]) -> str:
-    """Marks of one look, whose look is then said once."""
+    """Return a group of consecutive marks of one style, with the style written once for the group."""
     own = f' style="{match[1]}"'
     return f"<g{own}>\n{match[0].replace(own, '')}\n</g>"
 
@@ -169,10 +173,11 @@ def tile_images(
     title: str = "",
     scale: str | None = None,
 ) -> Figure:
-    """Pictures (n, h, w) in rows, grey on one scale, NaN blank; at most 400 of them, and the title says so.
+    """Return a figure of pictures (n, h, w) in rows, grey on one scale, NaN blank; only the first MOST_TILES, which the title then says.
 
-    signed  zero is mid-grey and the largest size black or white.  limits  what is black and what is white.
-    scale   what the greys are the numbers of, written beside a bar of them; None: no bar.
+    signed  whether zero is mid-grey and the largest absolute value black or white.
+    limits  the values that are black and white.
+    scale   what the values are, written beside a bar of the greys; None: no bar.
     """
     count = len(pictures)
     if count == 0:
@@ -230,7 +235,7 @@ def curve_plot(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, titl
 
 
 def draw_curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> None:
-    """One curve in the colour, line and marks of its number; about a dozen marks along it, each curve's at places of its own."""
+    """Draw a curve in the colour, line and marks of its number; about a dozen marks, which different curves have at different places."""
     apart = max(1, len(across) // 12)
     more |= {"label": legend_label(str(more["label"]))} if "label" in more else {}
     look = {"color": plot_style.cycle_colour(index), "linestyle": plot_style.line_style(index), "marker": plot_style.marker_style(index)}
@@ -238,12 +243,12 @@ def draw_curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> 
 
 
 def legend_label(name: str) -> str:
-    """A name as a label: matplotlib leaves those that begin with an underscore out of legends."""
+    """Return a name as a label; a blank is added before an underscore, because matplotlib omits such labels from legends."""
     return f" {name}" if name.startswith("_") else name
 
 
 def use_integer_ticks(axes: Any) -> None:
-    """Ticks of the axis across at whole numbers alone."""
+    """Put the ticks of the horizontal axis at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -253,9 +258,9 @@ def use_integer_ticks(axes: Any) -> None:
 
 
 def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, total_points: int = 0, **more: Any) -> None:
-    """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise.
+    """Draw marks without a line, in the colour of a number; many marks become an image, since a vector picture would be large.
 
-    total_points  how many there are in all in the picture, if these are not all.
+    total_points  the number of marks in the whole picture, if these are not all.
     """
     look = {
         "color": plot_style.cycle_colour(index),
@@ -268,14 +273,14 @@ def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, total_points: 
 
 
 def draw_diagonal(axes: Any, *values: Array, label: str) -> None:
-    """The line on which both axes say the same, as far as the values go."""
+    """Draw the line on which both axes have the same value, over the range of the values."""
     known = np.concatenate([np.ravel(each) for each in values])
     ends = [float(np.nanmin(known)), float(np.nanmax(known))]
     axes.plot(ends, ends, color=plot_style.GREY, lw=1, zorder=0, label=label)
 
 
 def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str, diagonal_label: str) -> Figure:
-    """Points of two numbers that ought to be the same, by the names of what they are, about the line on which they are."""
+    """Return a scatter plot of pairs of numbers that should be equal, with a name for each part and the line on which they are equal."""
     if not any(len(across) for across, _ in parts.values()):
         raise BadUsage("there is nothing to draw")
     figure = new_figure(4.4, 5.2)
@@ -292,9 +297,9 @@ def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, ti
 
 
 def principal_axes(X: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
-    """(D, 2) the two axes along which rows (n, D) vary most, signs fixed by their largest entry; their mean (D,); shares (2,) of variance.
+    """Return the two axes (D, 2) along which rows (n, D) vary most, the mean (D,) of the rows, and the shares (2,) of variance.
 
-    From the smaller of the two Gram matrices: rows beyond their number of columns, or columns beyond that of rows, cost nothing more.
+    The largest entry of each axis is positive.  The axes are computed from the smaller of the two Gram matrices, (n, n) or (D, D).
     """
     X = np.asarray(X, dtype=np.float64)
     share = np.full(len(X), 1.0 / len(X)) if weight is None else weight

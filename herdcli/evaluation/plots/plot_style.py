@@ -57,22 +57,22 @@ RULES: dict[str, Any] = {
 
 
 def matplotlib_settings() -> Any:
-    """What matplotlib is told, the cycle of colours included: a dict."""
+    """Return the settings of matplotlib, including the cycle of colours, as a dict."""
     from matplotlib.rcsetup import cycler
 
     return {**RULES, "axes.prop_cycle": cycler(color=COLOURS)}
 
 
 def cycle_colour(index: int) -> str:
-    """Of the thing with this number, round and round."""
+    """Return the colour of the thing with this number; colours repeat."""
     return COLOURS[index % len(COLOURS)]
 
 
 def marker_style(index: int) -> str:
-    """Its mark; after eight things the same colours come with other marks."""
+    """Return the mark of the thing with this number; when colours repeat, they have other marks."""
     return MARKS[(index + index // len(MARKS)) % len(MARKS)]
 
 
 def line_style(index: int) -> Any:
-    """Its kind of line."""
+    """Return the line style of the thing with this number."""
     return LINES[(index + index // len(LINES)) % len(LINES)]

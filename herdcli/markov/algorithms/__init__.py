@@ -100,7 +100,7 @@ def is_boltzmann_machine(network: Network) -> bool:
 
 
 def _make_lattice_propagation(network: Network, settings: InferenceSettings, map: Map) -> InferenceMethod | None:
-    """Construct bp in the ratio domain, if the user requests it, or does not choose a schedule and it is worthwhile."""
+    """Return bp in the ratio domain if the user requests it, or if no schedule is chosen and the ratio domain is worthwhile; else None."""
     from herdcli.markov.bethe import lattice_bp
 
     asked = settings.schedule == "checkerboard"

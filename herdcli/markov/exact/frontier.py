@@ -126,9 +126,10 @@ class Frontier(Stepwise[FrontierState]):
         self.tables: list[Array] = []  # work space for the tables of a row, reused; no state refers to it between two steps
 
     def bytes_needed(self, state: FrontierState | None) -> tuple[int, str]:
-        """Return the bytes of the tables at the ends of rows, of those of one row, and of temporary ones.
+        """Return the bytes that are needed, and their purpose.
 
-        After two rows, return the bytes that the backward pass adds.
+        Before the third row these are the tables at the ends of all rows, the tables of one row, and temporary ones; later, those that the
+        backward pass adds.
         """
         cells = self._cells()
         tables = self.columns + 2

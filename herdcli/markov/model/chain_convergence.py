@@ -52,7 +52,7 @@ def split_rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
 class EnergySums:
     """Sums and sums of squares of the log of the product of all factors, (chains,) per sweep, for each half of the run.
 
-    The value of the first sweep is subtracted.  sums  (2, 2, chains).
+    The value of the first sweep, `level`, is subtracted before.  sums  (2, 2, chains).
     """
 
     sums: Array

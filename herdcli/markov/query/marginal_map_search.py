@@ -30,9 +30,9 @@ from herdcli.markov.query.exact_queries import MostProbableStates
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-CAP = 17.0  # log2 of the cells of a table above which a maximum may precede a sum
-PER_VARIABLE = 2000  # cells that take as long as a variable of a pass
-SMALL = 1 << 22  # cells of a pass that are always allowed, for any minimum
+CAP = 17.0  # a maximum may precede a sum if a table would otherwise have more than 2^CAP cells
+PER_VARIABLE = 2000  # this many cells take as long as one variable of a pass
+SMALL = 1 << 22  # a pass of this many cells is always allowed, whatever the minimum is
 NEAR = 1e-9  # an improvement below this share of the value is ignored
 
 
@@ -42,7 +42,7 @@ class BranchAndBoundState:
 
     held    (n, k) the states of the first variables of `branched`, −1 past a node's depth.
     bound   (n,) upper bounds.
-    states  (M,) the best states of the queried variables, with log value `value`; −∞ before any.
+    states  (M,) the best states of the queried variables; `value` is their log value, −∞ before any are found.
     spent   number of cells visited.
     """
 
@@ -168,8 +168,8 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
     def _choose_level_order(self, held: dict[int, int], depth: int) -> None:
         """Choose an order for all networks of a depth, from their graph only.
 
-        It is the order of the level above if a new one needs more than twice its cells.  Fixing variables reduces the cells of any order,
-        so that none of these orders needs more than twice the cells of `order`.
+        If a new order needs more than twice the cells of the order one level above, the latter is kept.  Fixing variables reduces the
+        cells of any order, so that none of these orders needs more than twice the cells of `order`.
         """
         cardinality = self.network.cardinality.copy()
         cardinality[list(held)] = 1

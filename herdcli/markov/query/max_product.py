@@ -31,7 +31,7 @@ from herdcli.schema import Array
 FORBIDDEN = -1e4  # replaces log 0: raising it leaves a bound valid
 GAIN = 1e-6  # propagation ends when a sweep decreases the bound by less than this share
 PATIENCE = 5  # number of sweeps with so little decrease
-READ = 10  # sweeps between two decodings of states
+READ = 10  # number of sweeps between two decodings of states
 
 
 @dataclass
@@ -74,7 +74,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         self.steps = self.sweeps + effort
         self.order = find_greedy_order(
             moral_graph(small), small.cardinality.tolist(), (0,) * small.count, list(range(small.count)), True, np.inf
-        ).order  # of any size: mini-buckets bound its cost
+        ).order  # an order with tables of any size, since mini-buckets bound its cost
 
     def init(self) -> MaxProductState:
         """Return zero messages, with the states and the bound of mini-buckets."""
@@ -165,11 +165,11 @@ class MaxProduct(Stepwise[MaxProductState]):
             state.states, state.value = found, value
 
     def possibly_better_states(self, state: MaxProductState) -> list[Array]:
-        """Return, for each variable, the states that a better assignment than the best so far may have, and the state of the best.
+        """Return, for each variable, the states that an assignment better than the best so far may have, and the state that the best has.
 
-        Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states.  With x_i fixed it decreases by the differences
-        between b_i(x_i), the factors over i, and their maxima.  If that is below the value of the best states, x_i is in no better
-        assignment (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
+        Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound on all assignments.  For those with a given x_i the bound is lower by the
+        amount by which b_i(x_i) and the terms of the factors over i are below their maxima.  If this lower bound is below the value of the
+        best states, no better assignment contains x_i (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
         """
         belief, views = np.zeros(int(self.first[-1])), self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):

@@ -51,7 +51,10 @@ class OffTreeFactor:
 
 @dataclass(frozen=True)
 class TiltedMarginals:
-    """Marginals of a site's links and of its scope with f_a in place of g_a, and the log of their total relative to q."""
+    """Marginals of a site's links and of its scope under the tilted distribution, q with f_a in place of g_a.
+
+    log_share  the log of the sum of this distribution relative to that of q.
+    """
 
     pairs: list[Array]
     scope: Array

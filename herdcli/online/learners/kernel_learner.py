@@ -28,7 +28,10 @@ def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
 
 
 def machine_capacity(count: int) -> int:
-    """Return the capacity of a machine with `count` support vectors; it depends on nothing else, and so do sums over it."""
+    """Return the capacity of a machine with `count` support vectors.
+
+    The capacity depends on nothing else, so sums over all places of a machine depend on `count` alone too.
+    """
     room = 16
     while room <= count:
         room = room * 3 // 2

@@ -274,7 +274,7 @@ def _merge_running(models: Sequence[Classifier]) -> RunningTotals:
 
 
 def _merge_scales(models: Sequence[Classifier]) -> Array | None:
-    """Return the sum of the feature sizes: the same as one run over all shards' values would have."""
+    """Return the feature sizes that a single run over the values of all shards would have; None if no model has any."""
     found = [scales_to_sums(scales) for model in models if (scales := model.scales) is not None]
     return scales_from_sums(np.sum(found, axis=0)) if found else None
 
@@ -289,7 +289,7 @@ def scales_to_sums(scales: Array) -> Array:
 
 
 def scales_from_sums(scales: Array) -> Array:
-    """Return scales from such sums.
+    """Return scales (d, 2) or (d, 5), given sums as `scales_to_sums` returns them.
 
     A centred feature stays centred, unless fewer than ⅝ of all examples have it; see `fast.standardize`.
     """

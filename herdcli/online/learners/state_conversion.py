@@ -151,7 +151,7 @@ def _with_stream_baselines(model: Classifier, state: LearnerState) -> Classifier
 
 
 def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Classifier:
-    """Return the classifier with the sizes of as many features as weights, or as dimensions of support vectors."""
+    """Return the classifier with sizes of features: one for each weight, or for each dimension of the support vectors."""
     assert state.sizes is not None
     if state.columns is not None and base.bits:
         return base.with_scales(compact_features.columns_from_table_rows(state, state.sizes).T[first:])

@@ -84,7 +84,7 @@ def count_steps(size: int, rows: int) -> int:
 
 @dataclass(frozen=True)
 class CharacteristicSums:
-    """The sums Σ_i w_i cos ω·(x_i − c) and the same of sines, (2R,).
+    """The sums Σ_i w_i cos ω·(x_i − c) and Σ_i w_i sin ω·(x_i − c), (2R,).
 
     The rows are X (n, d) with weights (n,); frequencies (R, d), c (d,).
     """

@@ -301,7 +301,7 @@ class BernoulliKernel:
         return np.polyval(BERNOULLI[self.order], u)
 
     def diagonal(self, X: Array) -> Array:
-        """Compute (1 + k(0))^d − 1 (n,), the same for all rows (n, d)."""
+        """Compute (1 + k(0))^d − 1 (n,), which is equal for all rows (n, d)."""
         return np.full(len(X), exact_arithmetic.integer_power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
 
     def check(self, X: Array) -> None:

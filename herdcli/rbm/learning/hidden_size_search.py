@@ -49,7 +49,13 @@ DIGITS = 3  # decimals of a nat at which sizes are compared
 
 @dataclass
 class HiddenSizeResult:
-    """The result of one size: mean log-likelihood of validation rows, the criterion, the same of training rows, and the method of log Z."""
+    """The result of one size.
+
+    log_likelihood  mean log-likelihood of the validation rows.
+    judged          the criterion by which sizes are compared.
+    training        mean log-likelihood of the training rows.
+    log_z           method of log Z.
+    """
 
     hidden: int
     log_likelihood: float

@@ -181,7 +181,7 @@ def _update_fast_weights(problem: LearningProblem, state: LearningState, m: int,
 
 
 def _add_standardised_energies(problem: LearningProblem, state: LearningState, m: int, rows: Array, total: Array) -> None:
-    """Add the free energies of `rows` under model m, standardised by those of its training rows, to `total` (n,).
+    """Add to `total` (n,) the free energies of `rows` under model m, standardised by the free energies of this model's training rows.
 
     Source: Welling (2009), sec. 10, applied to learning as to herding.
     """

@@ -45,7 +45,10 @@ PLACES_PER_STEP = 10
 
 @dataclass(frozen=True)
 class LengthEstimates:
-    """Estimates of log Z (L,) of the lengths, and of its mean over rows with error, effective chains, sweeps and agreement of runs."""
+    """Estimates of log Z (L,) for each length of rows.
+
+    mean  the estimate of the mean of log Z over rows, with its error, effective chains, sweeps and the agreement of runs.
+    """
 
     log_z: Array
     mean: LogZEstimate

@@ -113,7 +113,7 @@ def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> 
 
 
 def map_cells_to_inner(inner: Sequence[int], outer: Sequence[int], states: Sequence[int]) -> Array:
-    """Return, for each cell of a table over more variables, the cell of a table over some of them; both in the order of the variables."""
+    """Return, for each cell of a table over `outer`, the cell of a table over `inner`, which is a part of these variables."""
     return _cell_map_by_axes(tuple(outer.index(j) for j in inner), tuple(states[j] for j in outer))
 
 

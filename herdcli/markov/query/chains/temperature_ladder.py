@@ -21,9 +21,10 @@ REJECTED = 0.6  # rejection rate that is accepted in order to use fewer temperat
 
 
 def choose_initial_powers(network: Network) -> Array:
-    """Return β_1 < … < β_K = 1 such that factors over several variables span SPAN nats on average at β_1; only 1 if they do so at 1.
+    """Return β_1 < … < β_K = 1 such that factors over several variables span SPAN nats on average at β_1.
 
-    The effects of more than four neighbours on a variable add up as independent random numbers do.
+    If the factors span no more than SPAN nats at β = 1, the only power is 1.  The effects of more than four neighbours on a variable are
+    assumed to add up as independent random numbers do.
     """
     spans, size = [], 0
     for scope, table in network.factors():
@@ -39,7 +40,10 @@ def choose_initial_powers(network: Network) -> Array:
 
 
 def adapt_powers(powers: Array, rejected: Array) -> Array:
-    """Return powers that share the rejections between the given powers equally, (K − 1,); fewer powers if the rate stays below REJECTED."""
+    """Return powers between which the rejections are equal, from the rejections (K − 1,) between neighbours among the given powers.
+
+    There are fewer powers if the rejection rate then stays below REJECTED.
+    """
     way = np.concatenate([[0.0], np.cumsum(np.maximum(rejected, 0.01))])
     count = min(len(powers), max(2, math.ceil(way[-1] / REJECTED) + 1))
     made: Array = np.exp(np.interp(np.linspace(0, way[-1], count), way, np.log(powers)))

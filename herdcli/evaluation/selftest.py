@@ -76,7 +76,7 @@ def check_boltzmann_machines() -> Iterator[KnownAnswer]:
     free = -model.free_energy(states)
     summed = float(free.max() + np.log(np.exp(free - free.max()).sum()))
     yield KnownAnswer("log Z of an RBM, over hidden against over visible states", "Teh (2003), 2.5", exact, summed, 1e-9)
-    # v = (1 + s)/2 and h = (1 + t)/2: v'Wh = ¼ (s'Wt + s·W1 + t·W'1 + 1'W1), b·v = ½ (b·s + b·1), and the states are as many.
+    # With v = (1 + s)/2 and h = (1 + t)/2, v'Wh = ¼ (s'Wt + s·W1 + t·W'1 + 1'W1) and b·v = ½ (b·s + b·1); the number of states is the same.
     spins = Harmonium(W / 4, b / 2 + W.sum(1) / 4, c / 2 + W.sum(0) / 4, unit_family("spin"), unit_family("spin"))
     shift = W.sum() / 4 + b.sum() / 2 + c.sum() / 2
     yield KnownAnswer("log Z of the same machine in spins", "gauge map", enumeration.exact_log_partition(spins) + shift, exact, 1e-9)

@@ -144,7 +144,7 @@ def _exp2_in_place(u: Array, *, clip: bool) -> None:
     even += kind(1)
     odd *= f
     even += odd
-    # Adding n to the exponent's bits of 2^f multiplies it by 2^n: the low bits of `shifted` hold n, and the shift drops all above them.
+    # 2^f is multiplied by 2^n by adding n to the bits of its exponent.  The low bits of `shifted` hold n; the shift drops all higher bits.
     bits = shifted.view(word)
     bits <<= mantissa
     bits += even.view(word)

@@ -90,7 +90,8 @@ def _reduce_argument(x: Array) -> tuple[Array, Array, Array, Array, Array, Array
     shifted = y * _LOG2_E + _MAGIC
     n = shifted - _MAGIC
     half = n * 0.5 + _MAGIC
-    # n·high is exact, and subtracting the two parts of n log 2 one after the other loses what the second product loses (Cody & Waite 1980).
+    # n·_LN2_HIGH is exact; so when the two parts of n log 2 are subtracted one after the other, only the second product is rounded (Cody &
+    # Waite 1980).
     high, low = y - n * _LN2_HIGH, n * _LN2_LOW
     r = high - low
     zero = np.float64(_MAGIC).view(np.uint64)
@@ -121,7 +122,7 @@ def _log_with_remainder(u: Array, rest: Array) -> Array:
     exponent = (bits + (ONE - ROOT)) >> np.uint64(52)
     k = exponent.astype(np.float64) - less
     f = (bits - ((exponent - np.uint64(1023)) << np.uint64(52))).view(np.float64) - 1.0
-    # log(1 + f) = 2 artanh s with s = f/(2 + f); f − f²/2 + s (f²/2 + R) is the same with the largest term exact (Tang 1990; Ng, fdlibm).
+    # log(1 + f) = 2 artanh s with s = f/(2 + f), computed as f − f²/2 + s (f²/2 + R), whose largest term is exact (Tang 1990; Ng, fdlibm).
     s = f / (f + 2.0)
     z, h = s * s, (f * 0.5) * f
     low = s * (z * _horner(z, _LOG) + h) + (k * _LN2_LOW + rest)

@@ -29,7 +29,7 @@ def root(S: Array) -> Array:
     n = len(S)
     R: Array = np.triu(S)
     for j in range(n):
-        # The variance of direction j that remains given the earlier ones is only rounding of S_jj: count it as 0.
+        # If the variance of direction j that remains given the earlier directions is only rounding of S_jj, it counts as 0.
         if not R[j, j] > n * EPS * S[j, j]:
             R[j] = 0.0
             continue

@@ -97,8 +97,8 @@ def residual_updates(
         now[offset[d] : offset[d + 1]] = following[offset[d] : offset[d + 1]]
         _set_tree_leaf(values, at, 0.0)
         j = heads[d]
-        # A message out of j is the product of those that enter it except the reverse one (5.25), so j's message to i
-        # stays; at a node with a given marginal only the reverse message matters (5.26), and the others stay.
+        # A message out of j depends on all messages into j except the reverse one (5.25), so j's message to i does not
+        # change.  At a node with a given marginal each depends on its reverse alone (5.26), so only j's message to i changes.
         for e in out_edges[j]:
             if (e ^ 1) == d and not held[tails[e]]:
                 continue
@@ -165,8 +165,8 @@ def _tail_weights(
         ]
     weight = potential[first : first + rows]
     power = [0] * rows
-    # w = ψ_i Π_{k ≠ j} M_ki by multiplication, not by dividing the whole product by M_ji: messages may have zeros.  A factor
-    # 2^500 is taken out whenever the product of a state is that small, and only differences between states are put back.
+    # w = ψ_i Π_{k ≠ j} M_ki is computed by multiplication, not by dividing the whole product by M_ji, because messages may have zeros.
+    # A state whose product becomes too small is multiplied by 2^500; in the end only differences of these factors are undone.
     for k in in_edge[in_offset[i] : in_offset[i + 1]]:
         if k == d ^ 1:
             continue

@@ -112,8 +112,8 @@ def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
     if not alpha > 0.0:
         return NOTHING
     avp = alpha * v * phi
-    # u + αvφ √u − v = 0, its positive root without a difference.  Woodbury:
-    # Σ' = Σ − Σxx'Σ g/(1 + gv) of g = αφ/√u, where 1 + gv = (√u + αvφ)/√u.
+    # √u is the positive root of u + αvφ √u − v = 0, in a form without a difference.  By Woodbury's identity
+    # Σ' = Σ − Σxx'Σ g/(1 + gv) with g = αφ/√u, where 1 + gv = (√u + αvφ)/√u.
     root_u = 2.0 * v / (sqrt(avp * avp + 4.0 * v) + avp)
     return (alpha, alpha * phi / root_u, alpha * phi / (root_u + avp), 0.0)
 

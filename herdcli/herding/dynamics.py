@@ -156,7 +156,7 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
         if fast.loops_in_use() == "python":  # NumPy's loops copy the weights and their absolute values to a floating type, and unpack rows
             passed += 20 * D * K + min(n, 1024) * (14 * D + 12 * K)
-        # the first weights are drawn as float64, and their absolute values are summed before any row is processed
+        # The largest memory may be needed at the start: initial weights are drawn as float64, and their absolute values are summed.
         return problem.count * runs + max((40 if wide else 12) * D * K, passed)
 
 

@@ -61,7 +61,7 @@ def score_rows(weights: Array, rows: Array, features: str) -> Array:
         linear: Array = exact @ weights.astype(np.float64)
         return linear
     b, J = split_pairwise_weights(weights.astype(np.float64), rows.shape[1])
-    # b·x + ½ x'Jx is computed doubled and halved at the end: x'Jx of integers is even, so no half is rounded.
+    # Twice b·x + ½ x'Jx is computed, and halved at the end: no half is rounded, because x'Jx of integers is even.
     twice: Array = 2.0 * (exact @ b) + ((exact @ J) * exact).sum(axis=1)
     return twice / 2.0
 

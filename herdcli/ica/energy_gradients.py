@@ -53,7 +53,7 @@ def exact_model_gradients(problem: LearningProblem, energy: RowEnergy, rows: Arr
     n = len(rows)
     if isinstance(energy, LinearExperts) and problem.settings.algorithm == "infomax":
         # log p(z) = log |det J| − Σ E_i(J_i z) (eq. 4.5), and d log |det J| = tr J⁻¹ dJ, with gradient +J^{−T}; eq. 4.6 as printed
-        # has this term's sign wrong.  The gradient in γ omits that of log z(γ): only ebm and equil learn γ.
+        # has this term's sign wrong.  The gradient in γ does not contain the term of log z(γ), because only ebm and equil learn γ.
         return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
     if problem.settings.algorithm == "infomax":
         return -by_J / n, -by_gamma / n

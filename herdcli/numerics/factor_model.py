@@ -171,7 +171,7 @@ def _negative_profile_likelihood(S: Array, x: Array, count: int) -> tuple[float,
     part = 0.5 * ((U * low) @ U.T) * (U @ U.T)
     whole = part.copy()
     for n, v in zip(high, V.T, strict=True):
-        # Where β_n and β_m meet above 1 they swap, the profile has a kink, and the quotient is unbounded: it is kept finite.
+        # Where β_n and β_m cross above 1, the profile has a kink and the quotient is unbounded; the quotient is kept finite.
         share = (1.0 - low) * (n + low) / np.maximum(n - low, 1e-12 * n)
         whole += 0.5 * ((U * share) @ U.T) * np.outer(v, v)
     return value, gradient, (whole, part)

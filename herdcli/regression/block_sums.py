@@ -142,7 +142,7 @@ def block_sums(block: RegressionBlock, pilot: PilotFit, weight_kind: str = "prec
     fourth = np.zeros((size, size))
     if size:
         v = weighted[:, a] * u[:, b]
-        # w equal rows have w times the products of one of them.
+        # w equal rows have w times the products of one such row.
         fourth = v.T @ (v if weight_kind != "frequency" or train_weight is None else u[:, a] * u[:, b])
     held = block.kept & (True if block.weight is None else block.weight > 0)
     weight = np.ones(int(held.sum())) if block.weight is None else block.weight[held]

@@ -139,7 +139,7 @@ def _initial_class_count(labels: AnyLabels) -> int:
 
 def _print_plan(learner: OnlineLearner, example_input: ExampleInput) -> NoReturn:
     """Try the first blocks of a stream, print the rate and, if its length is known, the total time, and end the command."""
-    # a stream has no known number of steps, but often a number of bytes; this trial prints no errors
+    # The number of steps of a stream is not known, but often its number of bytes is.  Errors of this trial are not printed.
     started, state = time.monotonic(), learner.init()
     while not state.done and time.monotonic() - started < TRIAL_SECONDS:
         state = OnlineLearner.step(learner, state)

@@ -262,8 +262,8 @@ class FactorEM:
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return loadings and mean by regression on the factors, and noise from the residuals."""
         xx, yx = sums["xx"], sums["yx"]
-        # Σ ⟨(y_d − A_d z)²⟩ is least at A_d = ⟨y_d z'⟩⟨zz'⟩⁻¹ with z = (x, 1), whatever Ψ is, as it is diagonal.  With missing values each
-        # column has a ⟨zz'⟩ of its own.
+        # Σ ⟨(y_d − A_d z)²⟩ is least at A_d = ⟨y_d z'⟩⟨zz'⟩⁻¹ with z = (x, 1); this does not depend on Ψ, because Ψ is diagonal.  With
+        # missing values each column has a ⟨zz'⟩ of its own.
         A = (
             np.stack([solve_or_least_squares(one, y) for one, y in zip(xx, yx, strict=True)])
             if len(xx) == len(yx)

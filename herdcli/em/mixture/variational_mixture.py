@@ -189,14 +189,14 @@ def predictive_posteriors(parameters: Parameters, X: Array) -> tuple[Array, Arra
     K, D = parameters["mean"].shape
     freedom = parameters["freedom"] + 1.0 - D
     beta, nu = parameters["precision"], parameters["freedom"]
-    # `covariance` is (νW)⁻¹, so that (1 + β)/(β(ν + 1 − D)) W⁻¹ is ν(1 + β)/(β(ν + 1 − D)) times it (Bishop 2006, eq. 10.81 and 10.82).
+    # The shape is (1 + β)/(β(ν + 1 − D)) W⁻¹, i.e. ν(1 + β)/(β(ν + 1 − D)) times `covariance` = (νW)⁻¹ (Bishop 2006, eq. 10.81 and 10.82).
     shape = parameters["covariance"] * (nu * (1.0 + beta) / (beta * freedom))[:, None, None]
     joint = np.repeat(np.log(parameters["weight"])[:, None], len(X), axis=1)
     patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
     for number, missing in enumerate(patterns):
         rows, d = np.flatnonzero(which.ravel() == number), int((~missing).sum())
         for k in range(K if d else 0):
-            # of the Gaussian with this shape: log N = c − ½ Δ², which gives Δ²
+            # For the Gaussian with this shape log N = level − ½ Δ², from which Δ² is computed.
             there = ~missing
             gaussian, _, _ = impute_rows(X[rows], missing, parameters["mean"][k], shape[k])
             level = 0.5 * (-float(np.linalg.slogdet(shape[k][np.ix_(there, there)])[1]) - d * LOG_TAU)

@@ -48,7 +48,7 @@ def layout_nodes(count: int, edges: Edges) -> Array:
         length = np.maximum(np.sqrt((d**2).sum(axis=2)), 1e-3 * k)
         force = k**2 / length**2 - near * length / k
         np.fill_diagonal(force, 0.0)
-        # a weak pull to the middle keeps parts that no edge joins in the picture
+        # A weak pull to the middle keeps unconnected parts of the graph inside the picture.
         push = (d * force[:, :, None]).sum(axis=1) - 0.1 * place
         size = np.maximum(np.sqrt((push**2).sum(axis=1, keepdims=True)), 1e-12)
         place = place + push / size * np.minimum(size, 0.1 * (1.0 - step / STEPS))

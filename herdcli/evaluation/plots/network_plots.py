@@ -57,7 +57,7 @@ def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
 def _draw_marginals(
     marginals: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str
 ) -> plot_list.Figure:
-    # of two states the probability of the second; of more the mean of the states' numbers, as a share of the last
+    # The level of a variable is the mean of its states' numbers divided by the last number: with two states, the second's probability.
     level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in marginals])
     two = all(len(p) <= 2 for p in marginals)
     return _draw_levels(

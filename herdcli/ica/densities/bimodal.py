@@ -13,7 +13,7 @@ from herdcli.schema import Array
 class BimodalExpert(SingleExpert):
     """The bimodal density, E(u) = u²/2 − log cosh u.      Source: Lee, Girolami & Sejnowski (1999)."""
 
-    # e^{−(u − 1)²/2} + e^{−(u + 1)²/2} = 2 e^{−½} e^{−u²/2} cosh u: E is that of the sum of both bumps, and ∫ e^{−E} = √(2πe)
+    # E is the energy of a sum of two Gaussian bumps: e^{−(u − 1)²/2} + e^{−(u + 1)²/2} = 2 e^{−½} e^{−u²/2} cosh u, and ∫ e^{−E} = √(2πe).
     name = "bimodal"
 
     def energy(self, u: Array) -> Array:

@@ -21,7 +21,8 @@ def signal_envelopes(filters: Array) -> Array:
     length = filters.shape[1]
     weight = np.zeros(length)
     weight[0] = 1.0
-    # x + iH(x) has no negative frequencies and twice the positive ones; those that are their own negatives, 0 and for even lengths ½, stay.
+    # x + iH(x) has no negative frequencies, and twice the amplitude at positive ones.  Frequencies that equal their negatives, which are 0
+    # and, for even lengths, ½, keep their amplitude.
     weight[1 : (length + 1) // 2] = 2.0
     if length % 2 == 0:
         weight[length // 2] = 1.0

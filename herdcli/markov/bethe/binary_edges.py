@@ -79,8 +79,8 @@ def edge_second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
     """
     a, b, c, d = pair.T
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        # var x_i = (c + d)(a + b), var x_j = (b + d)(a + c), cov = a d − b c.  As a + b + c + d = 1, var x_i var x_j − cov² is the sum of
-        # the four products of three cells.  In this sum nothing cancels; the difference would as the correlation nears ±1.
+        # var x_i = (c + d)(a + b), var x_j = (b + d)(a + c), cov = a d − b c.  Since a + b + c + d = 1, var x_i var x_j − cov² is the sum
+        # of the four products of three cells.  Nothing cancels in this sum; in the difference digits cancel if the correlation is near ±1.
         determinant = a * b * c + a * b * d + a * c * d + b * c * d
         return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
 
@@ -115,9 +115,9 @@ def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, 
     of[0::2], of[1::2] = table, table.transpose(0, 2, 1)
     sums = np.logaddexp(of[:, 0], cavity[:, None] + of[:, 1])
     given = np.exp(cavity[:, None] + of[:, 1] - sums)  # P(tail = 1 | head)
-    # f = log Σ_x ψ(x, 1) e^{cx} − log Σ_x ψ(x, 0) e^{cx}, the new log ratio, has ∂f/∂c = P(x = 1 | 1) − P(x = 1 | 0).  c is the sum of the
-    # potential and the other messages to the tail (5.25), so ∂c = +1 for each.  If the tail is fixed, c = logit target − the reverse
-    # message (5.26): −1.
+    # The new log ratio f = log Σ_x ψ(x, 1) e^{cx} − log Σ_x ψ(x, 0) e^{cx} has ∂f/∂c = P(x = 1 | 1) − P(x = 1 | 0).  c is the sum of the
+    # potential and the other messages to the tail (5.25), so its derivative in each of these messages is +1.  If the tail is fixed, c is
+    # logit target minus the reverse message (5.26), so its derivative in that message is −1.
     slope = given[:, 1] - given[:, 0]
     owner = graph.in_edge[_node_ranges(graph.in_offset, graph.tail)]
     row = np.repeat(every, np.diff(graph.in_offset)[graph.tail])

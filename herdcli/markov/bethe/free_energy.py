@@ -86,7 +86,7 @@ def compute_beliefs(
     node = _normalise_groups(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
     held = fixed[owner].astype(bool)
     node[held] = target[held]
-    # the weight of each directed edge's tail, in the layout of the message in the opposite direction
+    # The weight of the tail of each directed edge, at the position of the message in the opposite direction.
     weight = np.where(zeros[place] - closed > 0, -np.inf, total[place] - finite)
     with np.errstate(divide="ignore", invalid="ignore"):
         # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.

@@ -100,8 +100,8 @@ def junction_tree_from_order(tree: JunctionTreeLayout) -> tuple[CliqueGraph, lis
     for k, (scope, p) in enumerate(zip(tree.scopes, tree.parent, strict=True)):
         if p < 0:
             continue
-        # The separator, scope[1:], is inside the parent's scope.  It equals that scope if the child has one variable more.  Then the parent
-        # is not a maximal clique and the child replaces it.
+        # The separator, scope[1:], is inside the parent's scope.  If the child has one variable more than the parent, the separator equals
+        # the parent's scope.  Then the parent is not a maximal clique, and the child replaces it.
         if merged[p] == p and len(scope) == len(tree.scopes[p]) + 1:
             merged[p] = k
         else:

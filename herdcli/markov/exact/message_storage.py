@@ -88,7 +88,7 @@ def separator_sizes(tree: JunctionTreeLayout, network: Network, possible_columns
 def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> MessageSchedule:
     """Return the schedule with one stretch."""
     sizes = separator_sizes(tree, network, possible_columns)
-    # for messages and for marginals
+    # The numbers that the messages need, and those that the marginals need.
     most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_expanded_messages(tree, possible_columns)
     return MessageSchedule(list(range(len(sizes))), [0, len(sizes)], most, _largest_working_set(tree, sizes, possible_columns))
 

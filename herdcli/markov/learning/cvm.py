@@ -70,8 +70,8 @@ def find_kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int],
     number: dict[frozenset[int], int] = dict.fromkeys(members, 1)
     result = []
     for region in sorted(found, key=lambda region: (-len(region), sorted(region))):
-        # 6.25, larger regions first, so that their counting numbers are known.  Every variable is counted once: Σ c_r = 1 over the regions
-        # that contain it.
+        # Equation 6.25, larger regions first, because the number of a region depends on those of the larger ones.  Every variable is
+        # counted once: Σ c_r = 1 over the regions that contain it.
         number[region] = 1 - sum(c for other, c in number.items() if region < other)
         if number[region]:
             around = [k for k, other in enumerate(members) if region <= other]
@@ -170,8 +170,8 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
                 raise impossible_cluster_error(self.problem, int(program[bad]))
             if max(far, apart) <= inner:
                 break
-        # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a lower bound that is equal there.  So maximising
-        # under it does not lower the entropy, and the tangent point moves to the maximum (6.27; Yuille 2002).
+        # For c_r < 0, c_r H(P) is convex, and its tangent at P_old, −c_r Σ P log P_old, is a lower bound that is equal to it at P_old.  So
+        # maximising with the tangent in its place does not lower the entropy; P_old then moves to the maximum (6.27; Yuille 2002).
         regions = slice(made.scope_cells(made.clusters).start if self.inner else len(state.values), len(state.values))
         change = float(np.abs(state.values[regions] - state.old[regions]).max(initial=0.0))
         state.old[regions] = state.values[regions]

@@ -175,7 +175,7 @@ def _effective_ipf_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[R
     rows: list[Row] = []
     for a, c in enumerate(layout.home):
         rows.append((a, -1))
-        # `walk_depth_first` visits neighbouring cliques in turn: each clique takes the new marginal of the one that it is reached from
+        # `walk_depth_first` visits neighbouring cliques in turn: each clique takes the new marginal from the clique before it on the walk
         # (6.12).
         rows += [layout.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
     return rows

@@ -102,7 +102,7 @@ class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSett
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.parameters, self.expect = LogLinearParameters(problem), ExactExpectations(problem, settings)
-        # features are shifted to be ≥ 0; t(x) is their sum, constant 1 over the states of a cluster with a marginal
+        # Features are shifted so that all are ≥ 0.  t(x) is their sum; each cluster with a marginal contributes 1 to it in every state.
         self.low = np.concatenate([np.zeros(c.target.size) if f is None else f.min(axis=1)
                                    for c, f in zip(problem.clusters, self.parameters.features, strict=True)])  # fmt: skip
         self.total = [np.ones(c.target.size) if f is None else (f - f.min(axis=1, keepdims=True)).sum(axis=0)

@@ -89,7 +89,7 @@ def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: floa
     alpha, _, shrink, _ = step
     if alpha != 0.0:
         mean += (alpha * sign) * g
-    # g is Σx before the update, so the order of the two updates does not matter; a symmetric g g' needs one triangle.
+    # g is Σx before the update, so the order of the two updates does not matter.  g g' is symmetric, so one triangle is sufficient.
     if shrink > 0.0:
         blas.dsyr(-shrink, g, lower=1, a=column, overwrite_a=1)
     return alpha != 0.0 or shrink > 0.0

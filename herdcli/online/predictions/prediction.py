@@ -162,13 +162,13 @@ def _fit_scale_and_loss(score: Array, variance: Array, y: Array, link: str) -> t
     The likelihood of two classes is log-concave in g; the search is golden-section over log g.
     """
     margin = link_input(score, variance, link)
-    # only the product of g and the margins matters: in units of the margins' size the search finds any g
+    # Only the product of g and the margins matters.  With margins in units of their size, the range of the search is wide enough for any g.
     unit = float(np.sqrt(np.mean(margin**2))) or 1.0
     margin = margin / unit
     rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
 
     def loss(log_scale: float) -> float:
-        # log of Φ_k/Σ Φ, with the largest log Φ subtracted first: Φ of margins below −39 underflows to 0, its logarithm does not.
+        # log(Φ_k/Σ Φ), with the largest log Φ subtracted first: Φ of margins below −39 underflows to 0, but log Φ does not.
         scaled = np.exp(log_scale) * margin
         log_p = _log_softmax(log_normal_cdf(scaled) if link == "normal" else scaled)
         own = log_p[rows, y]

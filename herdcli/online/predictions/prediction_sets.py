@@ -40,7 +40,7 @@ def add_prediction_sets(state: LearnerState, score: Array, variance: Array, labe
     tally[EXAMPLES] += len(own)
     tally[COVERED] += np.count_nonzero(own <= bounds)
     tally[UNBOUNDED] += np.count_nonzero(bounds == np.inf)
-    # in sequence, for any block sizes
+    # The sizes are added one after the other, so that the sum does not depend on the sizes of blocks.
     sizes = (
         2.0 * np.where(np.isfinite(bounds), bounds, 0.0) if numbers else prediction_set_mask(score, variance, bounds[:, None]).sum(axis=1)
     )

@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 TextBytes = bytes | memoryview
 LINE_END = ord("\n")
 
-# Patterns of lines without a label, by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
+# Patterns of lines without a label: in Vowpal Wabbit's format (True) they begin with the bar or a tag before it, else with the first pair.
 UNLABELLED = {True: re.compile(rb"(?m)^[ \t]*('[^ \t|\n]*[ \t]*)?(?=\|)"), False: re.compile(rb"(?m)^[ \t]*((?:qid:\S+[ \t]+)?)(?=\d+:)")}
 EXPECTED = {
     1: ("{token} where a label was expected", "a line is: label index:value index:value …"),
@@ -118,7 +118,7 @@ class BlockReader:
         """Return arrays with capacity for the rows of a text, reused for the next one."""
         rows = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == LINE_END)) + 1
         entries = len(text) // 2 + 2  # an entry takes at least two bytes
-        # Large arrays use memory in pages of 2 MB, so those of rows are no longer than they need to be.
+        # Large arrays use memory in pages of 2 MB, so the arrays with one entry per row are no longer than necessary.
         if not self._room or len(self._room[0]) < rows:
             self._room = (np.empty(2 * rows), np.empty(2 * rows), np.empty(2 * rows + 1, np.int64), *self._room[3:])
         if len(self._room) < 5 or len(self._room[3]) < entries:

@@ -60,7 +60,7 @@ def choose_pair_signs(gram: Array, difference: Array, uniforms: Array, variance:
             if uniforms[p] < exchange_probability(float(slope[p]), a):
                 found[p] = 1.0
             variance = update_variance(square, variance, a)
-        # f increases by Φ(x') − Φ(x), or decreases by it if the pair is exchanged; so α of later pairs increases by found·pairs.
+        # Φ(x') − Φ(x) is added to f, or subtracted if the pair is exchanged; so α of later pairs increases by found·pairs.
         slope += found[p] * pairs[p]
     return np.stack([found, -found], axis=1).ravel(), variance
 

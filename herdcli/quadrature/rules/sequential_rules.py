@@ -151,8 +151,8 @@ def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState
     state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
     state.step = t + 1
     if settings.rule in EQUAL:
-        # Sums over pairs grow by the new row and column: Σ_uv k over t+1 atoms is that over t, twice Σ_u k(x_u, x), and k(x, x).
-        # All other terms are divided by t + 1 or its square only when they are used, so that no rounding accumulates (Chen et al. 2010).
+        # Σ_uv k over t+1 atoms is Σ_uv k over t atoms plus the new row and column, 2 Σ_u k(x_u, x) + k(x, x).  All sums are divided by
+        # t + 1 or its square only when they are used, so that no rounding accumulates (Chen et al. 2010).
         state.rate[t] = 1.0 / (t + 1)
         state.quadratic += 2.0 * cross + own
         state.linear += z
@@ -249,8 +249,8 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
     space, settings, t = problem.space, problem.settings, state.step
     if not len(space.candidates):
         return
-    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x); with equal weights t times that, t μ(x) − Σ_u k(x_u, x).  The gap max_x ⟨g
-    # − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) bounds ½‖g − μ‖² minus its minimum (Jaggi 2013).
+    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x).  With equal weights the score is t times this, t μ(x) − Σ_u k(x_u, x).
+    # The gap max_x ⟨g − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) is an upper bound of ½‖g − μ‖² minus its minimum (Jaggi 2013).
     score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
     score -= state.running
     if t:
@@ -261,8 +261,8 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
         # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, up to terms without x, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x) (Riabiz et al. 2022, alg. 1,
         # where μ = 0); without atoms it is the score of `nearest`.
         score += space.single_point_scores
-    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is smallest if μ(x) − ½k(x, x) is largest.  With w_0 = μ herding has one μ more than atoms: (t +
-    # 1) μ − Σ k.
+    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is smallest where μ(x) − ½k(x, x) is largest.  If herding begins with w_0 = μ, the score contains
+    # μ once more than there are atoms: (t + 1) μ − Σ k.
     begun = "" if settings.rule == "greedy" else initialisation_name(settings, problem.target)
     if begun == "nearest" and t == 0:
         score = space.single_point_scores.copy()

@@ -81,8 +81,8 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
     own, cross = float(row[u]), float(row.sum()) - float(row[u])
     old = space.points.values(out)
     state.running -= old
-    # m² MMD² of the others and x is const + 2 S(x) + k(x, x) − 2m μ(x), S the sum of k over the others; minus half of it is the score.  The
-    # present atom has S = `cross`, so it stays unless a candidate's score is larger than `present`.
+    # m² MMD² of the other atoms and x is const + 2 S(x) + k(x, x) − 2m μ(x), where S(x) sums k over the others; the score is minus half of
+    # this.  The present atom has S = `cross` and the score `present`; it stays unless a candidate has a larger score.
     score = float(m) * space.embedding
     score -= state.running
     score -= 0.5 * space.diagonal

@@ -86,7 +86,7 @@ def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float
     mean += np.float32(1.0 - momentum_decay) * G
     square *= np.float32(KEPT)
     square += np.float32(1.0 - KEPT) * np.square(G)
-    # Means that start at 0 have the total weight (1 − μ) Σ_i μ^i = 1 − μ^t: divided by it they are unbiased.
+    # In means that start at 0 the total weight is (1 − μ) Σ_i μ^i = 1 − μ^t; divided by this weight the means are unbiased.
     root = np.sqrt(square / np.float32(1.0 - float(exact_arithmetic.integer_power(KEPT, t))))
     root += np.float32(TINY)
     x *= np.float32(1.0 - rate[0] * rate[1])
@@ -127,8 +127,8 @@ def _apply_natural_gradient(
         statistics.c[...] -= penalty.cost * penalty.excess
     for gradient, name, new in zip((G, statistics.b, statistics.c), SQUARES, seen, strict=True):
         diagonal = getattr(state, name)[m]
-        # Running means start at 0 and are taken relative to their own mean: the bias of the first updates is the same for all of them and
-        # cancels.
+        # Running means start at 0, which biases those of the first updates by the same factor; it cancels because they are used relative to
+        # their own mean.
         diagonal += np.float32(MEAN_SHARE) * (new - diagonal)
         level = max(float(diagonal.mean(dtype=np.float64)), TINY)
         gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))

@@ -235,7 +235,7 @@ def sample_likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_parti
             states = np.empty_like(natural)
             h.hidden.layer().sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)
-            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both terms are −F − log Z with h as visible units.  Z₀ of
-            # the layer below equals that of its transpose, so that in a chain of layers only the last log Z remains.
+            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both terms of the mean are −F − log Z with h as visible
+            # units.  Z₀ of a layer equals the Z of its transpose, so that in a chain of layers only the last log Z remains.
             total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
     return total

@@ -200,7 +200,7 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     # f_β(v) = h(v) exp((1 − β) a·v + β b·v + Σ_k A(β x_k)), x = W'v + c, goes from the base model (β = 0) to the harmonium (β = 1).
     # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 even if it mixes badly (Neal 2001).
-    # A sweep at β: h given v has the natural parameters β x, v given h has β (Wh + b) + (1 − β) a.
+    # In a sweep at β, h given v has the natural parameters β x, and v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
         exact_arithmetic.product(v, W, out=x)
         log_weights += (beta - before) * exact_arithmetic.product(v, h.b - a) + hidden_log_partition_change(h.hidden, x + h.c, before, beta)

@@ -85,7 +85,7 @@ def _first_stage_to_rerun(stages: list[Stage], files_by_digest: Mapping[str, str
     """Return the index of the last stage whose inputs are all available; later stages follow.  Raises NoInput for a missing input."""
     missing = [[each for each in stage.inputs if each.sha256 not in files_by_digest] for stage in stages]
     first = next((index for index in reversed(range(len(stages))) if not missing[index]), 0)
-    # in every later stage, one input may be the output of the stage before it
+    # In each later stage, one missing input may be the output of the stage before.
     wanted = [(stages[first], each) for each in missing[first]]
     for stage, absent in zip(stages[first + 1 :], missing[first + 1 :], strict=True):
         wanted += [(stage, each) for each in absent[1:]]

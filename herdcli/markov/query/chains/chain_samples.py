@@ -206,8 +206,8 @@ def draw_block(
             raise NegativeResult("a chain is in a state with probability 0")
     row = np.arange(chains)
     for k in range(len(block.order) - 1, -1, -1):
-        # P(x_i | later variables and those outside) is the product at the elimination of x_i, as a function of x_i; it includes the forward
-        # sums.
+        # P(x_i | later variables and those outside) is proportional to the product of the tables at the elimination of x_i, which include
+        # the sums over earlier variables.
         (rest, total), i = kept[k], block.order[k]
         first = row if len(total) > 1 else np.zeros(chains, dtype=np.int64)
         logs = np.moveaxis(total, 1, -1)[(first, *(x[j] for j in rest))]

@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
 
 
 def _unknown_option_message(error: click.NoSuchOption) -> str:
-    """The message for an option that a command lacks, the same under every version of click, with the names it may go by here."""
+    """Return the message for an unknown option, with similar options of the command; it does not depend on the version of click."""
     ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
     names = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours] or sorted(error.possibilities or ())
     question = f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
@@ -92,7 +92,7 @@ def _unknown_option_message(error: click.NoSuchOption) -> str:
 
 
 def _missing_option_hint(error: click.MissingParameter) -> str | None:
-    """How the option that is missing is given, and what it is for."""
+    """Return how a missing option is written and what it is for; None for an argument or an option without help."""
     param = error.param
     if not isinstance(param, click.Option) or not param.help:
         return None
@@ -100,8 +100,8 @@ def _missing_option_hint(error: click.MissingParameter) -> str | None:
     return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
-def with_completion_values(command: click.Command) -> click.Command:
-    """The command as a shell's completion sees it."""
+def _with_shell_completion(command: click.Command) -> click.Command:
+    """Return the command in the form that shell completion uses."""
     from herdcli.cli.frame.options.completion import with_completion
 
     return with_completion(command)
@@ -159,7 +159,7 @@ def _print_error(label: str, message: str, hint: str | None, code: int) -> int:
 
 
 def _show_arithmetic_warnings(label: str) -> Callable[..., None]:
-    """What shows Python's warnings: an overflow that no check foresaw is told once, in a line like every other."""
+    """Return a function that shows Python's warnings; of arithmetic warnings only the first, as a line in herd's form."""
     shown, told = warnings.showwarning, list[Warning | str]()
 
     def show(
@@ -224,7 +224,7 @@ def _limit_blas_threads() -> None:
 
 
 def _move_verbosity_behind_command(args: Sequence[str]) -> list[str]:
-    """The arguments with -q and -v from before a command behind its name, where they mean the same."""
+    """Return the arguments with -q and -v moved from before a command's name to after it, where they have the same meaning."""
     first = next((place for place, arg in enumerate(args) if arg not in BEFORE), len(args))
     if not first or first == len(args) or args[first] not in COMMANDS:
         return list(args)

@@ -17,7 +17,7 @@ from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.model import Classifier, Settings
 from herdcli.schema import Array
 
-MOST_COLUMNS = 1000  # number of columns up to which a diagonal covariance is converted to a full one
+MOST_COLUMNS = 1000  # a diagonal covariance is converted to a full one for at most this many columns
 NORMAL_TO_LOGISTIC = 1.702  # Φ(x) is about 1 / (1 + exp(−1.702 x)) (Camilli 1994)
 
 

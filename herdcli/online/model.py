@@ -74,7 +74,7 @@ class Settings2(Settings1):
 class Settings(Settings2):
     """The settings of learning: those of `Settings1` and `Settings2`, and these:
 
-    holdout       every so many-th example is evaluated in each pass and not learned; 0: none.
+    holdout       one in this many examples is evaluated in each pass and not learned; 0: none.
     until_last    held-out examples are learned in the last pass, after they have been evaluated.
     task          regression: numbers are learned in place of classes, by squared loss; multilabel: any number of labels.
     early_stop    passes without a lower held-out error after which learning ends with the weights of the best pass; 0: never.

@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-FEWER = 10  # factor by which a sorted order has fewer changes from row to row than a mixed one
+FEWER = 10  # an order is sorted if it has fewer changes from row to row than a mixed order by this factor
 
 
 def is_sorted_by_label(y: Array) -> bool:

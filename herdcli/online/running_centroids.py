@@ -17,7 +17,7 @@ from herdcli.online.freed_memory import release_freed_memory
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LARGE = 1 << 18  # number of sums from which earlier copies are returned to the system
+LARGE = 1 << 18  # with more sums than this, earlier copies are returned to the system
 CHUNK = 1 << 13  # columns whose weights are computed at a time
 GROWTH = 2  # centroids are computed anew after so many times the examples
 COMPLETE = 10_000  # first examples that are all added to the sums

@@ -11,7 +11,7 @@ from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slic
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
-LARGE = 1 << 26  # bytes of held-out rows above which the model does not store them
+LARGE = 1 << 26  # the model does not store held-out rows of more bytes than this
 PARTS = (VALID, TEST)
 
 

@@ -140,7 +140,7 @@ class PairLearning(RBMLearning):
 
 
 def _apply_centred_step(problem: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
-    """Replace the plain step, which led from W and the biases' velocities `before` to `state`, by the step of centred units.
+    """Replace the plain step, which led from W and from the velocities `before` of the biases to `state`, with the step of centred units.
 
     Weights learn from v − μ and h − λ, so mean inputs are left to the biases.
     The inputs of thousands of pixels that are grey on average add up.  With the plain update and the rates of the thesis all hidden units

@@ -123,7 +123,7 @@ def pilot_fit(head: RegressionBlock) -> PilotFit:
         return begun
     u = begun.product_entries(head)
     gram = u.T @ u
-    # Least squares on the residuals: (Z'Z)⁻¹ Z'r is added to the coefficients that they are residuals of.
+    # This is least squares on the residuals r: (Z'Z)⁻¹ Z'r is added to the coefficients that gave r.
     return replace(begun, theta=begun.theta + solve_symmetric(gram[:-1, :-1], gram[:-1, -1]))
 
 

@@ -16,8 +16,8 @@ from herdcli.artifacts.rows.spill_file import open_unnamed_file, write_array
 from herdcli.errors import WriteFailed
 from herdcli.records import dataclass
 
-LEAST = 1 << 26  # decoded size in bytes from which a file is read this way
-PIECE_ROWS = 1 << 20  # most rows of a column that are copied at one time
+LEAST = 1 << 26  # a file is read this way if its decoded size in bytes is at least this
+PIECE_ROWS = 1 << 20  # largest number of rows of a column that are copied together
 ALIGNMENT = 64  # pieces begin at multiples of this many bytes, so that their numbers are aligned
 
 

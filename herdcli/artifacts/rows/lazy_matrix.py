@@ -21,9 +21,9 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.schema import Array
 
-LEAST = 1 << 26  # size in bytes from which the rows of a file stay in it
-STRETCH = 1 << 14  # rows read at one time
-PIECE = 1 << 20  # bytes moved at one time
+LEAST = 1 << 26  # the rows of a file of at least this many bytes stay in the file
+STRETCH = 1 << 14  # number of rows that are read together
+PIECE = 1 << 20  # number of bytes that are moved together
 
 
 @dataclass(frozen=True)

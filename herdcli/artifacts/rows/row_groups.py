@@ -15,7 +15,7 @@ from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, wri
 from herdcli.records import dataclass
 
 BATCH_BYTES = 8 << 20  # size of a batch of rows
-LARGE_GROUP = 1 << 25  # decoded size from which the columns of a row group are decoded one by one
+LARGE_GROUP = 1 << 25  # in a row group of at least this decoded size, in bytes, columns are decoded one by one
 BUFFER = 1 << 16  # bytes of a column that are read at one time
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.errors import DataError, WriteFailed
 from herdcli.schema import Array
 
-LEAST = 1 << 24  # size in bytes below which no file is needed
+LEAST = 1 << 24  # up to this many bytes no file is needed
 HINT = "make room, or set TMPDIR to a folder with room"
 
 

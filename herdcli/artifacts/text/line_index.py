@@ -25,7 +25,7 @@ from herdcli.records import dataclass
 
 EVERY = 4096  # rows between two indexed positions
 CHUNK = 1 << 23
-LEAST = 1 << 26  # size in bytes from which the index of a file is cached
+LEAST = 1 << 26  # the index of a file of at least this many bytes is cached
 
 
 @dataclass(frozen=True)

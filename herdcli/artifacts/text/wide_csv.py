@@ -17,9 +17,9 @@ from herdcli.artifacts.text.opened_csv import OpenedCsv
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-WIDE = 1000  # number of columns from which they are parsed as one
+WIDE = 1000  # if there are more columns than this, they are parsed as one
 EACH = 9000  # bytes that pyarrow needs for a column
-CELLS = 1 << 21  # cells parsed at one time
+CELLS = 1 << 21  # number of cells that are parsed together
 WHOLE = r"^[ \t]*[-+]?\d+[ \t]*$"
 REAL = r"^[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|nan))[ \t]*$"
 WIDTH_HINT = "each line needs as many values as the first"

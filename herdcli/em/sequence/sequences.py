@@ -30,9 +30,11 @@ FRACTIONS = (0.6, 0.2, 0.2)
 class SequenceBlock:
     """A block of whole sequences: X (m, D) float64, NaN where a value is missing; sequence s is rows offsets[s] … offsets[s + 1] − 1.
 
-    first   index of its first sequence.      weight  (S,) of the sequences.
-    chosen  (m,) indices of the rows in their table, for other columns of it (labels, controls).
-    names   of the sequences.      beside  (m, …) such other columns, sent along with the rows to another process.
+    first   the index of the first sequence of the block.
+    weight  (S,) the weights of the sequences.
+    chosen  (m,) the indices of the rows in their table, by which further columns of the table (labels, controls) are found.
+    names   the names of the sequences.
+    beside  (m, …) further columns of the table, if they are sent with the rows to another process.
     """
 
     first: int

@@ -99,7 +99,7 @@ def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
 
 
 def quick_dbn_metrics(value: DBN, *, map: Map = map) -> Row:
-    """Return the bound and the first layer's likelihood for at most ROWS test rows, each from one short annealing run, raised likewise."""
+    """Return the bound and the first layer's likelihood for at most ROWS test rows, raised by SURE errors of the short annealing runs."""
     first = value.layers[0]
     if first.holdout is None or not (first.holdout.split == TEST).any():
         return {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from herdcli.markov.method import InferenceMethod, InferenceSettings, Map
     from herdcli.markov.model.network import Network
 
-WIDE = 1 << 27  # bytes of a junction tree from which `auto` considers a frontier
+WIDE = 1 << 27  # `auto` considers a frontier if the junction tree needs more bytes than this
 
 
 def estimate_remaining_cost(

@@ -24,8 +24,8 @@ from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MESSAGES_WITH_ENERGY = 200_000  # number of messages above which the free energy is computed every tenth iteration only
-SWEPT = 200_000  # number of messages above which sweeps come before the residual schedule
+MESSAGES_WITH_ENERGY = 200_000  # with more messages, the free energy is computed every tenth iteration only
+SWEPT = 200_000  # with more messages than this, sweeps come before the residual schedule
 SMALLEST_MESSAGE = 1e-300  # smallest reliable value of a message whose largest value is 1
 PATIENCE = 20  # number of sweeps; the last half of them must have halved the residual
 

@@ -19,7 +19,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SHARE = 4  # impossible columns are left out if at most one in this many is possible
-LEAST = 1 << 12  # number of columns of a message from which that is worthwhile
+LEAST = 1 << 12  # they are left out only if a message has at least this many columns
 CHUNK = 1 << 15  # columns that are processed at a time
 
 

@@ -17,7 +17,7 @@ from herdcli.schema import Array
 
 SWEEPS = 30
 KEPT = 0.5  # share of the old log q, so that variables that are updated together do not oscillate
-GAIN = 1e-3  # gain in nats of the bound below which sweeps end
+GAIN = 1e-3  # sweeps end when the bound gains at most this many nats
 MOST_CELLS = 1 << 15  # networks with more table cells get no quick baseline
 LETTERS = string.ascii_letters.replace("z", "")  # letters that name the axes of a table
 FORBIDDEN = -1e3  # replaces log 0 during the optimisation of q

@@ -91,5 +91,5 @@ def effective_draws(largest_rhat: float, runs: int, sweeps: int) -> float:
 
 
 def widen_for_unseen_states(error: Array, draws: float) -> Array:
-    """Return standard errors that include the states that so many effective draws may never have visited."""
+    """Return standard errors that take into account states which this number of effective draws may never have visited."""
     return np.minimum(np.hypot(error, UNSEEN / max(1.0, draws)), 0.5)

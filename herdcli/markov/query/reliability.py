@@ -50,9 +50,9 @@ SPREAD = 2.0  # the mean of squared differences may be this many times that of s
 TOGETHER = 30  # the mean squared difference is significant if there are at least this many variables
 EXPLAINED = 3.0  # a difference of up to this many standard errors of short chains may be due to chance
 AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes about a second
-LARGEST = 1 << 19  # table cells of a network above which no elimination order is searched for
+LARGEST = 1 << 19  # no elimination order is searched for if a network has more table cells than this
 MOST_VARIABLES = 5000
-FEW_VARIABLES = 100  # number of variables up to which chains use blocks
+FEW_VARIABLES = 100  # chains use blocks if there are at most this many variables
 PART, PART_CUT, PART_CHAINS = (
     400,
     0.02,

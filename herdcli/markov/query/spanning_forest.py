@@ -60,7 +60,7 @@ class ForestMarginals:
 def maximum_spanning_forest(network: Network, factors: Sequence[Factor]) -> SpanningForest:
     """Return the maximum-weight spanning forest of pairs within factors, weighted by mutual information within each factor.
 
-    A factor is taken by itself, times those of its single variables.
+    The mutual information is that of the product of the factor and the factors of its single variables.
     Source: Minka & Qi (2003), sec. 4 (Kruskal's algorithm on mutual informations).
     """
     singles = {scope[0]: logs for scope, logs in factors if len(scope) == 1}

@@ -20,8 +20,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 IMPOSSIBLE = -1e6  # replaces log 0
-ALIKE = 1e-9  # nats by which factors may differ and still count as unchanged by a permutation
-MOST = 12  # number of states of a variable above which no pairs of them are exchanged
+ALIKE = 1e-9  # a permutation leaves factors unchanged if they differ by at most this many nats
+MOST = 12  # pairs of states are exchanged only in variables with at most this many states
 
 
 @dataclass(frozen=True)

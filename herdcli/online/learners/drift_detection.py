@@ -24,8 +24,8 @@ from herdcli.schema import Array
 FIRST = (256.0, 1024.0)  # half-lives tried for every stream
 FURTHER = (64.0, 128.0, 512.0, 2048.0)  # further ones for a stream that drifts
 STRONGER = (1.0, 16.0)  # factors of the winner's C: forgotten evidence can be learned again faster
-FEWEST = 500  # number of examples from which drift is tested
-MOST_WEIGHTS = 10_000  # number of features times scores up to which it is tested
+FEWEST = 500  # drift is tested if there are at least this many examples
+MOST_WEIGHTS = 10_000  # drift is tested if the number of features times the number of scores is at most this
 SURE = 3.0  # standard errors of the paired difference
 WINDOWS = 20  # number of windows of examples whose errors are kept
 

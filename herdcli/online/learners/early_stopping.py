@@ -31,7 +31,7 @@ from herdcli.schema import Array
 ROWS, ENTRIES = 100_000, 5_000_000  # largest numbers of rows and entries that are passed over repeatedly
 WEIGHTS_OF_LOSS = (1.0, 0.1, 0.01, 0.001)  # values of C for pa2, whose features have size 1
 MOST_PASSES, WORK = 64, 300_000_000  # largest numbers of passes, and of entries times classes that a learner of a fold processes
-PATIENCE = 2  # doublings of the passes without a lower error after which a learner is dropped
+PATIENCE = 2  # a learner is dropped after this many doublings of the passes without a lower error
 FOLDS = ((2_000, 5), (10_000, 3))  # largest number of rows, and their number of folds; with more rows one fifth is held out
 FOLD = 2  # unit of the random numbers that assign rows to folds; passes of a fold are its steps
 

@@ -26,7 +26,7 @@ HINT = "exact, sample:N, nystrom:R or fourier:R"
 
 PAIR, COLUMN = 7e-10, 2.8e-11  # CPU seconds per kernel value, and per column of its arguments, on a machine of 2023
 VALUES, FACTOR = 4.0, 1e-10  # kernel values for each of R landmarks and a row; CPU seconds per entry of R³ in their factorisation
-WORTH = 5.0  # CPU seconds below which all pairs are always computed
+WORTH = 5.0  # all pairs are always computed if this takes at most this many CPU seconds
 
 
 def estimate_exact_seconds(points: int, rows: int, columns: int) -> float:

@@ -10,7 +10,7 @@ from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, Kernel
 from herdcli.quadrature.kernels.point_sums import GaussianPoints, PointEvaluator
 from herdcli.schema import Array
 
-BLAS_FROM = 33  # columns from which products of rows are computed by BLAS
+BLAS_FROM = 33  # products of rows with at least this many columns are computed by BLAS
 
 
 def kernel_matrix(kernel: Kernel, X: Array, Y: Array) -> Array:

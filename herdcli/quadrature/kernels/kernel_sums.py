@@ -27,7 +27,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 ROWS, COLUMNS = 256, 8192  # size of a tile
-BLAS_FROM = 33  # columns from which products of rows are computed by BLAS
+BLAS_FROM = 33  # products of rows with at least this many columns are computed by BLAS
 TILES_PER_STEP = 64
 Map = Callable[..., Iterable[Any]]
 

@@ -36,7 +36,7 @@ LANES = 16
 LOG2_E = 1.4426950408889634
 GENERIC_BLOCK = 1 << 20  # kernel values of a block
 PACKED_BLOCK = 1 << 18  # entries of rows that become columns at one time
-MOST_LABELS = 64  # labels up to which atoms with the same label are combined
+MOST_LABELS = 64  # atoms with the same label are combined if there are at most this many labels
 
 
 class PointEvaluator(Protocol):

@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_valid_indices
 
 PER_ATOM = 10  # major cycles allowed per requested atom
-PATIENCE = 5  # consecutive refused or useless atoms after which the limit of rounding is assumed
+PATIENCE = 5  # after this many consecutive refused or useless atoms the limit of rounding is assumed
 
 
 @dataclass

@@ -40,11 +40,11 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LADDER = (4, 8, 16, 32, 64, 125, 250, 500)
-STALE = 2  # overfitted sizes after which no larger ones are tried
+STALE = 2  # after this many overfitted sizes no larger ones are tried
 MOST_ROWS = 10_000  # most rows of each model in the evaluation, evenly spread
-SUMMED = 20  # log2 of the number of states up to which log Z is summed
+SUMMED = 20  # log Z is summed over all states if there are at most 2^SUMMED
 CHAINS = 100
-DIGITS = 3  # decimals of a nat at which sizes are compared
+DIGITS = 3  # sizes are compared by nats rounded to this many decimals
 
 
 @dataclass

@@ -23,8 +23,8 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 BLOCK = 512  # rows that are converted to float32 at a time
-SHARED = 100  # rows from which a minibatch is split into several blocks, for several threads
-WIDE = 1 << 20  # weights from which an update may process only the active units
+SHARED = 100  # a minibatch of at least this many rows is split into several blocks, for several threads
+WIDE = 1 << 20  # an update may process only the active units if there are at least this many weights
 FEW = 0.25  # largest share of columns active anywhere in a minibatch for such updates
 SPARE = 8  # extra rows of working arrays beyond a block's, because each shared block has its own section
 MOST_COMPARED = 1 << 22  # entries of rows whose columns are compared

@@ -19,7 +19,7 @@ from herdcli.rbm.normalizability import divergence_reason
 from herdcli.schema import Array
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
-STATES = 13  # log2 of the number of states up to which log Z is summed
+STATES = 13  # log Z is summed over all states if there are at most 2^STATES
 CHAINS, TEMPERATURES = 50, 200  # chains and temperatures of annealing; the same random numbers each time keep its error nearly the same
 MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
 TRACKED = 500  # rows whose likelihood is recorded if log Z is tracked

@@ -11,9 +11,9 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.records import dataclass
 
 STUDENT = 2.3646  # 97.5 % point of Student's t with smc.POPULATIONS − 1 degrees of freedom
-LEAST_EFFECTIVE = 20.0  # effective chains below which an estimate is not reliable
-AGREED = 0.1  # nats by which successive runs may differ beyond their errors
-NARROW = 0.15  # nats: standard error below which no longer run is made
+LEAST_EFFECTIVE = 20.0  # an estimate is reliable only with at least this many effective chains
+AGREED = 0.1  # successive runs agree if they differ by at most this many nats beyond their errors
+NARROW = 0.15  # no longer run is made if the standard error is at most this many nats
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 DAMPING = 0.5  # share of the old means in each iteration
-CONVERGED, MOST = 1e-12, 5000  # change of a mean below which a fixed point has converged, and most iterations
+CONVERGED, MOST = 1e-12, 5000  # a fixed point has converged if all means change by less; largest number of iterations
 
 
 @dataclass(frozen=True)

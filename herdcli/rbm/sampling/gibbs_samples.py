@@ -24,8 +24,8 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 WATCHED = 64  # chains of each model whose hidden means are compared
-SHORTEST = 20  # sweeps of a half below which R̂ is not reported
-LEAST = 1e-4  # variance of a hidden mean between chains below which it counts as zero
+SHORTEST = 20  # R̂ is reported only if each half has at least this many sweeps
+LEAST = 1e-4  # a variance of a hidden mean between chains counts as zero if it is at most this
 
 
 @dataclass(frozen=True)

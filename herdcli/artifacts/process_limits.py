@@ -24,7 +24,7 @@ from herdcli.errors import DataError, HerdError
 SHARE = (
     250_000_000  # bytes that a process may use in any case: interpreter and libraries take up to 150 MB, and code is loaded as it is used
 )
-LOADED = 150_000_000  # resident part of it at the start; the process of another program, such as a test's, may have more
+LOADED = 150_000_000  # resident part of SHARE at the start; the process of another program, such as a test, may have more
 CODE = 25_000_000  # library pages that are loaded later and are not data
 STACK = 9_000_000  # one thread's stack
 HINT = "raise --max-memory if the machine has it"
@@ -95,7 +95,7 @@ def bytes_per_block_read() -> int:
 
 
 def _preload_libraries() -> None:
-    """Load large libraries before the limit is set: while OpenBLAS is loaded, it requests its buffers until it gets them.
+    """Load large libraries before the limit is set, because OpenBLAS repeats its requests for buffers, while it is loaded, without end.
 
     pyarrow's own allocator reserves a gigabyte at once; the system's allocates only the requested bytes.
     """
@@ -114,7 +114,7 @@ def _return_freed_blocks() -> None:
 
 
 def _warm_up_blas(threads: int) -> None:
-    """Make BLAS allocate its buffers, which it keeps: if it cannot get them later, it ends the process."""
+    """Make BLAS allocate its buffers now, which it keeps; if BLAS could not allocate them later, it would end the process."""
     from scipy.linalg import blas
 
     gate, square = threading.Barrier(threads), np.ones((WARMING, WARMING))

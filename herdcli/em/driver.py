@@ -53,7 +53,7 @@ class EMModel(Protocol):
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return the parameters after the M step, and how many variances it raised to their floor.
 
-        parameters  those of the E step.
+        parameters  the parameters with which the E step was done.
         """
         ...
 

@@ -89,7 +89,7 @@ class DrivingTerms:
 class HiddenHerdingProblem:
     """The source of driving terms of each run, and the rows (q, ceil(D/64)) whose energies all runs average.
 
-    numbers  of the runs among all; they determine the random numbers of each run.  None: 0, 1, ….
+    numbers  the numbers of these runs among all runs; they determine the random numbers of each run.  None: 0, 1, ….
     """
 
     units: tuple[PackedRows | DrivingTerms, ...]

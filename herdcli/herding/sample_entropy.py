@@ -29,7 +29,7 @@ def unit_entropy_bits(mean: Array, representation: str) -> Array:
 
 
 def effective_state_count(states: Array) -> float:
-    """Compute exp of the entropy of the empirical distribution of the rows of `states` (S, B): S if all are distinct."""
+    """Compute e^H, where H is the entropy of the empirical distribution of rows `states` (S, B); S if all rows are distinct."""
     if not len(states):
         return 0.0
     counts = np.unique(states, axis=0, return_counts=True)[1]

@@ -116,7 +116,7 @@ def combine_experts(names: Sequence[str]) -> Expert:
 def require_integrable(name: str, gamma: float) -> None:
     """Raise BadUsage if ∫ e^{−γE(u)} du is not finite: Student experts with γ ≤ ½.
 
-    name  of an expert; others have no such bound.
+    name  the name of an expert; other names have no bound.
     """
     if name in EXPERTS and not gamma > EXPERTS[name].least_gamma:
         least = {0.5: "½"}.get(EXPERTS[name].least_gamma, f"{EXPERTS[name].least_gamma:g}")

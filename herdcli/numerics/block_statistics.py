@@ -192,7 +192,7 @@ class RowBlocks:
 
 @dataclass(frozen=True)
 class MemoryBlocks:
-    """Blocks of any data in memory with a number of rows: `cut` returns the data of a slice of rows."""
+    """Blocks of data in memory that have `rows` rows; `cut` returns the data for a slice of rows."""
 
     rows: int
     cut: Callable[[slice], Any]

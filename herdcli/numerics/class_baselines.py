@@ -60,9 +60,9 @@ class ClassBaselines:
 
 
 def average_baselines(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
-    """Return baselines whose scores are the means of those of shards of the rows; None unless every shard has them.
+    """Return baselines whose scores are the means of the scores of the shards' baselines; None unless every shard has baselines.
 
-    columns  their common number of columns.
+    columns  number of columns of the result.
     Source: McDonald, Hall & Mann (2010), parameter mixtures of linear models.
     """
     known = [part for part in parts if part is not None]

@@ -40,7 +40,7 @@ def check_classes(labels: Sequence[float], where: str, max_classes: int) -> None
 
 
 def look_like_quantities(labels: Sequence[int], rows: int) -> bool:
-    """Return whether numeric labels are so many, for so few rows, that they are a quantity rather than classes."""
+    """Return whether there are so many numeric labels, in relation to the rows, that they are a quantity rather than classes."""
     return len(labels) > MANY and rows < LEAST_ROWS * len(labels)
 
 

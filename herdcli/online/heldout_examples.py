@@ -26,7 +26,7 @@ def begin_pass(state: LearnerState, settings: Settings) -> None:
 
 
 def add_errors_and_losses(state: LearnerState, wrong: Array, loss: Array) -> None:
-    """Add the errors and losses (n,) of this pass's examples, before they are learned (if they are), to the totals."""
+    """Add to the totals the errors and losses (n,) of examples of this pass, which are computed before the examples may be learned."""
     assert state.passes is not None
     state.passes[:, -1] += len(loss), wrong.sum(), loss.sum()
 

@@ -46,8 +46,8 @@ class OnlineLearner:
     columns  number of columns that a table begins with (1 + 2^bits when hashed).
     labels  encoder that knows the classes' names when the run has ended; None: they are named by their numbers.
     model   model whose learning is continued.
-    coverage  of prediction sets, which examples get before they are learned; 0: none.
-    scales  (D, 5) that scale features from the first example on, if all rows are known; None: they change with the stream.
+    coverage  the coverage of prediction sets, which examples get before they are learned; 0: no sets.
+    scales  (D, 5) scales of features that are used from the first example on, if all rows are known; None: they change with the stream.
     rows    number of rows whose multipliers are kept (settings.dual).
     bits    features are hashed into 2^bits columns; the model has only those that occurred.
     spare   spare weights of a table that grows, in addition to a quarter; 0: none at all, for a few large blocks.

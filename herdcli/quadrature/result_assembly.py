@@ -39,9 +39,9 @@ def assemble_samples(
     """Make the artifact of a state whose groups are all finished.
 
     rows   for each group the input's row (N,) of each of its candidates, None if candidates are not rows of the input.
-    kind   of weights: `rule` keeps the rule's own; see `quadrature.atom_weights` for the others.
+    kind   the kind of weights: `rule` keeps the weights of the rule; see `quadrature.atom_weights` for the others.
     scale  (d,) divisors of the columns.
-    names  of groups, if there are several.
+    names  the names of the groups, if there are several.
     """
     results = state.done
     indices = [_atom_rows(result.index, known) for result, known in zip(results, rows, strict=True)]

@@ -73,7 +73,7 @@ class SelectionGroup:
 class SelectionProblem:
     """The groups of a selection under one kernel.
 
-    numbers  of the groups among all; they determine the groups' random numbers.  None: these are all groups.
+    numbers  the numbers of these groups among all groups; they determine the random numbers.  None: these are all groups.
     """
 
     kernel: Kernel

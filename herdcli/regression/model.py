@@ -355,10 +355,9 @@ def standard_errors(
 ) -> tuple[Array, Array]:
     """Return standard errors (q,) from the curvature, and those of the sandwich; NaN for penalties, separation or redundancy.
 
-    to_original_coefficients     (q, q): the coefficients are `to_original_coefficients` times those of the curvature and the scores; None:
-    they are the same.
-    recession  directions in which the likelihood rises without end; the other coefficients have the errors of the limiting model.
-    uncertainty  of the errors' covariance, included in the standard errors.
+    to_original_coefficients  (q, q) the factor from the coefficients of the curvature and the scores to the original ones; None: 1.
+    recession    directions in which the likelihood rises without end; the other coefficients have the errors of the limiting model.
+    uncertainty  the uncertainty of the error covariance, which the standard errors then include.
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)

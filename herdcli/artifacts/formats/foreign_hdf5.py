@@ -19,7 +19,7 @@ RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf
 
 
 def has_foreign_arrays(file: Any) -> bool:
-    """Return whether a file has rows under such names, a single netCDF matrix, or vectors that are columns, and no X."""
+    """Return whether a file has no X but rows under other usual names, a single netCDF matrix, or vectors that are columns."""
     if "X" in file:
         return False
     if named_arrays.find_row_array(list(file)) or named_arrays.find_split_arrays(list(file)) or _lone_variable(file):

@@ -54,7 +54,7 @@ class RangeReader(Protocol):
         ...
 
     def split(self) -> Array | None:
-        """Return (n,) the split column, encoded as `parse_split_column` encodes it for some rows; None without one."""
+        """Return the split column (n,), encoded as `parse_split_column` encodes a part of the rows; None without a split column."""
         ...
 
 
@@ -132,7 +132,7 @@ class RowRanges:
         return replace(self.read(0, self.count), **declared_fields(self.declared, self.artifact.name))
 
     def split(self) -> Array | None:
-        """Return (n,) the splits of all rows, by a pass over the split column; None without one."""
+        """Return the splits (n,) of all rows, by a pass over the split column; None without a split column."""
         if not self._split:
             parts = [reader.split() for _, reader, _ in self.parts]
             there = [part for part in parts if part is not None]

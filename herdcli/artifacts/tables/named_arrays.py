@@ -33,7 +33,7 @@ def find_row_array(names: Collection[str]) -> str | None:
 
 
 def label_array_names(rows: str | None) -> tuple[str, ...]:
-    """Return the names that labels may have for such rows."""
+    """Return the names that the labels of rows with this name may have."""
     return (*LABELS, *(MORE_LABELS if rows in ("fea", "arr_0") else ()))
 
 

@@ -155,7 +155,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
 
 
 def _require_levels(session: Session, units: str, where: str) -> None:
-    """Raise DataError if the number of levels of a text column differs from the number of states of softmax units."""
+    """Raise DataError if a text column does not have as many levels as a softmax unit has states."""
     kind, _, states = units.partition(":")
     recoding = session.recoding
     if kind != "softmax" or recoding is None or recoding.codes:

@@ -72,7 +72,7 @@ def recognition_parameters(name: str, C: Array, noise: Array) -> tuple[Array, Ar
 class FactorRowStatistics(BlockStatistics):
     """The E-step statistics of a block of rows with missing values.
 
-    name, parameters  of the model.
+    name, parameters  the name and the parameters of the model.
     """
 
     name: str

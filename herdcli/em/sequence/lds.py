@@ -291,7 +291,7 @@ def _gaussian_log_likelihood(count: float, covariance: Array, residual: Array) -
 
 
 def parameter_count(states: int, columns: int, controls: int, *, diagonal: bool, several: bool) -> int:
-    """Return the number of free parameters: those of all matrices, less K² + K for a change of basis and origin of the states."""
+    """Return the number of free parameters: the entries of all matrices minus K² + K, since basis and origin of the states are free."""
     K, D = states, columns
     noise = D if diagonal else D * (D + 1) // 2
     dynamics = K * K + K * controls + K + K * (K + 1) // 2

@@ -92,7 +92,7 @@ def systematic_resampling(weight: Array, u: float) -> Array:
 def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int = 0) -> ParticleCloud:
     """Return the filtered particles.
 
-    seed, unit  of the random numbers; those of a row are a function of them and of its index.
+    seed, unit  determine the random numbers; those of a row are a function of these two and of the row's index.
     """
     random = generator(seed, Stream.PARTICLES, unit=unit)
     x = system.first(count, random)

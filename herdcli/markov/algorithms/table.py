@@ -17,7 +17,7 @@ class AlgorithmEntry:
     path      the class, an InferenceMethod; it is called with a network and settings.
     general   the class for networks that are not Boltzmann machines, "" if it is the same.
     reads     options of ups-infer that it reads and some other algorithms do not.
-    observed  its use of observed marginals.
+    observed  how the algorithm uses observed marginals.
     log_z     whether it computes log Z.
     exact     whether its answers need no check.
     sampled   whether its answers come from chains, so that R̂ shows convergence.

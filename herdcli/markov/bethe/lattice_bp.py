@@ -93,10 +93,10 @@ def _lattice_from_couplings(machine: CouplingList, rows: int, columns: int) -> B
 
 @dataclass(frozen=True)
 class RowBand:
-    """The contribution of some rows.
+    """The contribution of some rows to the result.
 
-    energy       to the Bethe free energy.
-    mean         (r, C) means.
+    energy       the rows' part of the Bethe free energy.
+    mean         (r, C) the means of their units.
     gap          largest difference between a unit's marginal and that of a pair.
     right, down  (E, 2, 2) beliefs of the pairs to the right and down.
     """
@@ -262,7 +262,7 @@ def _sigmoid_and_softplus(t: Array) -> tuple[Array, Array]:
 class LatticePairBeliefs:
     """Beliefs of pairs.
 
-    states         by state 00, 01, 10, 11.
+    states         the beliefs of the states 00, 01, 10, 11.
     first, second  P(x = 1) of both ends.
     energy         Σ (ci P(i) + cj P(j) − log Σ exp).
     """

@@ -33,8 +33,8 @@ Fold = Callable[[Array], tuple[Array, ...]]  # folds the first axis of a table; 
 class CliqueProducts:
     """The cliques of one run.
 
-    scales     for each clique, the logarithm of the constant that its message was divided by.
-    constants  the same for the factors.
+    scales     the logarithm of the constant that the message of each clique was divided by.
+    constants  the logarithm of the constant that each factor was divided by.
     """
 
     def __init__(

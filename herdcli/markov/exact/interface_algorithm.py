@@ -58,7 +58,7 @@ class SliceTree:
         return self.tree.bytes_needed(self.network)
 
     def propagate(self, alpha: Array, row: Array, beta: Array | None = None) -> CalibratedTree:
-        """Propagate in the slice, given α before it, its row of states (NONE for no evidence), and β after it.
+        """Propagate in the slice, given α before the slice, the slice's row of states (NONE for no evidence), and β after the slice.
 
         Raises NegativeResult if the row is impossible.
         """

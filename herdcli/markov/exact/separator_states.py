@@ -1,8 +1,8 @@
 """The states of a separator that the zeros leave possible, as bits, so that a message contains only the numbers of these.
 
 A clique is processed column by column: a column is one state of its separator (all its variables except the first).  Zeros of
-factors, and of its children's messages, make columns impossible.  The collecting pass finds and counts them on truth values only, in
-slabs.  If at most a quarter is possible, the clique's message, and all work on the clique, use only these.
+factors, and of the messages of the clique's children, make columns impossible.  The collecting pass finds and counts the possible columns
+with truth values only, in slabs.  If at most a quarter is possible, the clique's message, and all work on the clique, use only these.
 
 The position of a column among the possible ones is its rank: the number of ones in all earlier words of bits, which is
 precomputed, plus those in its own word below its bit.  Source: Jacobson (1989), succinct rank; Jensen & Andersen (1990) and
@@ -19,15 +19,15 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SHARE = 4  # impossible columns are left out if at most one in this many is possible
-LEAST = 1 << 12  # they are left out only if a message has at least this many columns
+LEAST = 1 << 12  # impossible columns are left out only if a message has at least this many columns
 CHUNK = 1 << 15  # columns that are processed at a time
 
 
 @dataclass(frozen=True)
 class PossibleColumns:
-    """The possible ones among `size` columns.
+    """The possible columns among `size` columns.
 
-    words   their bits, 64 in each word, the lowest first.
+    words   a bit for each column, 1 if it is possible; 64 bits in each word, the lowest first.
     before  the number of ones before each word.
     """
 

@@ -33,7 +33,7 @@ COUNTED = (1 << 22, 1 << 36)  # range of table cells of trees whose possible sta
 class SparseFactor:
     """A table whose values are looked up by column.
 
-    columns  its possible columns if it is a message over these, otherwise None.
+    columns  the possible columns, if the table is a message with these columns only; otherwise None.
     """
 
     lookup: ColumnLookup

@@ -154,7 +154,7 @@ def merge_small_tables(parts: list[Array], arithmetic: Arithmetic | BooleanArith
 
 
 def slab_indices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the indices, after the first axis, of parts of a table of at most SLAB cells each (or of one step of its last axis)."""
+    """Yield the indices, after the first axis, of parts of a table with at most SLAB cells each, or with one step of the last axis."""
     cells, axes = math.prod(shape), 1
     while cells > SLAB and axes < len(shape):
         cells //= shape[axes]

@@ -18,7 +18,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def extract_conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...], Array]]:
-    """Return the parents of each variable, and its table with the variable last.  Raises DataError if the factors are not such tables."""
+    """Return the parents of each variable, and its conditional table with the variable last.
+
+    Raises DataError if the factors are not conditional tables.
+    """
     factors = {scope[-1]: (scope[:-1], table) for scope, table in network.factors() if scope}
     message, hint = f"is not a Bayesian network, the only kind that {form} can hold", "write UAI or HDF5: -o FILE.uai"
     proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())

@@ -108,7 +108,7 @@ class FamilyScores:
         return [self.of(i, family) for family in families]
 
     def _count(self, i: int, parents: tuple[int, ...], others: dict[int, tuple[int, tuple[int, ...]]]) -> None:
-        """Count and score the families with each of the others, as many at a time as fit into the processor's cache."""
+        """Count and score the families with each of the other variables, in groups that fit into the processor's cache."""
         if not others:
             return
         states = [int(self.cases.cardinality[j]) for j in (*parents, i)]

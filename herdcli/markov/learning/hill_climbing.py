@@ -109,7 +109,7 @@ class HillClimbing:
         known.store_graph(edge)
 
     def done(self, state: HillClimbingState) -> bool:
-        """Return True if no change is better, for as many steps as the tabu list is long."""
+        """Return True if no change was better for a number of steps equal to the length of the tabu list."""
         return state.ended
 
     def memory(self) -> int:
@@ -185,12 +185,12 @@ class HillClimbing:
 
 
 class _ColumnCache:
-    """A cache of the columns of one graph, so that the next graph only needs those that differ; results do not depend on it.
+    """A cache of the columns of one graph, so that only columns that differ are computed for the next graph; results are the same.
 
-    edge       (N, N) the graph.
-    below      its reachability.
-    score      of each family.
-    add, away  (N, N) gains, see `_parent_gains`.
+    edge       (N, N) the edges of the graph.
+    below      (N, N) which variables can be reached from which.
+    score      the score of each family.
+    add, away  (N, N) the gains of changes, see `_parent_gains`.
     """
 
     def __init__(self, count: int) -> None:

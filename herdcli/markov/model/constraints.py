@@ -28,8 +28,8 @@ ONE_HOT = 1 << 24  # entries that are processed at a time
 class Cluster:
     """A set of variables with their given marginal or expectations.
 
-    target    their marginal, one axis per variable; with features the d expectations.
-    features  (d, one axis per variable), None if the whole marginal is given.
+    target    the given marginal, one axis per variable; with features, their d expectations.
+    features  (d, one axis per variable) the features; None if the whole marginal is given.
     """
 
     scope: tuple[int, ...]

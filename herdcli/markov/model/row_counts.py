@@ -30,7 +30,7 @@ class RowTally:
     """Counts of some rows; training rows are counted by their weight.
 
     rows   number of training rows.
-    mass   their total weight.
+    mass   total weight of the training rows.
     cells  counts of the clusters of more than two variables, concatenated.
     """
 

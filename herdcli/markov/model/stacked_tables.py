@@ -15,8 +15,8 @@ from herdcli.schema import Array
 class FactorGroup:
     """G factors with tables of one shape.
 
-    number  their indices.
-    first   (G, k), the start of each variable's states in flat (Σ card,) arrays.
+    number  (G,) the indices of the factors.
+    first   (G, k) the start of each variable's states in flat (Σ card,) arrays.
     logs    log tables (G, s_1, …, s_k).
     """
 

@@ -17,7 +17,7 @@ MOST_COMPARED = 5000  # names are compared letter by letter only up to this numb
 class VariableNaming:
     """A lookup of variables by name, by number, or by x and number.
 
-    names  of all variables, or None.
+    names  the names of all variables, or None.
     """
 
     def __init__(self, names: Sequence[str] | None) -> None:

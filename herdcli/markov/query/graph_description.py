@@ -28,10 +28,10 @@ MOST_CONTRACTED = 3000  # largest number of variables of a graph whose edges are
 class GraphDescription:
     """A description of the graph of a network.
 
-    parents      None if the network is not directed.
+    parents      the parents of each variable; None if the network is not directed.
     near         neighbours in the moral graph.
     least, most  bounds of the treewidth; −1 if no upper bound was found.
-    cells        of all cliques of the junction tree.
+    cells        number of cells of all cliques of the junction tree.
     """
 
     parents: Parents | None

@@ -42,7 +42,7 @@ class NeighbourhoodSearch:
         return float(sum(float(logs[tuple(x[list(scope)])]) for scope, logs in self.factors))
 
     def row(self, i: int, x: Array) -> Array:
-        """Return the sum of the soft logs of the factors of variable i, for each of its states with the others fixed."""
+        """Return, for each state of variable i with the other variables fixed, the sum of the soft logs of the factors that contain i."""
         total = np.zeros(int(self.network.cardinality[i]))
         for a in self.owners[i]:
             scope = self.factors[a][0]
@@ -94,7 +94,7 @@ def improve_states(search: NeighbourhoodSearch, x: Array, step: int) -> Array:
 
 
 def _grow_part(search: NeighbourhoodSearch, start: int, random: np.random.Generator) -> list[int]:
-    """Return variables around `start`, breadth first with random ties, as many as an elimination of them can handle."""
+    """Return variables around `start`, breadth first with random ties, until an elimination of them could handle no more."""
     reached: list[int] = []
     queue, seen = deque([start]), {start}
     while queue and len(reached) < 3 * PART:

@@ -35,7 +35,7 @@ WAITING = 4_000_000  # bytes of weights that learners keep between two rounds; t
 
 
 class ReplaySource:
-    """A source whose first batches are kept by `first`, so that they can be learned after a race used them."""
+    """A source whose first batches are kept by `first`, so that the run can learn these batches after a race has used them."""
 
     def __init__(self, source: BlockSource, where: str = "") -> None:
         self.source, self.where = source, where
@@ -98,7 +98,7 @@ def run_race(
     """Return the settings with the algorithm and C of the winner, and the results of all learners.
 
     Raises DataError without an example.
-    settings  of the run that follows; the race itself is in its diagonal form.
+    settings  the settings of the run that follows; learners in the race have the diagonal form.
     forms     multiclass forms, top-1 or one-vs-rest, that also race; () for that of the settings.
     """
     whole = first_examples(settings, batches, classes)

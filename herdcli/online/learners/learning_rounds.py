@@ -97,7 +97,7 @@ class RepeatedSource:
 
 @dataclass(frozen=True)
 class PartContribution(BlockStatistics):
-    """The contribution of a part to the model of a round.  rows  number of rows of a learner's block."""
+    """What one part of the rows contributes to the model of a round.  rows  number of rows that a learner takes as one block."""
 
     settings: Settings
     columns: int

@@ -291,7 +291,7 @@ class ThinningRule(Rule):
         return estimate_kernel_evaluations(self.name, n, count)
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """Return the size of the packed rows of a node, and of the tiles and blocks of a halving."""
+        """Return the bytes of one node's packed rows, and of the tiles and blocks that a halving needs."""
         total = plan_thinning_rounds(self.name, n, count)[1]
         tiles = 2 * kernel_sums.ROWS * min(total, kernel_sums.COLUMNS) + 4 * kernel_sums.ROWS**2 + CHOICE * 8
         return super().working_bytes(n, d, count) + 8 * total * (2 * d + 8) + 8 * int(tiles)

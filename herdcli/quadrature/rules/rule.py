@@ -24,8 +24,9 @@ from herdcli.schema import Array
 class SelectionTask:
     """The choice that a rule makes for one group: `count` atoms of a space for a target, and the settings of all rules.
 
-    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as in `sequential_rules.RuleSettings` and
-    `sequential_rules.SequenceProblem`.
+    seed, unit  determine the random numbers; unit is the group's number.
+
+    init, rates, unique and polish are as in `sequential_rules.RuleSettings` and `sequential_rules.SequenceProblem`.
     """
 
     space: CandidateSpace

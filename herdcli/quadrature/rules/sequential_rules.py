@@ -46,7 +46,7 @@ class RuleSettings:
     rule    name of a rule in the table whose path is SequentialRule.
     rates   ρ_1, ρ_2, … of `greedy_step`; the last one repeats.
     unique  whether a candidate can be chosen only once.
-    init    of rules that add one candidate at a time; auto: nearest if the target is rows, zero for closed forms.
+    init    initialisation of rules that add one candidate at a time; auto: nearest if the target is rows, zero for closed forms.
     """
 
     rule: str = "herding"

@@ -129,7 +129,7 @@ class BatchStatistics:
 class RowGroup:
     """Rows (n, D) of a minibatch that are in memory together, with their persistent chains (m, K) if any.
 
-    number  of their first block.
+    number  the number of their first block.
     """
 
     rows: Array

@@ -48,8 +48,9 @@ class SequenceSampling(FixedLengthAlgorithm[SequenceSamplingState]):
     """The sampling of sequences as an algorithm.
 
     Its result is `count` sequences of `length` rows (count, length, D) float32.  A step samples one row of each.
-    sweeps  of the chain that samples a row: the first starts at the means of the biases, all others at the row before.
-    state_before, row_before  (count, K) and (count, D) that sequences continue from; None: they start.
+    sweeps  number of sweeps of the chain that samples a row; the first row's chain starts at the means of the biases, others at the row
+            before.
+    state_before, row_before  the state (count, K) and row (count, D) that the sequences continue from; None: new sequences start.
     """
 
     model: RecurrentModel

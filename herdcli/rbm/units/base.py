@@ -77,7 +77,7 @@ class UnitFamily(ABC):
 
     Arrays are (..., columns); U = columns / group units.
 
-    name      as stored and typed.
+    name      the name, as stored and typed.
     group     number of columns of one unit.
     scale     ratio of the values to those in data and results.
     range     lowest and highest value, None if there is none.

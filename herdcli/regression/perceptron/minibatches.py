@@ -84,7 +84,7 @@ class BatchBuffers:
 class MinibatchDescent:
     """One start of a fit by minibatches.
 
-    problem  its rows give targets, offsets and weights.
+    problem  the problem, whose rows give targets, offsets and weights.
     columns  (n, D) of the settings' dtype, scaled and dense, or unscaled and CSR; as of `batch_columns`.
     start    (q,).
     """

@@ -93,10 +93,10 @@ def write_artifact(
 ) -> None:
     """Write the one artifact of a run to -o.
 
-    history   of the input that this stage follows.
+    history   the history of the input that this stage follows.
     missing   whether rows may have missing values.
     leading   the further columns that come first in a table.
-    recoding  of the columns that are written, if it is not the session's.
+    recoding  the encoding of the columns that are written, if it is not the session's.
     """
     records = (
         list(history.artifact.history)
@@ -169,7 +169,7 @@ def _warn_of_findings(session: Session, kind: str, verdict_and_metrics: tuple[st
 def write_text_result(session: Session, content: str, summary: str | None = None, what: str = "") -> None:
     """Write a result that is text to -o.
 
-    what     its format, for the closing line.
+    what     the format of the text, for the closing line.
     summary  the closing line; None: there is none, since the text says everything.
     """
     _write_atomically(session, session.output, lambda target: write_text(target, content), binary=False)

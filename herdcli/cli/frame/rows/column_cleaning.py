@@ -27,8 +27,8 @@ LEARNED_FROM = "data"  # the role of the input whose training rows determine lev
 class CleaningOptions:
     """How a session encodes the columns of one input.
 
-    recoding     of the model that was read; None: to be learned.
-    missing, categorical  the options; None: not typed, or the command does not have it.
+    recoding     the encoding of the model that was read; None: it is learned.
+    missing, categorical  the values of these options; None: not typed, or the command does not have the option.
     able         whether the command accepts missing values.
     training     (n,) bool, the rows to learn from; None: the training rows by the request's --split and --seed.
     """

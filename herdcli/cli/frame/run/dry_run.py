@@ -45,9 +45,9 @@ class CpuStopwatch:
 class TrialRun(Generic[S]):
     """The result of some trial steps: the last state, whether the run is done, and the cost of the whole run.
 
-    steps  in total; `how` says whether they are exact, likely, at most or at least that number.
-    more   seconds in addition to those that the trial took.
-    size   bytes in addition to those that are in use now.
+    steps  the number of steps of the whole run; `how` says whether it is exact, likely, an upper or a lower bound.
+    more   seconds of the run in addition to those that the trial took.
+    size   bytes of the run in addition to those that are in use now.
     """
 
     state: S

@@ -21,7 +21,7 @@ RANGE = 575.0  # nats, 10^250: later factors must not amplify values that underf
 class BlockProgram:
     """A block in the form that `fast.draw_block` takes.
 
-    arrays  its first arguments.
+    arrays  the first arguments of `fast.draw_block`.
     logs    the log tables, scaled to maximum 0.
     narrow  True if the factors that follow a clique's message span less than the range of float64.
     """

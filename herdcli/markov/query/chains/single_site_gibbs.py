@@ -25,7 +25,7 @@ class EstimatedMarginals:
     """Estimated marginals.
 
     nodes           marginals of every variable.
-    standard_error  their standard errors.
+    standard_error  the standard errors of the marginals.
     rhat            the largest R̂; 1 if the chains agree.
     """
 

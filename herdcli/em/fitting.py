@@ -31,7 +31,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
-MOST_COLUMNS = 500  # columns up to which the covariance is kept for the baseline
+MOST_COLUMNS = 500  # the covariance is kept for the baseline if there are at most this many columns
 FittedArtifact = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
 
 

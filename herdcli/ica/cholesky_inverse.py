@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-SMALL = 12  # rows below which a triangle is inverted as a general matrix
+SMALL = 12  # a triangle of at most this many rows is inverted as a general matrix
 
 
 def invert_lower_triangles(L: Array) -> Array:

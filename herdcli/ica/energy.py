@@ -22,7 +22,7 @@ from herdcli.ica.experts import EXPERTS, combine_experts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products
+NARROW = 4096  # up to this many filters × dimensions, compiled leapfrog steps are faster than two matrix products
 MANIFOLD_ROWS = 64  # rows whose D × D matrices are in memory at one time
 
 

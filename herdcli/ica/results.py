@@ -16,7 +16,7 @@ from herdcli.numerics.block_statistics import Map, RowReader
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SIGMAS = 4.0  # standard errors from which a kurtosis differs from 0
+SIGMAS = 4.0  # a kurtosis differs from 0 if it is more than this many standard errors away
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ SPARSE = tuple(name for name, entry in TABLE.items() if entry.tails == "heavy")
 ROWS = 50  # rows that one worker infers at a time
 INFERENCE, ALTERNATIONS = 500, 2000  # largest numbers of iterations
 LEARNING, STEP = 60, 0.1  # alternations per update of the dictionary, and the threshold step of one, relative to the rows' deviation
-SCALED = 1 << 14  # rows from which the deviation is computed
+SCALED = 1 << 14  # the deviation is computed from at most this many rows
 RELAXED = 1.7
 SETTLED = 1e-5  # inference ends when no source changes by more than this share of the row's largest source
 SMALLEST = 1e-9  # variance of the noise where the model has none

@@ -21,7 +21,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
-ROBUST = 24  # number of columns up to which products of four entries are summed: 351² numbers
+ROBUST = 24  # products of four entries are summed for at most this many columns: 351² numbers
 HELD = 100_000  # evaluation rows that stay with the model; of more rows, evenly spaced ones
 
 

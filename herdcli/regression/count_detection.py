@@ -10,7 +10,7 @@ from herdcli.schema import Array
 CLASS_NAMES = ("label", "labels", "class", "classes")  # columns whose numbers are classes, whatever they look like
 LARGEST = 10_000  # largest number that is accepted as a count
 NEAR = 0.1  # largest distance of the least count from 0, relative to the mean
-LEAST_VALUES = 4  # number of distinct values below which whole numbers are codes of classes
+LEAST_VALUES = 4  # whole numbers with fewer distinct values than this are codes of classes
 SIZES = (*np.geomspace(0.1, 100.0, 13).tolist(), np.inf)  # sizes of negative binomials that are tried if there is an excess of zeros
 BISECTIONS = 50  # halvings of the range of a mean
 LEVEL = 0.05  # level of the test that columns follow the order of the numbers

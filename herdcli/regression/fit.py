@@ -30,7 +30,7 @@ SWEEPS = 1000
 ROUNDS = 20  # Newton steps in the nonzero coordinates between two sweeps
 DAMPING = 1e-11  # added to the diagonal, relative to it
 TORN = 5  # number of consecutive steps
-PIVOT = 1e-4  # pivot of a scaled Cholesky factor below which the spectrum decides: its square is far above ALIASED
+PIVOT = 1e-4  # the spectrum decides if a pivot of the scaled Cholesky factor is at most this; PIVOT² is far above ALIASED
 LINEAR = (0.2, 0.6)  # ratio of decrements while classes become separated (1/e), where Newton's would fall to 0
 
 

@@ -22,9 +22,9 @@ from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, Re
 from herdcli.schema import Array, array
 
 P = TypeVar("P", bound=RegressionProblem)
-MANY = 2000  # number of coefficients from which this file's steps are used
+MANY = 2000  # this file's steps are used for at least this many coefficients
 TAKEN = 1e-4  # share of the decrease predicted by the model that a step must achieve
-POOR, GOOD = 0.25, 0.75  # shares below which the region shrinks, and above which it grows
+POOR, GOOD = 0.25, 0.75  # the region shrinks if the share of the predicted decrease is below POOR, and grows if it is above GOOD
 NARROWER, WIDER = 0.25, 4.0
 RESIDUAL = 0.1  # largest share of the gradient that conjugate gradients leave
 PRODUCTS = 1000  # largest number of products per step

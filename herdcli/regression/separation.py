@@ -32,7 +32,7 @@ SMALL = 1e-2  # the same after a descent that did not converge
 EXACT = 1e-9  # a length below this share of the largest one counts as 0
 PRESENT = 1e-6  # the share of a direction in a coefficient is rounding if it is below this
 ROUNDING = 1e-12
-MOST_COEFFICIENTS = 2000  # number of coefficients up to which the null space is computed: its cost grows as the cube
+MOST_COEFFICIENTS = 2000  # the null space is computed for at most this many coefficients; its cost grows as the cube
 MOST_NUMBERS = 4_000_000  # largest number of entries of the linear program's matrix
 SECONDS = 20.0  # time limit of the linear program
 

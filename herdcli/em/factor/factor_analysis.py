@@ -34,7 +34,7 @@ from herdcli.schema import Array
 
 MODELS = tuple(name for name, entry in TABLE.items() if entry.kind == "factors")
 INITS = ("pca", "newton", "random")
-UNEQUAL = 1e6  # ratio to the least variance of a column above which columns are taken to be in different units
+UNEQUAL = 1e6  # columns are taken to be in different units if the largest variance is more than this times the least
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-WIDE = 2000  # number of columns from which a randomised range costs less than the covariance
+WIDE = 2000  # with at least this many columns a randomised range costs less than the covariance
 SHARE = 8  # the number of directions is at most the numbers of rows and columns divided by this
 PASSES = 60
 SETTLED = 1e-10  # passes end when they add less than this share of the total variance to the leading directions
-NOTHING = 1e-12  # share of the largest eigenvalue below which there is no axis
+NOTHING = 1e-12  # there is no axis if its eigenvalue is at most this share of the largest one
 
 
 @dataclass

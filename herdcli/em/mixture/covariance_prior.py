@@ -14,7 +14,7 @@ from herdcli.em.driver import Parameters
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FEW = 5.0  # rows for each column and component from which there is no prior
+FEW = 5.0  # with at least this many rows for each column and component there is no prior
 WEIGHT = 2.5  # ν = WEIGHT D / (rows for each column and component): between D/2 rows and more than D rows
 
 

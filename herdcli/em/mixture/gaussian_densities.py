@@ -27,10 +27,10 @@ from herdcli.schema import Array
 SLAB = 512  # rows whose features stay in the cache
 WHITENED_SLAB = 2048  # rows per slab for wide data
 WIDE = (24, 200)  # columns up to which features are always used, and beyond which never; between them they are used for D ≤ 4 K
-NARROW = 1e5  # size of |P| |z|² from which digits would be lost
+NARROW = 1e5  # a component loses digits if its |P| |z|² is larger than this times the number of columns
 LOG_TAU = math.log(2 * math.pi)
 LOWEST = np.finfo(np.float64).min
-MARGIN = 1e-10  # share of the trace by which eigenvalues must exceed a floor to be clearly above it
+MARGIN = 1e-10  # eigenvalues are clearly above a floor if they exceed it by this share of the trace
 
 
 def quadratic_feature_indices(columns: int, diagonal: bool) -> tuple[Array, Array]:

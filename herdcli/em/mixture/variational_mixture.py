@@ -38,7 +38,7 @@ from herdcli.numerics.block_statistics import Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-HELD = 1.0  # weight of rows below which a component counts as empty
+HELD = 1.0  # a component counts as empty if the weight of its rows is below this
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from herdcli.schema import Array
 ROOM = 512  # expected number of distinct covariances in long sequences; more memory is allocated when there are more
 AMPLE = 1 << 20  # if one covariance per row takes at most this many numbers, all are allocated at once
 PATTERNS = 1 << 18  # numbers in the matrices of patterns that are computed at one time
-MANY = 16  # number of patterns of missing values from which covariances hardly ever repeat
-FEW = 4  # rows per pattern below which rows are processed together
+MANY = 16  # with more patterns of missing values than this, covariances hardly ever repeat
+FEW = 4  # rows of different patterns are processed together if there are fewer rows per pattern than this
 
 
 @dataclass(frozen=True)

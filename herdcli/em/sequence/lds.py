@@ -40,7 +40,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 STATE_FLOOR = 1e-6  # least variance of a state's noise; states start with variance 1
-SINGULAR = 1e-13  # share of the largest eigenvalue below which a direction counts as absent
+SINGULAR = 1e-13  # a direction counts as absent if its eigenvalue is at most this share of the largest one
 
 
 @dataclass(frozen=True)

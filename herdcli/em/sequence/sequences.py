@@ -20,7 +20,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID, Fold, fold_parts, parse_fold
 
-FEW = 5  # number of sequences below which each is split in time instead of assigning whole sequences at random
+FEW = 5  # fewer sequences than this are each split in time; otherwise whole sequences are assigned at random
 PARTS = (TRAIN, VALID, TEST)
 UNUSED = 3  # part of a row that is in none of the three
 FRACTIONS = (0.6, 0.2, 0.2)

@@ -24,7 +24,7 @@ SHARE = 0.01  # the last penalty of the path, relative to the first and largest 
 SWEEPS = 500
 CLOSE = 1e-5  # a fit has converged if no weight changes by more than this
 GAMMA = 0.5  # γ of the extended BIC
-CHOSEN = 0.75  # share of the halves in which a stable pair is selected
+CHOSEN = 0.75  # a pair is stable if it is selected in at least this share of the halves
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LearnerState
 from herdcli.schema import Array
 
-LEAST = 1 << 16  # number of columns from which a table is compact
+LEAST = 1 << 16  # a table is compact if there are more columns than this
 
 
 def begin_bias_table(state: LearnerState, columns: int) -> None:

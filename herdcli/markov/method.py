@@ -228,7 +228,7 @@ class Delegate:
         return self.method.memory()
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
-        """Return the bytes that the result of the wrapped method needs."""
+        """Return the bytes that the result of the wrapped method needs, and their purpose in words."""
         return self.method.bytes_needed(state)
 
     def progress(self, state: Any) -> RunProgress:

@@ -136,7 +136,7 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         return bethe.PairBeliefs(node, binary_edges.bouncing_messages(self.graph, self.tables, node)[1].ravel())
 
     def bytes_needed(self, state: BeliefOptimizationState) -> tuple[int, str]:
-        """Return the bytes of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
         return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: BeliefOptimizationState) -> InferenceResult:

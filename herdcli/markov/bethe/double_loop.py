@@ -238,7 +238,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return total
 
     def bytes_needed(self, state: DoubleLoopState) -> tuple[int, str]:
-        """Return the bytes of the beliefs."""
+        """Return the bytes of the beliefs, and their purpose in words."""
         return 4 * self.potential.nbytes, "the beliefs of the regions"
 
     def result(self, state: DoubleLoopState) -> InferenceResult:

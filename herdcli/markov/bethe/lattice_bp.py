@@ -154,7 +154,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         return max(changes)
 
     def bytes_needed(self, state: LatticeState) -> tuple[int, str]:
-        """Return the bytes of the beliefs, and of the bands that are being processed."""
+        """Return the bytes of the beliefs, and of the bands that are being processed, and their purpose in words."""
         units, columns = self.lattice.bias.shape
         stored = 3 if self.settings.output_marginals == "nodes" else 30
         return 8 * (stored * units * columns + 100 * BAND * columns), "the beliefs"

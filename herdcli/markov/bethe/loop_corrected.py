@@ -223,7 +223,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return state.step > len(self.around) and super().meets_criterion(state)
 
     def bytes_needed(self, state: LoopCorrectedState) -> tuple[int, str]:
-        """Return the bytes of the beliefs."""
+        """Return the bytes of the beliefs, and their purpose in words."""
         return 8 * sum(math.prod(around.shape) for around in self.around), "the beliefs of Markov blankets"
 
     def memory(self) -> int:

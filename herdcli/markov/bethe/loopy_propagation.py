@@ -155,7 +155,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         return bethe.compute_beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
 
     def bytes_needed(self, state: PropagationState) -> tuple[int, str]:
-        """Return the bytes of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
         return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: PropagationState) -> InferenceResult:

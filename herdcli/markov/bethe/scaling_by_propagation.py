@@ -105,7 +105,7 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
         return bethe.compute_beliefs(self._scaled(state), state.messages, self.free, self.nothing)
 
     def bytes_needed(self, state: ScalingByPropagationState) -> tuple[int, str]:
-        """Return the bytes of the beliefs."""
+        """Return the bytes of the beliefs, and their purpose in words."""
         return loopy_propagation.result_bytes(self.graph, False)
 
     def result(self, state: ScalingByPropagationState) -> InferenceResult:

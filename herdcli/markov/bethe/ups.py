@@ -218,7 +218,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return self.graph.edges == 0 or super().meets_criterion(state)
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
-        """Return the bytes of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
         return result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: UPSState) -> InferenceResult:

@@ -96,7 +96,7 @@ class JunctionTree(Stepwise[OrderSearch]):
         return f"treewidth {state.width}" if state.complete else ""
 
     def bytes_needed(self, state: OrderSearch) -> tuple[int, str]:
-        """Return the bytes of the messages, or of the tables for message passing other than Hugin's.
+        """Return the bytes of the messages, or of the tables for message passing other than Hugin's, and their purpose in words.
 
         The text describes them, for messages to the user.
         """
@@ -274,7 +274,7 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
         return enumeration.proportional_fitting_sweep(self.network, state)
 
     def bytes_needed(self, state: EnumerationState) -> tuple[int, str]:
-        """Return the bytes of temporary copies of the joint table."""
+        """Return the bytes of temporary copies of the joint table, and their purpose in words."""
         return 32 * math.prod(enumeration.joint_shape(self.network)), "the joint table"
 
     def result(self, state: EnumerationState) -> InferenceResult:

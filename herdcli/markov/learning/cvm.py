@@ -114,7 +114,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         self.note = f"{len(self.outer)} outer regions of at most {widest} variables, {len(self.inner)} inner ones"
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the regions' tables."""
+        """Return the bytes of the regions' tables, and their purpose in words."""
         return cliques.clique_table_bytes(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
 
     @cached_property

@@ -59,7 +59,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
             self.graph, self.kept = cliques.junction_tree_from_order(self.plan)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the cliques' tables."""
+        """Return the bytes of the cliques' tables, and their purpose in words."""
         if self.graph is None:
             return 1 << 60, f"the junction tree, treewidth at least {self.width},"
         size = self.graph.bytes_needed(self.problem.cardinality, self.scopes)

@@ -42,7 +42,7 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
             raise BadUsage("--algorithm linear-response needs the marginals of all pairs", hint="--structure full")
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the covariance and its inverse."""
+        """Return the bytes of the covariance and its inverse, and their purpose in words."""
         return 32 * len(self.problem.cardinality) ** 2, "the covariance"
 
     def init(self) -> LinearResponseState:

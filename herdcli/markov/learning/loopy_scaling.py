@@ -61,7 +61,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Return the bytes of the cliques' tables."""
+        """Return the bytes of the cliques' tables, and their purpose in words."""
         return self.graph.bytes_needed(self.problem.cardinality, self.scopes), "the junction graph"
 
     @cached_property

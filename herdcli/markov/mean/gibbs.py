@@ -85,7 +85,7 @@ class BinaryGibbs(Stepwise[BinaryGibbsState]):
         return state
 
     def bytes_needed(self, state: BinaryGibbsState) -> tuple[int, str]:
-        """Return the bytes of the means of both halves of every chain."""
+        """Return the bytes of the means of both halves of every chain, and their purpose in words."""
         return 16 * self.network.count * self.settings.chains, "the means of the chains"
 
     def result(self, state: BinaryGibbsState) -> InferenceResult:

@@ -81,7 +81,7 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return float(energy + entropy - self.machine.constant)
 
     def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
-        """Return the bytes of the dense inverse."""
+        """Return the bytes of the dense inverse, and their purpose in words."""
         free = int((~self.machine.held).sum())
         return 24 * free**2 if self.settings.linear_response else 8 * free, "the linear response"
 

@@ -96,7 +96,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         return -entropy - sum(float(self._expected(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
 
     def bytes_needed(self, state: MultistateMeanFieldState) -> tuple[int, str]:
-        """Return the bytes of the log tables."""
+        """Return the bytes of the log tables, and their purpose in words."""
         return 24 * len(self.inner.network.table), "the log tables"
 
     def result(self, state: MultistateMeanFieldState) -> InferenceResult:

@@ -144,7 +144,7 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         return replace(self.graph, potential=np.exp(np.where(np.isnan(logs), -np.inf, logs)))
 
     def bytes_needed(self, state: StructuredMeanFieldState) -> tuple[int, str]:
-        """Return the bytes of the beliefs."""
+        """Return the bytes of the beliefs, and their purpose in words."""
         return result_bytes(self.graph, False)
 
     def result(self, state: StructuredMeanFieldState) -> InferenceResult:

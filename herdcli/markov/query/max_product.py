@@ -205,7 +205,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         return made + [LogTable((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
 
     def bytes_needed(self, state: MaxProductState) -> tuple[int, str]:
-        """Return the bytes of the stacked tables."""
+        """Return the bytes of the stacked tables, and their purpose in words."""
         return 24 * len(self.inner.network.table), "max-product propagation"
 
     def result(self, state: MaxProductState) -> MostProbableStates:

@@ -244,7 +244,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             q.told[e] = [q.node[i], q.node[j]] if e == j else [q.node[j], q.node[i]]
 
     def bytes_needed(self, state: TreeEPState) -> tuple[int, str]:
-        """Return the bytes of the sites."""
+        """Return the bytes of the sites, and their purpose in words."""
         return 24 * 8 * self.size, "the moments of tree-ep"
 
     def result(self, state: TreeEPState) -> InferenceResult:

@@ -110,7 +110,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         return TreeReweightedState(state.message, np.append(state.residual, largest), state.step + 1)
 
     def bytes_needed(self, state: TreeReweightedState) -> tuple[int, str]:
-        """Return the bytes of the forests' tables."""
+        """Return the bytes of the forests' tables, and their purpose in words."""
         return 48 * len(self.inner.network.table), "the forests of tree-reweighted propagation"
 
     def result(self, state: TreeReweightedState) -> InferenceResult:

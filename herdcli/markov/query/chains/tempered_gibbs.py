@@ -251,7 +251,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self.tables = {}
 
     def bytes_needed(self, state: TemperedGibbsState) -> tuple[int, str]:
-        """Return the bytes of the counts for BATCHES and for two halves of every pair of chains."""
+        """Return the bytes of the counts for BATCHES and for two halves of every pair of chains, and their purpose in words."""
         return 8 * (2 * BATCHES + 4 * 2) * int(self.first[-1]) * (self.chains // 2), "the counts of the chains"
 
     def memory(self) -> int:

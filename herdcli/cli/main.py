@@ -100,7 +100,7 @@ def _missing_option_hint(error: click.MissingParameter) -> str | None:
     return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
-def _with_shell_completion(command: click.Command) -> click.Command:
+def with_completion_values(command: click.Command) -> click.Command:
     """Return the command in the form that shell completion uses."""
     from herdcli.cli.frame.options.completion import with_completion
 

@@ -7,10 +7,12 @@ An error is raised where its cause is known and becomes one line on stderr at th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # control characters of terminals, Unicode line ends and bidirectional controls, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 UNRECKONABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)  # raised for values that do not fit
+MOST_COLUMNS = 12  # names of columns that an error lists
 NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -68,6 +70,22 @@ class BadUsage(HerdError):
     """Options that contradict each other or cannot apply to this input."""
 
     exit_code = 2
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to a mistyped one, or None if none is near."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.75)), None)
+
+
+def missing_column(option: str, name: str, columns: Iterable[str], where: str | None = None) -> BadUsage:
+    """Return the error for an option that names a column which the data lack; the hint has the nearest name, or else the first columns."""
+    known = list(columns)
+    close = nearest_name(name, known)
+    shown = ", ".join(known[:MOST_COLUMNS]) + (" …" if len(known) > MOST_COLUMNS else "")
+    hint = f"did you mean {option} {close}?" if close else f"columns: {shown or 'none named'}"
+    return BadUsage(f"{option} {name}: there is no such column", where=where, hint=hint)
 
 
 class DataError(HerdError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, missing_column, nearest_name
 from herdcli.records import dataclass
 
 LABELS = ("y", "label", "class", "target")
@@ -179,7 +179,9 @@ def require_column(names: Sequence[str], name: str, role: str, where: str) -> st
     if name in names:
         return name
     what = "for the labels" if role == "y" else f"for {OPTIONS[role]}"
-    raise BadUsage(f"has nothing named '{wanted}' {what}", where=where, hint=f"it has {', '.join(sorted(names))}")
+    close = nearest_name(wanted, names)
+    hint = f"did you mean {close}?" if close else f"it has {', '.join(sorted(names))}"
+    raise BadUsage(f"has nothing named '{wanted}' {what}", where=where, hint=hint)
 
 
 def _guess_roles_from_names(names: list[str]) -> dict[str, str]:
@@ -207,5 +209,4 @@ def find_matching_columns(names: Sequence[str], text: str, option: str, where: s
             return list(names[start - 1 : stop])
     if found := [name for name in names if fnmatchcase(name, text)]:
         return found
-    shown = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    raise BadUsage(f"{option} {text}: there is no such column", where=where, hint=f"columns: {shown or 'none named'}")
+    raise missing_column(option, text, names, where)

@@ -20,7 +20,7 @@ import numpy as np
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.text.text_encodings import guess_encoding
 from herdcli.dialect import current_dialect
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError, missing_column
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -65,12 +65,12 @@ def _corpus_from_table(
     table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool
 ) -> Corpus:
     if column not in table:
-        raise BadUsage(f"--text {column}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
+        raise missing_column("--text", column, table, name)
     texts = ["" if cell is None else str(cell) for cell in table[column]]
     if not texts:
         raise DataError("has no documents", where=name)
     if label is not None and label not in table:
-        raise BadUsage(f"--label {label}: there is no such column", where=name, hint=f"columns: {', '.join(list(table)[:12])}")
+        raise missing_column("--label", label, table, name)
     own = label or next((each for each in LABELS if each in table and each != column), None)
     labels = None if own is None else [_cell_text(cell) for cell in table[own]]
     if labels is not None and labelled and "" in labels:

@@ -13,7 +13,7 @@ from herdcli.cli.frame.rows.target_files import parse_target, read_rows_and_name
 from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import embedding_choice, sampler_chains
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, missing_column
 from herdcli.quadrature.rules.rule_table import TABLE
 from herdcli.records import dataclass
 
@@ -343,8 +343,7 @@ def _load_input(session: Session, request: Request) -> Artifact:
 def remove_column(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
     """Return the matrix (n, d) without a named column, and that column (n,).  Raises BadUsage if it does not exist."""
     if not names or column not in names:
-        listed = ", ".join((names or ["none named"])[:12])
-        raise BadUsage(f"{option} {column}: there is no such column", where=where, hint=f"columns: {listed}")
+        raise missing_column(option, column, names or [], where)
     j = names.index(column)
     if X.shape[1] == 1:
         raise DataError(f"has no column other than '{column}'", where=where)

@@ -19,7 +19,7 @@ from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
 from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunction, Response
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, missing_column
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
 from herdcli.splits import TEST
@@ -310,8 +310,7 @@ def require_column(data: Dataset, name: str | None, option: str, where: str) -> 
 
 
 def _column_error(data: Dataset, name: str, option: str, where: str) -> BadUsage:
-    columns = [*(data.columns or {}), *(data.feature_names or [])]
-    return BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+    return missing_column(option, name, [*(data.columns or {}), *(data.feature_names or [])], where)
 
 
 def split_off_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
@@ -392,10 +391,10 @@ def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple
         return values, None, data
     if named and name != LABELS:
         columns, parts = [*further, *(data.feature_names or [])], name.split(",")
-        hint = f"columns: {', '.join(columns[:12]) or 'none named'}"
+        error = missing_column("--target", name, columns, where)
         if len(parts) == 2 and set(parts) <= set(columns):
-            hint = f"for numbers of successes and failures, --target {parts[0]} --failures {parts[1]}"
-        raise BadUsage(f"--target {name}: there is no such column", where=where, hint=hint)
+            error.hint = f"for numbers of successes and failures, --target {parts[0]} --failures {parts[1]}"
+        raise error
     if data.y is None:
         raise DataError("has no target: there is no column 'y'", where=where, hint="--target COLUMN names it")
     if data.class_names:

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
 from herdcli.cli.frame.rows.response_datasets import USUAL, names_label_columns
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import DataError, HerdError, missing_column
 from herdcli.online.class_labels import NumericTargets
 from herdcli.online.tags import label_sort_key
 from herdcli.online.text.multilabel_text import LabelSetEncoder
@@ -52,8 +52,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
         chosen = _extract_columns(value, [name])
         return chosen[0][:, 0], chosen[1]
     if label is not None and label != "y":
-        columns = ", ".join([*further, *features][:12]) or "none named"
-        raise BadUsage(f"--label {label}: there is no such column", where=where, hint=f"columns: {columns}")
+        raise missing_column("--label", label, [*further, *features], where)
     if value.y is None:
         raise DataError("no numbers 'y' to learn", where=where, hint="--label COLUMN names the column that holds them")
     if value.class_names:
@@ -120,8 +119,7 @@ def _indicator_columns(
     for pattern in patterns:
         matching = [name for name in features if fnmatchcase(name, pattern)]
         if not matching:
-            hint = f"columns: {', '.join(features[:12]) or 'none named'}"
-            raise BadUsage(f"--label {pattern}: there is no such column", where=where, hint=hint)
+            raise missing_column("--label", pattern, features, where)
         found += [name for name in matching if name not in found]
     wanted, left = _extract_columns(value, found)
     wrong = ~np.isin(wanted, (0, 1))

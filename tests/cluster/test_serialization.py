@@ -101,7 +101,7 @@ class Here:
     def __init__(self):
         self.tasks = []
 
-    def some(self):
+    def wait_for_workers(self):
         return ["here"]
 
     def kept(self, value, owner):

@@ -68,10 +68,7 @@ def test_many_messages_are_swept_and_by_residual_once_sweeps_come_no_nearer(monk
         assert (len(state.tree) > 0) == (schedule == "residual")
         found[schedule] = made.result(state)
     assert np.allclose([p[1] for p in found["auto"].nodes], [p[1] for p in found["residual"].nodes], atol=1e-9)
-    hard = algorithms.make_inference_method(
-        random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=6.0, seed=2),
-        InferenceSettings(algorithm="bp", iterations=60),
-    )
+    hard = method("bp", random_networks.generate_random_network("grid", rows=6, columns=6, sigma_w=6.0, seed=2), iterations=60)
     state = iterate.run_steps(hard.step, hard.init(), until=hard.done)
     assert len(state.tree) > 0
     assert not hard.meets_criterion(state)
@@ -186,9 +183,7 @@ def test_sweeps_over_trees_count_scalings_and_propagations(how):
     assert (state.updates[0], state.updates.sum()) in counts
     assert state.clamped.tolist() == sorted(ends[how][0])
     with pytest.raises(BadUsage, match="--clamp rows needs a network that was made as a grid"):
-        algorithms.make_inference_method(
-            random_networks.generate_random_network("tree", nodes=5), InferenceSettings(algorithm="ups", clamp="rows")
-        )
+        method("ups", random_networks.generate_random_network("tree", nodes=5), clamp="rows")
 
 
 @pytest.mark.parametrize("seen", [False, True])

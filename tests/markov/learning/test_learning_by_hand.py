@@ -347,7 +347,7 @@ def test_networks_are_made_from_draws_in_their_order():
     assert sum(len(scope) == 2 for scope, _ in random_networks.generate_random_network("random", nodes=4, degree=3.0).factors()) == 6
     with pytest.raises(BadUsage, match=r"--mean-degree 3\.1 is more than 4 nodes can have"):
         random_networks.generate_random_network("random", nodes=4, degree=3.1)
-    with pytest.raises(BadUsage, match="--observe border needs a grid"):
+    with pytest.raises(BadUsage, match="--draw-observed border needs a grid"):
         random_networks.generate_random_network("tree", observe="border")
     one = np.array([[0, 1]])
     assert random_networks.network_from_weights(one, np.array([700.0]), np.zeros(2)).count == 2

@@ -33,7 +33,7 @@ test: $(VENV)/installed-dev  ## each command, algorithm and promise once, on the
 
 test-rest: $(VENV)/installed-dev  ## the fast tests that `make test` leaves out, and those of the loops on the NumPy loops
 	$(BIN)/pytest -q -n $(WORKERS) --part rest
-	@if test "$$($(BIN)/python -I -c 'from herdcli import fast; print(fast.kernels())')" != python; then \
+	@if test "$$($(BIN)/python -I -c 'from herdcli import fast; print(fast.loops_in_use())')" != python; then \
 	  echo "== tests on the python kernels"; \
 	  HERD_KERNELS=python $(BIN)/pytest -q -n $(WORKERS); \
 	fi

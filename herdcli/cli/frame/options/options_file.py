@@ -13,11 +13,10 @@ The words of the file come before those that were typed, so a typed value replac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 import click
 
-from herdcli.errors import BadUsage, DataError, NoInput
+from herdcli.errors import BadUsage, DataError, NoInput, nearest_name
 
 NAME = "--options"
 
@@ -112,5 +111,5 @@ def _plain(path: str, name: str, value: object) -> str:
 
 def _question(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
     """Return the hint that names the nearest of the known names, if one is near."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else None
+    close = nearest_name(name, known)
+    return f"did you mean {close}?" if close else None

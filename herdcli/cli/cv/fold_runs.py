@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,10 @@ import click
 
 import herdcli
 from herdcli.algorithm import RunProgress
+from herdcli.cli.frame.history.request import INPUT, OUTPUT
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.output.text_tables import terminal_width, text_table
+from herdcli.cli.frame.run import file_registry
 from herdcli.command_table import TABLE
 from herdcli.errors import BadUsage, HerdError, NegativeResult, escape_text
 from herdcli.evaluation import fold_summary, table
@@ -39,16 +41,23 @@ NOT_IN_FOLDS = ("split", "output", "shard", "cluster", "checkpoint", "resume", "
 def cross_validate(session: Session, request: Request) -> None:
     """Fit and evaluate every fold, and write the table.  Raises NegativeResult if the mean does not meet a requirement."""
     bars = [table.parse_requirement(text) for text in request.requirements]
-    reads_stdin = _check_command_line(request)
+    reads_stdin = _check_command_line(request, session.output)
+    outputs.check_text_output(session)
     with scratch_folder() as name, session.console.progress("folds") as progress:
         folder = Path(name)
         spooled = _spool_stdin(folder) if reads_stdin else None
         rows: list[Row] = []
-        with ThreadPoolExecutor(min(session.threads, request.folds)) as pool:
-            fit = partial(_fold_row, request, folder, spooled, max(1, session.threads // request.folds))
-            for row in pool.map(fit, range(1, request.folds + 1)):
-                rows.append(row)
-                progress.show(RunProgress(len(rows), request.folds))
+        fits = FoldRuns(request, folder, spooled, max(1, session.threads // request.folds))
+        with fits, ThreadPoolExecutor(min(session.threads, request.folds)) as pool:
+            futures = [pool.submit(fits.row, number) for number in range(1, request.folds + 1)]
+            try:
+                for future in futures:
+                    rows.append(future.result())
+                    progress.show(RunProgress(len(rows), request.folds))
+            except BaseException:
+                fits.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     mean, error = fold_summary.mean_and_error(rows)
     outputs.write_text_result(session, escape_text(_table_text(session, request, rows, mean, error), keep="\n\t"))
     bad = Counter(str(row["verdict"]) for row in rows if row.get("verdict") not in (None, "ok"))
@@ -67,28 +76,42 @@ def _main_result(rows: list[Row], mean: Row, error: Row) -> str:
         return "every fold has the same figures"
     name = next((each for each in figures if any(other in mean for other in relations.BASELINES.get(each, ()))), figures[0])
     baseline = next((other for other in relations.BASELINES.get(name, ()) if other in mean), None)
-    beside = "" if baseline is None else f" ({relations.baseline_label(baseline, str(rows[0]['kind']))} {mean[baseline]:.4g})"
-    return f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}{beside}"
+    compared = "" if baseline is None else f" ({relations.baseline_label(baseline, str(rows[0]['kind']))} {mean[baseline]:.4g})"
+    return f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}{compared}"
 
 
-def _check_command_line(request: Request) -> bool:
-    """Return whether the command reads stdin.  Raises BadUsage for a command without --split, and for options that a fold cannot have."""
+def _check_command_line(request: Request, output: str) -> bool:
+    """Return whether the command reads stdin.
+
+    Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table would replace an input.
+    """
     name = request.fitted
-    fitting = [each for each in TABLE if any(param.name == "split" for param in _command(each).params) and each not in ("apply", "convert")]
-    if name not in fitting:
-        raise BadUsage(f"'{name}' is not a command that can be cross-validated", hint=f"one of {', '.join(fitting)}")
-    command = _command(name)
-    own = [word for word in ("--folds", "--require", "--format") if word in request.words]
+    if name not in TABLE or not _has_folds(name):
+        hint = f"one of {', '.join(each for each in TABLE if _has_folds(each))}"
+        raise BadUsage(f"'{name}' is not a command that can be cross-validated", hint=hint)
+    own = next((word for word in ("--folds", "--require", "--format") if word in request.words), None)
     if own:
-        raise BadUsage(f"{own[0]} stands behind the name of the command", hint=f"herd cv {own[0]} … {name} …")
+        raise BadUsage(f"{own} is an option of herd cv, so it comes before {name}", hint=f"herd cv {own} … {name} …")
+    command = _command(name)
     context = command.make_context(name, list(request.words), resilient_parsing=True)
+    kind = vars(command.callback)["request"]
+    inner = kind(**{each.name: context.params[each.name] for each in fields(kind) if each.name in context.params})
+    files = file_registry.register_files(command, inner, {"options_file": context.params.get("options_file")})
+    written = {each.label for each in files if each.use != INPUT}
     for param in command.params:
         typed = context.get_parameter_source(str(param.name)) == click.core.ParameterSource.COMMANDLINE
-        if typed and param.name in NOT_IN_FOLDS:
+        if typed and (param.name in NOT_IN_FOLDS or written & {*param.opts}):
             hint = f"herd cv -o FILE {name} …" if param.name == "output" else "leave it out"
             raise BadUsage(f"{max(param.opts, key=len)} does not work in the fits of herd cv", hint=hint)
+    inputs = [each for each in files if each.use == INPUT]
+    file_registry.refuse_conflicts([*inputs, file_registry.NamedFile("-o", output, OUTPUT)])
     sources = context.params.get("source") or context.params.get("sources") or "-"
     return sources in ("-", ("-",))
+
+
+def _has_folds(name: str) -> bool:
+    """Return whether a command fits a model to rows that --split divides."""
+    return name not in ("apply", "convert") and any(param.name == "split" for param in _command(name).params)
 
 
 def _command(name: str) -> click.Command:
@@ -104,32 +127,56 @@ def _spool_stdin(folder: Path) -> Path:
     return Path(file.name)
 
 
-def _fold_row(request: Request, folder: Path, spooled: Path | None, threads: int, number: int) -> Row:
-    """Return the figures of one fold, evaluated as by `herd eval`.  Raises the error of a command that fails."""
-    model = str(folder / f"fold-{number}.h5")
-    split = ["--split", f"{number}/{request.folds}", "-q", "-o", model]
-    _run([request.fitted, *split, *request.words], threads, spooled, f"fold {number}")
-    (row,) = json.loads(_run(["eval", model, "--format", "json", "-q"], threads, None, f"fold {number}"))
-    return {"fold": number, **{name: value for name, value in row.items() if name not in ("file", "verdict_code")}}
+class FoldRuns:
+    """The fits and evaluations of the folds, in processes that end with this one."""
 
+    def __init__(self, request: Request, folder: Path, spooled: Path | None, threads: int) -> None:
+        package = str(Path(herdcli.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        self.request, self.folder, self.spooled = request, folder, spooled
+        self.environment = os.environ | {"HERD_THREADS": str(threads), "PYTHONPATH": path}
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
 
-def _run(words: list[str], threads: int, stdin: Path | None, what: str) -> bytes:
-    """Return the stdout of `herd WORDS`.  Raises its error with its exit code."""
-    package = str(Path(herdcli.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"HERD_THREADS": str(threads), "PYTHONPATH": path}
-    with open(stdin or os.devnull, "rb") as source:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "herdcli", *words], stdin=source, capture_output=True, env=environment, check=False
-        )
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"herd {words[0]} ended with {done.returncode}"]
-        error = HerdError(
-            f"{what}: {lines[0].removeprefix('herd ')}", hint=next((x[6:] for x in lines[1:] if x.startswith("hint: ")), None)
-        )
-        error.exit_code = done.returncode if done.returncode > 0 else 128 - done.returncode
-        raise error
-    return done.stdout
+    def __enter__(self) -> FoldRuns:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the processes that are running, and start no further one."""
+        self._stopped = True
+        for process in list(self._running):
+            process.terminate()
+
+    def row(self, number: int) -> Row:
+        """Return the figures of one fold, evaluated as by `herd eval`.  Raises the error of a command that fails."""
+        model = str(self.folder / f"fold-{number}.h5")
+        split = ["--split", f"{number}/{self.request.folds}", "-q", "-o", model]
+        self._run([self.request.fitted, *split, *self.request.words], self.spooled, number)
+        (row,) = json.loads(self._run(["eval", model, "--format", "json", "-q"], None, number))
+        return {"fold": number, **{name: value for name, value in row.items() if name not in ("file", "verdict_code")}}
+
+    def _run(self, words: list[str], stdin: Path | None, number: int) -> bytes:
+        """Return the stdout of `herd WORDS`.  Raises its error with its exit code."""
+        if self._stopped:
+            raise HerdError("another fold failed")
+        line = [sys.executable, "-P", "-m", "herdcli", *words]
+        with open(stdin or os.devnull, "rb") as source:
+            process = subprocess.Popen(line, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+        self._running.add(process)
+        try:
+            printed, messages = process.communicate()
+        finally:
+            self._running.discard(process)
+        if process.returncode:
+            lines = messages.decode("utf-8", "replace").strip().splitlines() or [f"herd {words[0]} ended with {process.returncode}"]
+            hint = next((line.removeprefix("hint: ") for line in lines[1:] if line.startswith("hint: ")), None)
+            error = HerdError(f"fold {number}: {lines[0].removeprefix('herd ')}", hint=hint)
+            error.exit_code = process.returncode if process.returncode > 0 else 128 - process.returncode
+            raise error
+        return printed
 
 
 def _table_text(session: Session, request: Request, rows: list[Row], mean: Row, error: Row) -> str:

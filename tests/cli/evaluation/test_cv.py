@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +18,8 @@ from herdcli.artifacts.tables.dataset_preparation import assign_splits
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.fold_summary import mean_and_error
 from herdcli.splits import TEST, TRAIN, VALID
+
+HERD = Path(sys.executable).with_name("herd")
 
 
 @pytest.mark.parametrize(("rows", "folds"), [(23, 5), (10, 2), (7, 7)])
@@ -92,7 +99,11 @@ def test_rows_from_stdin_a_file_for_the_table_and_a_requirement(herd, folder):
         ),
         (("em", "t.csv", "--split", "1/2"), 2, "--split does not work in the fits of herd cv\nhint: leave it out\n"),
         (("em", "t.csv", "-o", "x"), 2, "--output does not work in the fits of herd cv\nhint: herd cv -o FILE em …\n"),
-        (("em", "--folds", "3", "t.csv"), 2, "--folds stands behind the name of the command\nhint: herd cv --folds … em …\n"),
+        (("em", "--folds", "3", "t.csv"), 2, "--folds is an option of herd cv, so it comes before em\nhint: herd cv --folds … em …\n"),
+        (("-o", "t.csv", "em", "t.csv"), 2, "t.csv: -o would overwrite this input\nhint: name another file: -o FILE\n"),
+        (("-o", "./t.csv", "regress", "t.csv", "--target", "a"), 2, "./t.csv: -o would overwrite the input t.csv\n"),
+        (("fit-mrf", "t.csv", "--path", "p.csv"), 2, "--path does not work in the fits of herd cv\nhint: leave it out\n"),
+        (("-o", "no/such/folder.tsv", "em", "t.csv"), 73, "no/such/folder.tsv: "),
         (("em", "none.csv"), 66, "fold 1: em: none.csv: there is no such file\n"),
         (("em", "t.csv", "--components", "0"), 2, "fold 1: em: Invalid value for '--components'"),
     ],
@@ -101,3 +112,19 @@ def test_bad_command_lines_are_one_line(herd, folder, words, code, message):
     ended = herd("cv", *words)
     assert ended.code == code
     assert ended.err.startswith(f"herd cv: {message}")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are looked up in /proc")
+def test_a_signal_ends_the_fits_too(folder):
+    line = [HERD, "cv", "em", "t.csv", "--components", "5", "--iterations", "100000000", "--tolerance", "0", "--starts", "100000"]
+    began = time.monotonic()
+    process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "HERD_THREADS": "2"})
+    fits: set[str] = set()
+    while len(fits) < 2 and time.monotonic() - began < 60:
+        fits = {child for task in Path(f"/proc/{process.pid}/task").iterdir() for child in (task / "children").read_text().split()}
+        time.sleep(0.05)
+    process.terminate()
+    _, messages = process.communicate(timeout=60)
+    assert (process.returncode, messages.decode().splitlines()[-1].startswith("herd cv: interrupted")) == (143, True)
+    assert len(fits) == 2
+    assert not any(Path(f"/proc/{fit}").exists() for fit in fits)

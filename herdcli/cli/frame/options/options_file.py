@@ -49,7 +49,9 @@ def _words_of_file(path: str, command: click.Command, commands: Sequence[str]) -
     tables = {name: value for name, value in content.items() if isinstance(value, dict)}
     for name in tables:
         if name not in commands:
-            raise BadUsage(f"[{name}] is not a command", where=path, hint=_question(name, commands) or "'herd --help' lists the commands")
+            raise BadUsage(
+                f"[{name}] is not a command", where=path, hint=_nearest_name_hint(name, commands) or "'herd --help' lists the commands"
+            )
     for values in ({name: value for name, value in content.items() if name not in tables}, tables.get(own, {})):
         for name, value in values.items():
             yield from _words(path, command, name, value)
@@ -77,7 +79,7 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
     if text == NAME:
         raise BadUsage("options: files do not name further files", where=path)
     if option is None:
-        hint = _question(text, options) or f"'herd {command.name} --help' lists the options"
+        hint = _nearest_name_hint(text, options) or f"'herd {command.name} --help' lists the options"
         raise BadUsage(f"{name}: herd {command.name} has no option {text}", where=path, hint=hint)
     if option.is_flag or isinstance(value, bool):
         yield from _flag(path, option, text, value)
@@ -87,9 +89,9 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
         if option.nargs > 1:
             if not isinstance(each, list) or len(each) != option.nargs:
                 raise DataError(f"{name}: needs lists of {option.nargs} values", where=path)
-            yield from (text, *(_plain(path, name, item) for item in each))
+            yield from (text, *(_value_text(path, name, item) for item in each))
         else:
-            joined = ",".join(_plain(path, name, item) for item in each) if isinstance(each, list) else _plain(path, name, each)
+            joined = ",".join(_value_text(path, name, item) for item in each) if isinstance(each, list) else _value_text(path, name, each)
             yield f"{text}={joined}"
 
 
@@ -102,14 +104,14 @@ def _flag(path: str, option: click.Option, text: str, value: object) -> Iterator
     yield from [text] if value else option.secondary_opts[:1]
 
 
-def _plain(path: str, name: str, value: object) -> str:
+def _value_text(path: str, name: str, value: object) -> str:
     """Return a text or a number as it is typed."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     raise DataError(f"{name}: takes texts, numbers, lists of them, true or false", where=path)
 
 
-def _question(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
+def _nearest_name_hint(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
     """Return the hint that names the nearest of the known names, if one is near."""
     close = nearest_name(name, known)
     return f"did you mean {close}?" if close else None

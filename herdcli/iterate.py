@@ -54,8 +54,11 @@ def handle_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def allow_interrupts() -> Iterator[None]:
-    """Let signals end the body, in the main thread of a process that herd owns."""
+def allow_interrupts(afterwards: Callable[[int, FrameType | None], None] | None = None) -> Iterator[None]:
+    """Let signals end the body, in the main thread of a process that herd owns.
+
+    `afterwards` handles the signals that follow in a process that ends after the body; without it the handlers of before come back.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -65,7 +68,7 @@ def allow_interrupts() -> Iterator[None]:
     finally:
         asked.pop(threading.get_ident(), None)
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, afterwards or handler)
 
 
 @dataclass

@@ -19,6 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn, TextIO
 
 import click
@@ -244,6 +245,11 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _end_on_signal(number: int, frame: FrameType | None) -> NoReturn:
+    """End at once on a signal that arrives while the process ends anyway, with the code of the signal and no traceback."""
+    os._exit(128 + number)
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `herd` with these arguments (default: the process's own); always ends by SystemExit(code)."""
     args = list(sys.argv[1:] if argv is None else argv)
@@ -257,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     often, stopped = gc.get_threshold(), False
     gc.set_threshold(CYCLES)
     try:
-        with iterate.allow_interrupts():
+        with iterate.allow_interrupts(afterwards=_end_on_signal if argv is None else None):
             code = _run_command_line(args)
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,3 +231,20 @@ def test_a_scheduler_may_repeat_its_signal(tmp_path):
     with iterate.allow_interrupts(), pytest.raises(Interrupted) as caught:
         iterate.run_steps(step, Counter(0), steps=5, checkpoint=saved.append)
     assert (str(caught.value), saved) == ("interrupted after step 1", [Counter(1)])
+
+
+def test_signal_while_the_process_ends_gives_its_code(tmp_path):
+    program = (
+        "import os, signal\n"
+        "from herdcli.cli import main\n"
+        "report = main._report_error\n"
+        "def report_late(*message):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return report(*message)\n"
+        "main._report_error = report_late\n"
+        "main.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "fit-rbm", "missing.h5"], cwd=tmp_path, capture_output=True, timeout=WAIT, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, b"")

@@ -159,20 +159,21 @@ def _print_error(label: str, message: str, hint: str | None, code: int) -> int:
     return code
 
 
-def _show_arithmetic_warnings(label: str) -> Callable[..., None]:
-    """Return a function that shows Python's warnings; of arithmetic warnings only the first, as a line in herd's form."""
-    shown, told = warnings.showwarning, list[Warning | str]()
+def _show_warnings(label: str) -> Callable[..., None]:
+    """Return a function that shows Python's warnings, of libraries too, as lines in herd's form; of arithmetic warnings only the first."""
+    arithmetic = list[Warning | str]()
 
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
     ) -> None:
-        if not issubclass(category, RuntimeWarning):
-            shown(message, category, filename, lineno, file, line)
-        elif not told:
-            told.append(message)
-            place = f"{os.path.basename(filename)}:{lineno}"
+        hint = None
+        if issubclass(category, RuntimeWarning):
+            arithmetic.append(message)
+            if len(arithmetic) > 1:
+                return
             hint = "some values are too large, too small or not finite: results that depend on them may be nan or inf"
-            _print_error(label, f"warning: {message} ({place})", hint, 0)
+        place = f"{os.path.basename(filename)}:{lineno}"
+        _print_error(label, f"warning: {' '.join(str(message).split())} ({place})", hint, 0)
 
     return show
 
@@ -259,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     _limit_blas_threads()
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"
-    shown, warnings.showwarning = warnings.showwarning, _show_arithmetic_warnings(label)
+    shown, warnings.showwarning = warnings.showwarning, _show_warnings(label)
     often, stopped = gc.get_threshold(), False
     gc.set_threshold(CYCLES)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,9 +106,11 @@ def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
 
 @contextmanager
 def _convert_read_errors(what: str, where: str) -> Iterator[None]:
-    """Convert the various errors of zipfile, zlib, struct, tokenize, ast and NumPy to one DataError."""
+    """Convert the various errors of zipfile, zlib, struct, tokenize, ast and NumPy to one DataError; arrays of Python 2 give no warning."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Reading .* required additional header parsing", UserWarning)
+            yield
     except (HerdError, MemoryError):
         raise
     except Exception as error:

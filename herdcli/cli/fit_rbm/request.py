@@ -104,8 +104,8 @@ class Request:
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
         help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts at rows), fpcd (pcd with fast "
-        "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: rpcd for up to 32 hidden two-state "
-        "units, pt for words, exact for --learn-variances with few, else cd.",
+        "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: exact for --learn-variances "
+        "with at most 12 hidden units, pt for word counts, rpcd for up to 32 binary hidden units, else cd.",
     )
     steps: int = option(
         integer_kind(1),

@@ -36,9 +36,10 @@ def command(session: Session, request: Request) -> None:
     \b
     Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,
     rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
-    features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
-    For draws of a sampler, with --scores: stein:imq or stein:gaussian, with a length (stein:imq,2.5)
-    or the covariance of the rows (stein:imq,smpcov) as metric; --by CHAIN treats each chain separately.
+    features:x (compares means), features:x+xx (means and second moments); joined by + and *, numbers
+    are weights: '0.5*gaussian:1+linear'.  For draws of a sampler, with --scores (--help-all):
+    stein:imq or stein:gaussian; distances are divided by a length (stein:imq,2.5) or scaled by the
+    covariance of the rows (stein:imq,smpcov).  --by CHAIN treats each chain separately.
 
     Rules: start with herding, or with min-norm-point, which also chooses weights and usually has the smallest error.
     greedy, line-search, open-loop and step are variants of herding; away, pairwise and bpcg also choose weights;

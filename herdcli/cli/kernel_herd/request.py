@@ -241,7 +241,8 @@ class Request:
         record=field_recorded_as(recorded_target),
         only=TARGET,
         help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
-        "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and second moments alone).",
+        "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (the signs of a Gaussian vector), or moments:FILE (only mean "
+        "and second moments).",
     )
     dimension: int | None = option(
         integer_kind(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"
@@ -271,8 +272,8 @@ class Request:
         group=INPUT,
         record=field_recorded_if_changed(None),
         only=LABEL,
-        help="Represent rows together with this label: multiply --kernel by a kernel on the label.  [default kernel: hamming for whole "
-        "numbers and names, else gaussian]",
+        help="Represent the joint distribution of the rows and this label: --kernel is multiplied by KERNEL, which compares "
+        "labels.  [default kernel: hamming for whole numbers and names, else gaussian]",
     )
     by: str | None = option(
         text_kind(),

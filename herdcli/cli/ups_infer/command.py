@@ -39,13 +39,13 @@ def command(session: Session, request: Request) -> None:
       herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
 
     INPUT is a network: UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or an artifact.  The result holds the
-    marginals of variables and cliques, and log Z, which with evidence is the log of its probability in a Bayesian network.
+    marginals of variables and cliques, and log Z; in a Bayesian network this is the log probability of the evidence.
 
     What is known: --evidence fixes states, --observe fixes marginals (generalised inference), and --soft-evidence
     multiplies states by weights.  --evidence-rows reads a table with many cases of evidence and writes a table of
     marginals; with --slices, its rows are the time slices of a dynamic Bayesian network.
 
-    --query asks for something else than marginals: most probable states, joint tables, bounds on log Z, or sensitivities.
+    --query asks for something other than marginals: most probable states, joint tables, bounds on log Z, or sensitivities.
     """
     from herdcli.cli.frame.rows.network_files import load_network
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices

@@ -133,7 +133,9 @@ class Request:
         group=LEARNING,
         only=ALGORITHM,
         help="Inference algorithm.  auto: exact if a junction tree (or the frontier of a lattice) fits into memory, else the one of gbp, "
-        "bp, tree-ep, tempered-gibbs and ups whose result agrees best with the others.",
+        "bp, tree-ep, tempered-gibbs and ups whose result agrees best with the others.  Exact: junction-tree, frontier, enumerate; "
+        "sampling: gibbs, tempered-gibbs; most probable states: max-product.  The page "
+        "docs/ups.md explains each.",
     )
     tolerance: float = option(
         number_kind(0, open_low=True),

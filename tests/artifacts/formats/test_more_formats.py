@@ -250,3 +250,15 @@ def test_a_file_without_parts_has_none_to_name(tmp_path: Path) -> None:
         _load(f"{tmp_path}/a.csv:b")
     (tmp_path / "a:b.csv").write_text(TEXT)
     np.testing.assert_array_equal(_load(tmp_path / "a:b.csv")[0].X, X)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_saved_by_python_2_are_read_without_a_warning(tmp_path):
+    rows = np.arange(6.0).reshape(3, 2)
+    np.save(tmp_path / "new.npy", rows)
+    old = (tmp_path / "new.npy").read_bytes().replace(b"(3, 2)  ", b"(3L, 2L)")
+    (tmp_path / "old.npy").write_bytes(old)
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        archive.writestr("X.npy", old)
+    for name in ("old.npy", "old.npz"):
+        np.testing.assert_array_equal(load(str(tmp_path / name)).X, rows)

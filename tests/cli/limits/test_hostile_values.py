@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +78,18 @@ def test_an_overflow_that_nobody_foresaw_is_told_in_one_line(run: Callable[..., 
 
     shown: list[str] = []
     monkeypatch.setattr(main, "_print_error", lambda label, message, hint, code: shown.append(f"{label}: {message}") or code)
-    tell = main._show_arithmetic_warnings("herd eval")
+    tell = main._show_warnings("herd eval")
     monkeypatch.setattr(warnings, "showwarning", tell)
     overflowing(())
     assert [line.rpartition(" (")[0] for line in shown] == ["herd eval: warning: overflow encountered in scalar multiply"]
+
+
+def test_warnings_of_libraries_are_one_line(monkeypatch, capsys):
+    from herdcli.cli import main
+
+    monkeypatch.setattr(warnings, "showwarning", main._show_warnings("herd convert"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("an old header\nwas \x1b[31mread", UserWarning, stacklevel=1)
+    line = r"herd convert: warning: an old header was \\x1b\[31mread \(test_hostile_values.py:\d+\)\n"
+    assert re.fullmatch(line, capsys.readouterr().err)

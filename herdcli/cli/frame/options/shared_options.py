@@ -151,7 +151,8 @@ def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
-        help="Fractions of rows, or rows per class, drawn by --seed; or 2/5: fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
+        help="Fractions of all rows (.6,.2,.2) or numbers of rows per class (9,0,3), drawn by --seed; or 2/5: hold out "
+        "fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
     )
 
 

@@ -30,9 +30,16 @@ def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:
 
 def visible_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --visible-units."""
-    return option(UNITS, metavar="UNITS", only=only, help="Type of the visible units.  [default: --units]")
+    return option(
+        UNITS,
+        metavar="UNITS",
+        only=only,
+        help="Type of the visible units: binary, spin, rate:N, gaussian, poisson, softmax:K …  [default: that of --units, binary]",
+    )
 
 
 def hidden_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --hidden-units."""
-    return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units.  [default: --units]")
+    return option(
+        UNITS, metavar="UNITS", only=only, help="Type of the hidden units, as for --visible-units.  [default: that of --units, binary]"
+    )

@@ -261,4 +261,4 @@ def test_arrays_saved_by_python_2_are_read_without_a_warning(tmp_path):
     with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
         archive.writestr("X.npy", old)
     for name in ("old.npy", "old.npz"):
-        np.testing.assert_array_equal(load(str(tmp_path / name)).X, rows)
+        np.testing.assert_array_equal(load(str(tmp_path / name)).value.X, rows)

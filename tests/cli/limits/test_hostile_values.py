@@ -91,5 +91,5 @@ def test_warnings_of_libraries_are_one_line(monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("an old header\nwas \x1b[31mread", UserWarning, stacklevel=1)
-    line = r"herd convert: warning: an old header was \\x1b\[31mread \(test_hostile_values.py:\d+\)\n"
+    line = r"herd convert: warning: an old header was \\u001b\[31mread \(test_hostile_values.py:\d+\)\n"
     assert re.fullmatch(line, capsys.readouterr().err)

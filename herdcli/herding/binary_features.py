@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics.row_selection import SelectedRows, iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -65,13 +66,23 @@ def pack_rows(truth: Array, representation: str) -> PackedRows:
     return PackedRows(pack_bits(truth), pack_bits(np.ascontiguousarray(truth.T)), low * len(truth) + (high - low) * ones)
 
 
-def find_varying_units(truth: Array, *, where: str | None = None) -> Array:
-    """Return the indices of the units that do not have the same value in all rows.
+def varies(truth: Array, rows: Array) -> Array:
+    """Return for each unit whether it has both values in the rows with these indices, (D,) bool.  truth  (n, D) truth values."""
+    some, every = np.zeros(truth.shape[1], dtype=bool), np.ones(truth.shape[1], dtype=bool)
+    for part in iterate_row_slices(SelectedRows(truth, rows)):
+        block = truth[rows[part]]
+        some |= block.any(axis=0)
+        every &= block.all(axis=0)
+    return some & ~every
+
+
+def find_varying_units(truth: Array, rows: Array, *, where: str | None = None) -> Array:
+    """Return the indices of the units that do not have the same value in all rows with these indices.
 
     A constant unit has a flat direction in weight space, along which herding would stand still.
     Raises DataError with fewer than two distinct rows.  Source: Welling (2009), sec. 7.
     """
-    kept = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
+    kept = np.flatnonzero(varies(truth, rows))
     if not len(kept):
         raise DataError("fewer than two distinct rows to herd", where=where)
     return kept
@@ -102,8 +113,11 @@ def feature_sums(x: Array, features: str) -> Array:
     first = x.sum(axis=0, dtype=np.int64)
     if features == "x":
         return np.asarray(first)
-    exact = x.astype(np.float64)
-    second = (exact.T @ exact).astype(np.int64)
+    second = np.zeros((x.shape[1], x.shape[1]))
+    for part in iterate_row_slices(x):
+        exact = x[part].astype(np.float64)
+        second += exact.T @ exact
+    second = second.astype(np.int64)
     return np.concatenate([first, second[pair_indices(x.shape[1])]])
 
 

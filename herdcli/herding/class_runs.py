@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.herding import MODELS, dynamics, visible_herding
-from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values
+from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values, varies
 from herdcli.herding.driving_rates import compute_driving_sums, largest_moment_gaps
 from herdcli.herding.model import DrivingRates, Herding, MomentGaps, MomentSums
 from herdcli.numerics.nearest_neighbours import nearest_rows_parallel
@@ -74,16 +74,17 @@ def prepare_class_groups(
         raise DataError("all rows have the same label, but --per-class needs at least two")
     training = split == TRAIN
     for label, name in enumerate(names):
-        own = truth[training & (y == label)]
+        own = np.flatnonzero(training & (y == label))
         owner = f"class '{name}'" if per_class else "the split"
         if not len(own):
             raise DataError(f"{owner} has no training rows", hint="--split sets how many rows of each class train")
-        if (own == own[0]).all():
+        if not varies(truth, own).any():
             raise DataError(f"{owner} has fewer than two distinct training rows, and herding needs two")
-    units = find_varying_units(truth[training])
+    units = find_varying_units(truth, np.flatnonzero(training))
     parts = [TRAIN, VALID, TEST] if score_training else [VALID, TEST]
     scored = np.flatnonzero(np.isin(split, parts)) if per_class else np.empty(0, dtype=np.int64)
-    return ClassGroups(np.ascontiguousarray(truth[:, units]), RowLabels(y, split, names, units, truth.shape[1], scored))
+    on = truth if len(units) == truth.shape[1] else np.ascontiguousarray(truth[:, units])
+    return ClassGroups(on, RowLabels(y, split, names, units, truth.shape[1], scored))
 
 
 def make_hidden_problem(groups: ClassGroups, settings: dynamics.HiddenHerdingSettings) -> dynamics.HiddenHerdingProblem:

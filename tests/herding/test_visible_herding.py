@@ -198,9 +198,9 @@ def test_feature_sums_are_those_of_the_rows():
 
 def test_constant_units_and_single_rows_are_found():
     on = np.array([[1, 0, 1], [1, 0, 0]], dtype=bool)
-    np.testing.assert_array_equal(find_varying_units(on), [2])
+    np.testing.assert_array_equal(find_varying_units(on, np.arange(len(on))), [2])
     with pytest.raises(DataError, match="two distinct"):
-        find_varying_units(on[[0, 0]])
+        find_varying_units(on, np.array([0, 0]))
     with pytest.raises(DataError, match="two distinct"):
         visible_herding.source_from_vectors(np.ones((3, 2)))
 

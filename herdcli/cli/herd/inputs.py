@@ -39,14 +39,19 @@ def read_inputs(session: Session, request: Request) -> HerdingInputs:
     """Return the inputs that the options ask for."""
     if request.rates:
         return _inputs_to_continue_rates(session, request.rates, request)
+    if request.moments:
+        return _inputs_from_feature_means(_load_dataset(session, request), request)
+    if request.features == "rows":
+        return _inputs_from_feature_vectors(_load_dataset(session, request), request)
+    return _inputs_from_binary_rows(session, request)
+
+
+def _load_dataset(session: Session, request: Request) -> Artifact:
+    """Load the data set without rows of weight 0."""
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = drop_zero_weights(session, data)
     warn_of_weights(session, data.value)
-    if request.moments:
-        return _inputs_from_feature_means(data, request)
-    if request.features == "rows":
-        return _inputs_from_feature_vectors(data, request)
-    return _inputs_from_binary_rows(session, data, request)
+    return data
 
 
 def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHerdingSettings:
@@ -60,17 +65,18 @@ def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHe
     )
 
 
-def _inputs_from_binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
+def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInputs:
     """Return the inputs for binary rows: one run, or one per class."""
     from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
 
+    data = _load_dataset(session, request)  # loaded here so that no caller keeps its rows in memory
     rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     scored = request.per_class
     groups = class_runs.prepare_class_groups(
-        rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training
+        rows.X.view(bool), y, rows.split, names, per_class=scored, score_training=scored and request.score_training
     )
     labels, nearest = groups.labels, None
     if scored:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.numerics import class_baselines
 from herdcli.numerics.block_units import select_evenly_spaced
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, block_from_rows
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 HELD = 100_000  # maximum number of validation and test rows whose scores are stored in the model
 KEPT_WEIGHTS = 1 << 17  # maximum number of weights of baselines that are stored in the model
-STRETCHES = 100  # baselines are fitted to this many ranges of rows of a file
 
 
 def heldout_row_indices(rows: ClassificationRows) -> Array:
@@ -54,16 +52,11 @@ def with_heldout_scores(model: Classifier, rows: ClassificationRows) -> Classifi
 def fit_baselines(model: Classifier, rows: ClassificationRows) -> ClassBaselines | None:
     """Return the nearest centroid and a ridge classifier, fitted to at most 10,000 training rows, evenly spread.
 
-    If the rows are in a file, they come from a few ranges of consecutive rows.
+    Rows in a file are the same ones as in memory, which takes a pass over the file, so that the bytes of the model are the same too.
     """
     if model.settings.task != "classification" or not (rows.split == TRAIN).any():
         return None
-    if isinstance(rows.X, LazyMatrix):
-        starts = np.arange(STRETCHES) * len(rows.split) // STRETCHES
-        near = np.unique(starts[:, None] + np.arange(class_baselines.MOST_ROWS // STRETCHES))
-        chosen = near[(near < len(rows.split)) & (rows.split[np.minimum(near, len(rows.split) - 1)] == TRAIN)]
-    else:
-        chosen = select_evenly_spaced(rows.split == TRAIN, class_baselines.MOST_ROWS)
+    chosen = select_evenly_spaced(rows.split == TRAIN, class_baselines.MOST_ROWS)
     weight = None if rows.weight is None else rows.weight[chosen]
     return class_baselines.fit_baselines(rows.X[chosen], rows.y[chosen], len(rows.names), weight)
 

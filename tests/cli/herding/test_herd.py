@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import click
 import h5py
@@ -192,3 +193,18 @@ def test_options_are_those_of_the_topic():
 def test_contradictions_are_refused_before_rows_are_read(herd, arguments, message):
     ended = herd("herd", "none.h5", *arguments.split())
     assert (ended.code, ended.err) == (2, f"herd herd: {message}")
+
+
+@pytest.mark.parametrize("model", ["rbm", "mrf"])
+def test_rows_are_held_once_while_they_are_read_and_freed_before_the_run(run, tmp_path, model):
+    X = np.random.default_rng(0).standard_normal((40_000, 50), dtype=np.float32)
+    few, many = (write(tmp_path / f"{len(rows)}.h5", rows) for rows in (X[:100], X))
+    options = ["--model", "mrf", "--features", "x,xx"] if model == "mrf" else ["--hidden", 4]
+    options += ["--threshold", 0.5, "--range=-20,20", "--iterations", 2, "-q", "-o", "out.h5"]
+    assert run("herd", few, *options).code == 0  # imports the modules
+    tracemalloc.start()
+    ended = run("herd", many, *options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ended.code == 0
+    assert peak < 1.2 * 5 * X.size + 3e6  # 4 bytes a value as stored, and one as truth values; blocks and the program

@@ -15,7 +15,8 @@ import pytest
 from herdcli.artifacts import process_limits
 from herdcli.artifacts.rows import lazy_matrix, row_groups
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.nherd_train import row_sources
+from herdcli.cli.nherd_train import heldout_scores, row_sources
+from herdcli.numerics import class_baselines
 from herdcli.numerics.row_selection import SelectedRows
 
 SMALL = """import os, resource, sys
@@ -53,8 +54,13 @@ OPENED = streamed_rows.open_streamed
 
 @pytest.fixture
 def on_disk(monkeypatch):
-    """Counts the inputs whose rows stay on disk, once `start` is called: from then on memory has room for none."""
+    """Counts the inputs whose rows stay on disk, once `start` is called: from then on memory has room for none.
+
+    Baselines are fitted to fewer rows than there are, and fewer of the held-out rows are scored.
+    """
     kept: list[bool] = []
+    monkeypatch.setattr(class_baselines, "MOST_ROWS", 200)
+    monkeypatch.setattr(heldout_scores, "HELD", 50)
 
     def counted(*words, **options):
         found = OPENED(*words, **options)

@@ -17,12 +17,14 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowBlocks, RowReader, Sums, sum_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family
+from herdcli.regression.sparse_rows import SparseBlock, regression_blocks
 from herdcli.schema import Array, array
 
+MANY = 2000  # at least this many coefficients are found by the steps of newton_cg.py, without the curvature
 SUFFICIENT = 1e-4  # share of the decrease predicted by the model that a step must achieve
 SHORTEST = 2.0**-40
 ALIASED = 1e-11  # an eigenvalue of the scaled curvature that is at most this fraction of the largest indicates a redundant column
@@ -54,8 +56,10 @@ class RegressionProblem:
     firth: bool = False
     weights: str = "precision"
 
-    def parts(self, block: RowBlock) -> tuple[Array, Array, Array, Array]:
-        """Return Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
+    def parts(self, block: RowBlock | SparseBlock) -> tuple[Any, Array, Array, Array]:
+        """Return Z (m, D + 1) with ones last, dense or CSR, target (m,), offset (m,), weights (m,)."""
+        if isinstance(block, SparseBlock):
+            return block.Z if self.features else np.ones((len(block.y), 1)), block.y, block.offset, block.weight
         Z = np.empty((len(block.X), self.features + 1))
         Z[:, :-1] = block.X[:, : self.features]
         Z[:, -1] = block.X[:, -3] if self.constant else 1.0
@@ -196,7 +200,7 @@ class DescentBase:
     @property
     def source(self) -> BlockSource:
         """The fixed blocks of the rows."""
-        return self.elsewhere or RowBlocks(self.problem.rows)
+        return self.elsewhere or regression_blocks(self.problem.rows)
 
     def progress(self, state: DescentProgress) -> RunProgress:
         """Return the number of steps and the objective."""
@@ -413,10 +417,13 @@ def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> boo
     return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
-def final_fit_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
-    """Return sums at θ over rows of positive weight: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z'.
+def final_fit_sums(
+    problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True, with_gram: bool = True
+) -> dict[str, Any]:
+    """Return sums at θ over rows of positive weight: rows, mass, deviance, Pearson's χ² in units of the dispersion.
 
-    If `scored`, also Σ s s' of the scores s_n = w_n slope_n ⊗ z_n; under frequency weights a row counts as w_n equal rows.
+    If `with_gram`, also Σ w z z'.  If `scored`, also Σ s s' of the scores s_n = w_n slope_n ⊗ z_n; under frequency weights a row counts as
+    w_n equal rows.
     """
     family = problem.family
 
@@ -425,16 +432,16 @@ def final_fit_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, 
         eta = Z @ theta.T + offset[:, None]
         _, slope, curve = family.terms(eta, y)
         factor = np.sqrt(weight) if problem.weights == "frequency" else weight
-        scores = ((slope * factor[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1) if scored else np.zeros((len(Z), 0))
+        scores = ((slope * factor[:, None])[:, :, None] * Z[:, None, :]).reshape(len(y), -1) if scored else np.zeros((len(y), 0))
         # (y − μ)²/V(μ): in η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
-        pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(Z))
+        pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(y))
         return {
             "figures": np.array([np.count_nonzero(weight), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
             "scores": scores.T @ scores,
-            "gram": (Z * weight[:, None]).T @ Z,
+            "gram": (Z * weight[:, None]).T @ Z if with_gram else np.zeros((0, 0)),
         }
 
-    sums = sum_statistics(RowBlocks(problem.rows), statistics, map)
+    sums = sum_statistics(regression_blocks(problem.rows), statistics, map)
     rows, mass, deviance, pearson = sums["figures"].tolist()
     return {"rows": int(rows), "mass": mass, "deviance": deviance, "pearson": pearson, "scores": sums["scores"], "gram": sums["gram"]}
 
@@ -452,4 +459,4 @@ def total_log_likelihood(problem: RegressionProblem, theta: Array, dispersion: f
             )
         }
 
-    return float(sum_statistics(RowBlocks(problem.rows), statistics, map)["sum"][0])
+    return float(sum_statistics(regression_blocks(problem.rows), statistics, map)["sum"][0])

@@ -11,12 +11,14 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, RowBlocks, sum_statistics
+from herdcli.numerics.block_statistics import Map, sum_statistics
 from herdcli.numerics.class_baselines import ClassBaselines
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import centring, covariance, separation, weight_meaning
 from herdcli.regression.families import Family, family_by_name
 from herdcli.regression.fit import (
+    MANY,
     NewtonDescent,
     RegressionFit,
     RegressionProblem,
@@ -28,6 +30,7 @@ from herdcli.regression.fit import (
 )
 from herdcli.regression.separation import RecessionDirections
 from herdcli.regression.small_sample_correction import CovarianceUncertainty
+from herdcli.regression.sparse_rows import SparseRows, regression_blocks
 from herdcli.schema import Array, array
 
 COVERED = 0.95  # coverage of the intervals of a table
@@ -139,8 +142,9 @@ class GeneralisedLinear:
         return family_by_name(self.family, classes=classes, symmetric=len(self.coefficients) == classes, scale=self.scale)
 
     def predictor(self, X: Array, offset: Array | None = None) -> Array:
-        """Return η (m, K) of rows X (m, D)."""
-        eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
+        """Return η (m, K) of rows X (m, D), dense or CSR."""
+        columns = X if is_sparse(X) else np.asarray(X, dtype=np.float64)
+        eta: Array = columns @ self.coefficients.T + self.intercept
         return eta if offset is None else eta + offset[:, None]
 
     def last_known_errors(self, steps: covariance.TimeSteps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
@@ -221,7 +225,7 @@ def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
         _, y, _, weight = problem.parts(block)
         return {"y": problem.family.totals(y, weight)}
 
-    sums = sum_statistics(RowBlocks(problem.rows), statistics, map)["y"]
+    sums = sum_statistics(regression_blocks(problem.rows), statistics, map)["y"]
     theta = np.zeros((problem.outputs, problem.features + 1))
     theta[:, -1] = problem.family.start(sums)
     return theta
@@ -247,16 +251,19 @@ def assemble_regression(
     pearson   whether errors of a family without dispersion are multiplied by the root of Pearson's χ² per degree of freedom.
     """
     endless = separation.find_recession(problem, fit, map)
-    ended = final_fit_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit))
+    # A penalty needs no unique columns, and finding repeated ones among many takes D³ operations.
+    wide = problem.l2 > 0 and (problem.features >= MANY or isinstance(problem.rows, SparseRows))
+    ended = final_fit_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit), with_gram=not wide)
     alone = RegressionProblem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant, weights=problem.weights)
     least = run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta
     null = final_fit_sums(alone, least, map, scored=False)
-    n, more = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"]), count_redundant_columns(ended["gram"])
+    n = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"])
+    more = 0 if wide else count_redundant_columns(ended["gram"])
     freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
-    repeated = aliased_column_mask(ended["gram"])[:-1]
+    repeated = np.zeros(problem.features, dtype=bool) if wide else aliased_column_mask(ended["gram"])[:-1]
     to_zero = None if centre is None else centring.uncentring_matrix(problem.outputs, centre)
     uncertainty = None if whitened is None else whitened[1].uncertainty
     standard, robust = standard_errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)

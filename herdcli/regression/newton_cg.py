@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from herdcli.algorithm import Algorithm
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RemoteSource, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import firth
-from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
+from herdcli.regression.fit import MANY, DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
+from herdcli.regression.sparse_rows import SparseBlock, SparseRows
 from herdcli.schema import Array, array
 
 P = TypeVar("P", bound=RegressionProblem)
-MANY = 2000  # this file's steps are used for at least this many coefficients
 TAKEN = 1e-4  # share of the decrease predicted by the model that a step must achieve
 POOR, GOOD = 0.25, 0.75  # the region shrinks if the share of the predicted decrease is below POOR, and grows if it is above GOOD
 NARROWER, WIDER = 0.25, 4.0
@@ -30,6 +31,7 @@ RESIDUAL = 0.1  # largest share of the gradient that conjugate gradients leave
 PRODUCTS = 1000  # largest number of products per step
 FLATTEST = 1e-3  # least share of its first value that the metric keeps where the curvature vanishes
 TOLERANCE = 1e-14  # an expected decrease of at most this share of the loss is rounding
+CACHED = 128  # number of dense rows whose two products follow each other
 COPIES = 8  # number of curvature matrices in memory while errors are computed
 SPECTRUM = 2.4e-10  # seconds of processor time for errors, times the cube of the number of coefficients: 85 s for 7,065
 MARGIN = 1e-3  # least η that puts a row on the side of its class beyond rounding
@@ -42,7 +44,7 @@ def make_large_problem_descent(
     if problem.firth:
         return firth.make_firth_ascent(problem, start, iterations, map, elsewhere)
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
-    if few:
+    if few and not isinstance(problem.rows, SparseRows):
         return NewtonDescent(problem, start, iterations, map=map, elsewhere=elsewhere)
     return TrustRegion(problem, start, iterations, map=map, elsewhere=elsewhere)
 
@@ -52,19 +54,33 @@ def without_rows(problem: P) -> P:
     return replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
 
 
-def _linear_predictors(problem: RegressionProblem, block: RowBlock, theta: Array) -> Array:
+def _linear_predictors(problem: RegressionProblem, block: RowBlock | SparseBlock, theta: Array) -> Array:
     """Return X β + α (m, K), without offsets."""
-    found: Array = block.X[:, : problem.features] @ theta[:, :-1].T + theta[:, -1]
+    if isinstance(block, SparseBlock):
+        return np.asarray(block.Z @ theta.T)
+    found: Array = (theta[:, :-1] @ block.X[:, : problem.features].T).T + theta[:, -1]  # with few predictors twice as fast as X β
     return found
 
 
-def _gradient_sum(problem: RegressionProblem, block: RowBlock, values: Array) -> Array:
+def _gradient_sum(problem: RegressionProblem, block: RowBlock | SparseBlock, values: Array) -> Array:
     """Return Σ_n v_n ⊗ z_n (K, p) for values (m, K) of the rows."""
+    if isinstance(block, SparseBlock):
+        return np.asarray(values.T @ block.Z)
     return np.column_stack([values.T @ block.X[:, : problem.features], values.sum(axis=0)])
 
 
-def _block_weights(block: RowBlock) -> Array:
-    return np.ones((len(block.X), 1)) if block.weight is None else block.weight[:, None]
+def _square_columns(block: RowBlock | SparseBlock) -> RowBlock | SparseBlock:
+    """Return the block with the squares of its columns."""
+    if isinstance(block, SparseBlock):
+        return replace(block, Z=block.Z.power(2))
+    return replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
+
+
+def _response(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
+    """Return target (m,), offset (m, 1) and weights (m, 1)."""
+    if isinstance(block, SparseBlock):
+        return block.y, block.offset[:, None], block.weight[:, None]
+    return block.X[:, -2], block.X[:, -1:], np.ones((len(block.X), 1)) if block.weight is None else block.weight[:, None]
 
 
 @dataclass(frozen=True)
@@ -77,19 +93,20 @@ class GradientSums(BlockStatistics):
     problem: RegressionProblem
     theta: Array
 
-    def __call__(self, block: RowBlock) -> Sums:
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem, weight = self.problem, _block_weights(block)
-        y, offset = block.X[:, -2], block.X[:, -1:]
+        problem = self.problem
+        y, offset, weight = _response(block)
         with np.errstate(over="ignore", invalid="ignore"):
             eta = _linear_predictors(problem, block, self.theta)
             loss, slope, curve = problem.family.terms(eta + offset, y)
-            squares = replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
             return {
                 "mass": np.array([weight.sum()]),
                 "loss": np.array([weight[:, 0] @ loss]),
                 "gradient": _gradient_sum(problem, block, slope * weight),
-                "diagonal": _gradient_sum(problem, squares, (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight),
+                "diagonal": _gradient_sum(
+                    problem, _square_columns(block), (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight
+                ),
                 "doubtful": np.array(
                     [np.count_nonzero(poorly_classified_row_mask(problem, eta, y) & (weight[:, 0] > 0))], dtype=np.float64
                 ),
@@ -104,15 +121,44 @@ class HessianProduct(BlockStatistics):
     theta: Array
     v: Array
 
-    def __call__(self, block: RowBlock) -> Sums:
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem = self.problem
-        eta = _linear_predictors(problem, block, self.theta)
-        curve = problem.family.terms(eta + block.X[:, -1:], block.X[:, -2])[2]
-        along = curve * _linear_predictors(problem, block, self.v)
-        if curve.shape[1] > 1:  # (diag π − ππ') u
-            along -= curve * along.sum(axis=1, keepdims=True)
-        return {"product": _gradient_sum(problem, block, along * _block_weights(block))}
+        return self.product_sums(block, self.row_curvature(block))
+
+    def row_curvature(self, block: RowBlock | SparseBlock) -> Array:
+        """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.terms` has them."""
+        y, offset, _ = _response(block)
+        return self.problem.family.terms(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
+
+    def product_sums(self, block: RowBlock | SparseBlock, curve: Array) -> Sums:
+        """Return the sums of a block with the second derivatives of its rows."""
+        weight = _response(block)[2]
+        if isinstance(block, SparseBlock):
+            return {"product": (_curvature_product(curve.T, (block.Z @ self.v.T).T) * weight.T) @ block.Z}
+        columns, curve = block.X[:, : self.problem.features], np.ascontiguousarray(curve.T)
+        slopes, intercepts = np.ascontiguousarray(self.v[:, :-1]), self.v[:, -1:]
+        product = np.zeros_like(self.v)
+        for start in range(0, len(columns), CACHED):  # rows that are in the cache for the second of the two products
+            part = slice(start, start + CACHED)
+            along = _curvature_product(curve[:, part], slopes @ columns[part].T + intercepts) * weight[part].T
+            product[:, :-1] += along @ columns[part]
+            product[:, -1] += along.sum(axis=1)
+        return {"product": product}
+
+
+def _curvature_product(curve: Array, u: Array) -> Array:
+    """Return the products of the rows' second derivatives in η, (1, m) or (K, m) as `Family.terms` has them, with u (K, m)."""
+    along: Array = curve * u
+    if len(curve) > 1:  # (diag π − ππ') u
+        along -= curve * along.sum(axis=0)
+    return along
+
+
+def _sums_with_known_curvature(statistics: HessianProduct, curves: dict[int, Array], block: RowBlock | SparseBlock) -> Sums:
+    """Return the sums of a block; its second derivatives are taken from `curves`, or computed and kept there."""
+    if block.first not in curves:
+        curves[block.first] = statistics.row_curvature(block)
+    return statistics.product_sums(block, curves[block.first])
 
 
 def poorly_classified_row_mask(problem: RegressionProblem, eta: Array, y: Array) -> Array:
@@ -205,10 +251,13 @@ class TrustRegion(DescentBase):
         problem, source = self.problem, self.source
         penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
 
+        curves: dict[int, Array] = {}  # the second derivatives of the rows of a block by its first row: equal for all directions
+
         def product(v: Array) -> Array:
-            found: Array = (
-                sum_statistics(source, self.hessian_product_sums(state.theta, v), self.map)["product"] / state.mass + penalised * v
-            )
+            statistics: Callable[[Any], Sums] = self.hessian_product_sums(state.theta, v)
+            if isinstance(statistics, HessianProduct) and not isinstance(source, RemoteSource):
+                statistics = partial(_sums_with_known_curvature, statistics, curves)
+            found: Array = sum_statistics(source, statistics, self.map)["product"] / state.mass + penalised * v
             return found
 
         return product
@@ -228,7 +277,8 @@ class TrustRegion(DescentBase):
     def memory(self) -> int:
         """Return the bytes of the curvature and its inverse, needed for errors without penalty, or else of the coefficients in use."""
         q = self.start.size
-        return 8 * (20 * q if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
+        curves = self.problem.rows.count * self.problem.outputs
+        return 8 * (20 * q + curves if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
 
     def after(self, state: TrustRegionState) -> tuple[float, int]:
         """Return the approximate seconds and bytes for the errors after a descent that continues from this state."""

@@ -226,4 +226,4 @@ def test_errors_alone_need_the_curvature():
     apart = replace(run.init(), doubtful=0.0)
     ridge = replace(run, problem=problem_of("softmax", l2=0.1))
     assert run.after(apart) == ridge.after(run.init()) == (0.0, 0)
-    assert ridge.memory() == 8 * 2000 * 20
+    assert ridge.memory() == 8 * (2000 * 20 + N * 3)  # and the second derivatives of each row

@@ -20,6 +20,7 @@ from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
 from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunction, Response
 from herdcli.errors import BadUsage, DataError, missing_column
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
 from herdcli.splits import TEST
@@ -43,7 +44,7 @@ MOST_CLASSES = 20  # a target with at most this many different whole numbers is 
 
 @dataclass(frozen=True)
 class RegressionInputs:
-    """X (n, D), an array or, for rows on disk, a LazyMatrix; target y (n,), offset (n,), weights (n,) and split (n,).
+    """X (n, D), an array, CSR rows or, for rows on disk, a LazyMatrix; target y (n,), offset (n,), weights (n,) and split (n,).
 
     classes  names of the target's values, if these are classes.
     """
@@ -82,9 +83,9 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
             data, steps = arrange_in_time(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
         split = dataset_preparation.assign_splits(by_class, None if in_time else request.split, request.seed)
-        stored = isinstance(data.X, LazyMatrix)
-        # A perceptron takes rows as they are stored.
-        X = data.X if stored or request.hidden else dataset_preparation.dense_copy(data, np.float64)
+        # A perceptron, and a penalised fit of many columns, take rows as they are stored.
+        stored = isinstance(data.X, LazyMatrix) or bool(request.hidden) or _stays_sparse(session, data, request)
+        X = data.X if stored else dataset_preparation.dense_copy(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
@@ -94,6 +95,14 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     return RegressionInputs(
         X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
     )
+
+
+def _stays_sparse(session: Session, data: Dataset, request: Request) -> bool:
+    """Return whether sparse rows are fitted without a dense copy: many columns, with a ridge penalty, in this process."""
+    from herdcli.regression.fit import MANY
+
+    plain = request.ridge > 0 and not (request.l1 or request.gls or request.penalty) and session.cluster is None and session.shard is None
+    return plain and is_sparse(data.X) and data.X.shape[1] >= MANY
 
 
 def target_title(session: Session, request: Request) -> str:

@@ -13,6 +13,7 @@ from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_
 from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.cli.regress.training_rows import heldout_linear_predictors, select_rows, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.regression import count_detection
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def _table_format(session: Session) -> str | None:
 
 def fit_regression(session: Session, inputs: RegressionInputs, request: Request) -> None:
     """Fit a regression to the training rows, add predictions of the held-out rows, and save it."""
-    from herdcli.numerics.block_statistics import RowBlocks
     from herdcli.regression import centring, weight_meaning
     from herdcli.regression.fit import RegressionProblem
     from herdcli.regression.model import assemble_regression, initial_coefficients
     from herdcli.regression.newton_cg import TrustRegion, make_large_problem_descent
+    from herdcli.regression.sparse_rows import regression_blocks
 
     training = inputs.split == 0
     if not training.any():
@@ -65,7 +66,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     require_varying_target(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parse_error_covariance(request), None, None
-    centre = centring.find_centre(inputs.X, training)
+    centre = None if is_sparse(inputs.X) else centring.find_centre(inputs.X, training)
     if errors is not None:
         near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
         found, variance = whiten_errors(session, near, errors)
@@ -81,12 +82,15 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             firth=request.penalty == "firth",
             weights=choose_weight_kind(session, inputs, request),
         )
-    source = block_placement.place_blocks(session, RowBlocks(problem.rows))
+    source = block_placement.place_blocks(session, regression_blocks(problem.rows))
     algorithm = make_large_problem_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
+    curvature = f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients"
+    if isinstance(algorithm, TrustRegion) and not problem.l2:
+        session.require_memory(algorithm.memory(), curvature, "--l2 0.001 fits without the curvature, and gives no standard errors")
     fit = session.run(
         algorithm,
         label="fitting",
-        memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
+        memory=curvature,
         after=algorithm.after if isinstance(algorithm, TrustRegion) else None,
     )
     value = assemble_regression(

@@ -11,7 +11,9 @@ from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
+from herdcli.regression.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     from herdcli.cli.regress.inputs import RegressionInputs
@@ -55,6 +57,8 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
     chosen = inputs.split == 0
     y, offset = inputs.y[chosen], inputs.offset[chosen]
     weight = None if inputs.weight is None else inputs.weight[chosen]
+    if is_sparse(inputs.X):
+        return SparseRows.from_columns(inputs.X[chosen], y, offset, weight)
     if not isinstance(inputs.X, LazyMatrix):
         X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
         return ArrayRows(np.column_stack([X, y, offset]), weight=weight)

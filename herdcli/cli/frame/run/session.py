@@ -224,14 +224,12 @@ class Session:
         """The units of work of this run: all of them without --shard."""
         return self.shard or ShardPlace()
 
-    def require_memory(self, size: int, what: str) -> None:
+    def require_memory(self, size: int, what: str, hint: str = process_limits.HINT) -> None:
         """Raise MemoryLimitExceeded if the work needs more bytes than --max-memory, by default half of the free memory."""
         limit = self.max_memory or memory_budget.default_memory_limit()
         if size > limit:
             needed, allowed = format_size(size), format_size(limit)
-            raise MemoryLimitExceeded(
-                f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it"
-            )
+            raise MemoryLimitExceeded(f"{what} would take {needed}, more than the {allowed} allowed", hint=hint)
 
     def load(
         self,

@@ -38,7 +38,10 @@ def test_where_sets_are(herd, tmp_path):
     assert herd("data", "--where", env=env).out.decode() == f"{tmp_path}\n"
     assert herd("data", "usps", "--where", env=env).out.decode() == f"{tmp_path}/usps_all.h5\n"
     refused = herd("data", "digits", "--where", env=env)
-    assert (refused.code, refused.err) == (2, "herd data: digits ships inside the package\nhint: herd data digits -o FILE\n")
+    assert (refused.code, refused.err) == (
+        2,
+        "herd data: digits is part of the herd package, so it has no path of its own\nhint: herd data digits -o FILE\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,10 @@ def test_where_sets_are(herd, tmp_path):
     [
         ((), "herd data: no data set is named\nhint: herd data --list shows them\n"),
         (("usps", "--all"), "herd data: NAME, --list and --all exclude each other\nhint: give one of them\n"),
-        (("networks", "-o", "x.h5"), "herd data: networks is a folder of files\nhint: herd data networks --where prints where they are\n"),
+        (
+            ("networks", "-o", "x.h5"),
+            "herd data: networks is a folder of files, which -o cannot write\nhint: herd data networks --where prints where they are\n",
+        ),
         (("usps", "-o", "x.doc"), "herd data: x.doc: '.doc' is not a format that herd writes\n"),
     ],
 )
@@ -122,7 +128,10 @@ def test_all_goes_on_after_a_failure(three_sets, tmp_path):
     assert plan == f"data: 1 of 3 sets are in {tmp_path}; 2 to download: 0.7 MB, 0.9 MB when converted"
     assert fault == f"herd data: spam: cannot download spam.RData: {NOWHERE}/spam.RData: no connection"
     assert hint == f"hint: download it elsewhere and put it at {tmp_path}/sources/spam.RData"
-    assert left == "data: yale left out; licence: non-commercial research, credit Yale; no licence file"
+    assert (
+        left
+        == "data: yale is not downloaded, because its licence needs --accept-licence: non-commercial research, credit Yale; no licence file"
+    )
 
 
 def test_all_asks_for_licences_at_the_end(three_sets, tmp_path):

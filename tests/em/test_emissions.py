@@ -234,7 +234,7 @@ def test_structures_of_transitions_and_their_numbers():
     for wrong in ("banded", "banded:0", "left-to-right:0", "left-to-right:x", "ring"):
         with pytest.raises(BadUsage, match="is not a transition structure"):
             hmm.chain_structure(wrong, 3)
-    with pytest.raises(DataError, match="the transitions are 2 × 3, expected 3 × 3"):
+    with pytest.raises(DataError, match="the transition matrix is 2 × 3, expected 3 × 3"):
         hmm.chain_structure("full", 3, np.ones((2, 3)))
     with pytest.raises(BadUsage, match="each state needs an allowed successor"):
         hmm.chain_structure("full", 2, np.array([[1, 1], [0, 0]]))

@@ -163,7 +163,7 @@ def test_a_mask_can_be_given_and_has_to_lead_on() -> None:
     ].all()
     with pytest.raises(BadUsage, match="each state needs an allowed successor"):
         hmm.chain_structure("full", 2, np.array([[1, 0], [0, 0]]))
-    with pytest.raises(DataError, match="the transitions are 3 × 3, expected 2 × 2"):
+    with pytest.raises(DataError, match="the transition matrix is 3 × 3, expected 2 × 2"):
         hmm.chain_structure("full", 2, ring)
     with pytest.raises(BadUsage, match="'round' is not a transition structure"):
         hmm.chain_structure("round", 2)

@@ -92,7 +92,8 @@ def refuse_unavailable_results(fitted: Artifact, request: Request) -> None:
         return
     if request.explain is not None and fitted.kind == "tagger":
         raise BadUsage(
-            "--explain-row shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"
+            "--explain-row explains one prediction, but a multilabel model makes one for each label",
+            hint="herd info MODEL --top 20 shows the largest weights",
         )
     wants = ("classes", "sets") if fitted.kind == "classifier" else ("sets",)
     if request.want not in (None, *wants):
@@ -109,7 +110,7 @@ def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
         hint = "herd merge --data FILE gives it examples that no shard has learned"
         raise DataError("has no calibration scores, which prediction sets need", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
-    session.console.note(f"{what} contain the true value in a share of {found.level:g} of the rows, provided that these come from")
+    session.console.note(f"{what} contain the true value in a share of {found.level:g} of the rows, provided that the rows come from")
     session.console.note(
         f"the same distribution as the {found.calibrated} rows that calibrated the model (later rows of a stream that drifts do not)"
     )

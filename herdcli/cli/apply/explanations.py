@@ -30,11 +30,13 @@ def write_score_explanation(session: Session, fitted: Artifact, request: Request
     model: Classifier = fitted.value
     assert request.explain is not None
     if model.mean is None:
-        hint = "nherd-train without --kernel makes a model that has some"
+        hint = "herd nherd-train without --kernel learns a model with weights for features"
         raise DataError("--explain-row needs weights for features, but a kernel model has none", where=fitted.name, hint=hint)
     suffix = Path(session.output).suffix.lower()
     if suffix not in FORMATS and session.output != "-":
-        raise BadUsage("--explain-row writes a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}")
+        raise BadUsage(
+            "--explain-row can only write a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}"
+        )
     block, names = read_example(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
     found = explain_score(model, block)
     if found.towards >= 0:

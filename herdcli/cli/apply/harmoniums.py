@@ -51,7 +51,7 @@ def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap
         raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="--want features or states; herd eval --data FILE")
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
-        raise BadUsage("--want classes needs a model with one part for each class", hint="fit-rbm --per-class makes one")
+        raise BadUsage("--want classes needs a model with one rbm for each class", hint="herd fit-rbm --per-class learns one")
     rows = rows_for_model(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
     function, width, unit = _make_row_function(session, layers, want, request)
     kept, names = data.value, model.classes if want in ("energies", "classes") else None
@@ -110,7 +110,7 @@ def _label_probability_map(session: Session, fitted: Artifact, data: Artifact, r
 
     want, model = request.want or "classes", fitted.value
     if want not in ("classes", "features"):
-        raise BadUsage(f"--want {want} has no meaning with a model of rows with labels", hint="--want classes or features")
+        raise BadUsage(f"--want {want} is not available for a model that was learned with --labels", hint="--want classes or features")
     rows, h = rows_for_model(session, model, data, request, default=0.5, labels=False), model.harmonium()
     kept = data.value
 

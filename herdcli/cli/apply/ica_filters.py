@@ -30,9 +30,9 @@ def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     data = load_rows(session, request)
     want, value = request.want or "features", data.value
     if want == "classes":
-        raise BadUsage("--want classes needs a model of classes, but filters have none", hint="--want features, energies or rows")
+        raise BadUsage("--want classes needs a model of classes, but an ica model has none", hint="--want features, energies or rows")
     if value.is_sparse:
-        raise DataError("/X is sparse; filters need dense rows", where=data.name)
+        raise DataError("/X is sparse, but an ica model needs dense rows", where=data.name)
     if want != "rows":
         data = align_dataset(session, data, model.feature_names, model.whitening.mean.size)
         value = data.value

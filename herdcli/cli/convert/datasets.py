@@ -35,7 +35,7 @@ def convert_dataset(session: Session, request: Request) -> None:
         if _convert_in_parts(session, request):
             return
     elif session.shard is not None:
-        raise BadUsage("--shard divides rows that go as they are into HDF5, Parquet or CSV", hint=SHARDS_HINT)
+        raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
     kinds = kinds_exporting("netcdf") if target == "netcdf" else ["dataset"]
     data = session.load(request.source, "data", kinds=kinds, input_format=form, label=label, keep=request.columns, as_stored=True)

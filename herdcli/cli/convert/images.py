@@ -28,7 +28,7 @@ def normalize_images(session: Session, artifact: Artifact, request: Request) -> 
     if not (subsample or mask or equalize):
         return data
     if data.is_sparse:
-        raise DataError("/X is sparse; images must be dense", where=artifact.name)
+        raise DataError("/X is sparse, but images must be dense", where=artifact.name)
     session.require_memory(data.X.size * 12, f"{data.X.shape[0]} images of {data.X.shape[1]} pixels")
     lowest = float(data.X.min() if data.value_range is None else data.value_range[0])
     if subsample:
@@ -60,7 +60,7 @@ def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array
     found = session.load(text, "mask", kinds={"dataset"})
     values = np.asarray(found.value.X.toarray() if found.value.is_sparse else found.value.X)
     if values.size != data.X.shape[1]:
-        raise DataError(f"has {values.size} entries, the images have {data.X.shape[1]} pixels", where=found.name)
+        raise DataError(f"has {values.size} entries, but the images have {data.X.shape[1]} pixels", where=found.name)
     if not values.any():
         raise DataError("is 0 everywhere, so no pixels are left", where=found.name)
     inside: Array = values.ravel() != 0

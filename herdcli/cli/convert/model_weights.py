@@ -93,7 +93,7 @@ def import_classifier(session: Session, request: Request) -> tuple[Classifier, s
         session, request.source, "weights", lambda text: vowpal_models.read_model(text, session.require_memory, session.console.note)
     )
     assert model.mean is not None
-    session.console.note("a classifier of two classes with the scores of Vowpal Wabbit; its probabilities are not calibrated")
+    session.console.note("the model is a two-class classifier with the scores of Vowpal Wabbit; its probabilities are not calibrated")
     return model, f"{int((model.mean != 0).sum())} weights of 2^{model.bits}"
 
 

@@ -31,7 +31,7 @@ def transform_rows(session: Session, data: Dataset, where: str, request: Request
         if not (request.split or request.hold_outs or request.binarize == "stochastic"):
             session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize stochastic")
     if (size or length or request.log) and data.is_sparse:
-        raise DataError("/X is sparse; pictures and signals must be dense", where=where)
+        raise DataError("/X is sparse, but images and signals must be dense", where=where)
     if request.transpose:
         data = _transpose(session, data)
     if size or length:
@@ -54,7 +54,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
         raise DataError("has no training rows, but --binarize median computes the medians from them", where=where)
     on = threshold_rows(data.X, balanced_thresholds(rows))
     if constant := int((on == on[0]).all(axis=0).sum()):
-        session.console.note(f"{constant} of {on.shape[1]} columns have one value only")
+        session.console.note(f"{constant} of {on.shape[1]} columns are constant")
     return _bit_dataset(data, on)
 
 
@@ -72,9 +72,7 @@ def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Datase
 
 def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> None:
     if data.is_sparse:
-        raise DataError(
-            "/X is sparse; --binarize makes every entry of dense rows", where=where, hint="fit-rbm --threshold cuts sparse rows"
-        )
+        raise DataError("/X is sparse, but --binarize needs dense rows", where=where, hint="herd fit-rbm --threshold binarizes sparse rows")
     session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} zeros and ones")
 
 

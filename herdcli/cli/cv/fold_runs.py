@@ -102,7 +102,7 @@ def _check_command_line(request: Request, output: str) -> bool:
         typed = context.get_parameter_source(str(param.name)) == click.core.ParameterSource.COMMANDLINE
         if typed and (param.name in NOT_IN_FOLDS or written & {*param.opts}):
             hint = f"herd cv -o FILE {name} …" if param.name == "output" else "leave it out"
-            raise BadUsage(f"{max(param.opts, key=len)} does not work in the fits of herd cv", hint=hint)
+            raise BadUsage(f"{max(param.opts, key=len)} is not allowed in herd cv {name}", hint=hint)
     inputs = [each for each in files if each.use == INPUT]
     file_registry.refuse_conflicts([*inputs, file_registry.NamedFile("-o", output, OUTPUT)])
     sources = context.params.get("source") or context.params.get("sources") or "-"

@@ -75,7 +75,10 @@ def write_shipped(session: Session, name: str) -> None:
 def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
     """Write a data set of the papers as a sealed artifact; for one that is a folder, print its path."""
     if entry.is_folder and session.output != "-":
-        raise BadUsage(f"{entry.name} is a folder of files", hint=f"herd data {entry.name} --where prints where they are")
+        raise BadUsage(
+            f"{entry.name} is a folder of files, which -o cannot write",
+            hint=f"herd data {entry.name} --where prints where they are",
+        )
     if not entry.is_folder:
         outputs.check_artifact_output(session, "dataset")
     with ConsoleReporter(session.console) as reporter:
@@ -103,7 +106,7 @@ def download_paper_datasets(session: Session, *, accept_licence: bool) -> None:
     with ConsoleReporter(session.console) as reporter:
         for entry in missing:
             if entry in unaccepted:
-                session.console.note(f"{entry.name} left out; licence: {entry.licence}")
+                session.console.note(f"{entry.name} is not downloaded, because its licence needs --accept-licence: {entry.licence}")
                 continue
             try:
                 found.find_or_download(entry, reporter, accept_licence=accept_licence)

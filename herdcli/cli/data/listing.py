@@ -20,7 +20,7 @@ NAME_WIDTH, SHAPE_WIDTH, SIZE_WIDTH = 12, 18, 8
 def write_dataset_path(session: Session, name: str | None) -> None:
     """Print the path of a data set, whether or not it exists, or the folder of all."""
     if name in SHIPPED:
-        raise BadUsage(f"{name} ships inside the package", hint=f"herd data {name} -o FILE")
+        raise BadUsage(f"{name} is part of the herd package, so it has no path of its own", hint=f"herd data {name} -o FILE")
     found = cache.default_cache()
     write_stdout(f"{found.folder if name is None else found.path(registry.find_dataset(name))}\n")
 

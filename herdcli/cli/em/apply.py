@@ -39,7 +39,7 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
     found, columns, y = _model_outputs(model, X, want)
     if want == "clusters" and (gaps := int(np.isnan(X).sum())):
         many = "1 missing value is" if gaps == 1 else f"{gaps} missing values are"
-        session.console.note(f"{data.name}: {many} filled in with what the model expects")
+        session.console.note(f"{data.name}: {many} filled in with the values that the model expects")
     labels = None if value.y is None or ((value.y < 0).any() and value.class_names) else value.y
     return Dataset(
         found,

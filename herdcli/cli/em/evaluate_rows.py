@@ -79,7 +79,7 @@ def labels_in_model_order(data: Dataset, facts: FitFacts | ChainFitFacts, where:
     if facts.supervised and facts.class_names is not None:
         unknown = [name for name in names if name not in facts.class_names]
         if unknown:
-            raise DataError(f"has class '{unknown[0]}', the model has {', '.join(facts.class_names)}", where=where)
+            raise DataError(f"has class '{unknown[0]}', but the model knows only {', '.join(facts.class_names)}", where=where)
         index = np.array([facts.class_names.index(name) for name in names])
         y = np.where(y >= 0, index[y], -1)
     return y

@@ -89,7 +89,7 @@ def _load_sequences(session: Session, artifact: Artifact, source: str, controls:
     try:
         value, U = split_controls(data.value, controls)
         if U is not None and not np.isfinite(U).all():
-            raise DataError("controls have missing values", hint="a control has to be known at every row")
+            raise DataError("controls have missing values", hint="fill them in: a control must be known in every row")
         names = None if model.known is None else model.known.feature_names
         value = align_dataset(session, replace(data, value=value), names, model.columns).value
         if value.X.shape[1] != model.columns:

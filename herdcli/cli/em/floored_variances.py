@@ -24,7 +24,7 @@ def warn_of_constant_columns(
         if bayes:
             console.warn(f"{few}, but --bayes still spends parameters on {it} in every component; leave {it} out")
         else:
-            console.note(f"{few}, without influence on the fit; {its} taken to be {assumed_variance:.3g}")
+            console.note(f"{few} and not used by the fit; {its} set to {assumed_variance:.3g}")
     return len(flat)
 
 

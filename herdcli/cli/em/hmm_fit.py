@@ -110,9 +110,9 @@ def _transition_mask(session: Session, path: str) -> Array:
     X = found.value.X
     matrix = np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
     if matrix.shape[0] != matrix.shape[1]:
-        hint = "a row for each state now, a column for each state next; 0 forbids"
+        hint = "rows are the current states, columns the next states; 0 forbids a transition"
         raise DataError(
-            f"the transitions are {matrix.shape[0]} × {matrix.shape[1]}, expected as many rows as columns", where=found.name, hint=hint
+            f"the transition matrix is {matrix.shape[0]} × {matrix.shape[1]}, but it must be square", where=found.name, hint=hint
         )
     return matrix
 

@@ -46,7 +46,7 @@ def load_rows(session: Session, model: LinearDynamics, request: Request) -> LDSR
         error.where = error.where or data.name
         raise
     if U is not None and not np.isfinite(U).all():
-        raise DataError("controls have missing values", where=data.name, hint="a control has to be known at every row")
+        raise DataError("controls have missing values", where=data.name, hint="fill them in: a control must be known in every row")
     columns = None if known is None else known.feature_names
     given = sequence_rows.arrange_sequences(session, replace(data, value=rest), key, columns, model.columns, request.sequence)
     return LDSRows(given, given.found.whole().X, None if U is None else U[given.found.chosen])
@@ -104,6 +104,6 @@ def sample_lds(session: Session, fitted: Artifact, request: Sampled) -> tuple[Da
     model: LinearDynamics = fitted.value
     steps = sequence_rows.sequence_length(session, request, "lds", model.columns)
     if model.controls:
-        session.console.note("controls are at their means")
+        session.console.note("the controls are held at their means")
     names = None if model.known is None else model.known.feature_names
     return sequence_rows.sampled_dataset(model.drawn(request.count, steps, request.seed), names, request, steps)

@@ -107,7 +107,11 @@ def _initial_model(session: Session, rows: DynamicsSequences, request: Request) 
         return None
     value: LinearDynamics = found.value
     if value.controls != (0 if rows.controls is None else rows.controls.shape[1]):
-        raise DataError(f"has {value.controls} controls", where=found.name, hint="name as many columns with --controls")
+        raise DataError(
+            f"has {value.controls} controls, but --controls names a different number of columns",
+            where=found.name,
+            hint="name as many columns with --controls as the model has",
+        )
     return value
 
 
@@ -122,7 +126,7 @@ def _warn_of_result(
         console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
     sequence_models.warn_of_early_end(session, value, request)
     if known is not None and known.sequences == 1:
-        console.warn("there is only one sequence, so μ and P are those of its own first state")
+        console.warn("there is only one sequence, so the mean μ and covariance P of the first state come from this sequence alone")
     if known is not None and known.rows == known.sequences:
         console.warn("no sequence has a second row, so the dynamics cannot be learned")
     if value.radius > 1.0:

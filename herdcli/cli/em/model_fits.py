@@ -71,7 +71,7 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         why = (
             "the training rows have no more different values"
             if not value.ledger.log_likelihood[-1]
-            else "the others ended at the same centres"
+            else "other centres coincided with these"
         )
         session.console.warn(f"{search.size} clusters were wanted, but {few} found: {why}")
 
@@ -89,17 +89,19 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
     if isinstance(value, Mixture) and value.shrinkage and request.shrinkage is None:
         K, D = value.mean.shape
-        few = f"{value.mass:g} rows are few for {K} full covariances of {D} columns, so each is pulled towards their common one"
-        session.console.note(f"{few}, as by {value.shrinkage:.3g} rows (--shrinkage 0 turns it off)")
+        few = f"{value.mass:g} rows are few for {K} full covariances of {D} columns, so each is shrunk towards the pooled covariance"
+        session.console.note(f"{few}, which counts as {value.shrinkage:.3g} rows (--shrinkage 0 turns this off)")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := max_identifiable_factors(len(value.mean))):
         factors = f"{most} factor{'s' if most != 1 else ''}"
-        session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {search.size} are not unique")
+        session.console.warn(
+            f"{len(value.mean)} columns determine at most {factors}, so the {search.size} factors of this model are not unique"
+        )
     if search.size == 1 and len(search.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
-        session.console.note("this criterion chooses one component; --covariance diagonal has fewer parameters and may find more")
+        session.console.note("--criterion chooses one component; --covariance diagonal has fewer parameters and may find more components")
     if request.components is not None and len(search.scores) > 1 and search.size == request.components[1]:
-        session.console.warn(f"the best number of components is the end of the range, {search.size}; try a wider one")
+        session.console.warn(f"the best number of components is the largest one tried, {search.size}; try a wider range of --components")
 
 
 def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:

@@ -55,7 +55,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     if request.source == "-":
         raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="herd convert INPUT -o FILE.parquet makes one")
     if request.weights not in (None, "weight"):
-        raise BadUsage("--on-disk takes weights from the column 'weight' alone", hint="leave out --weights, or rename the column")
+        raise BadUsage("--on-disk takes weights only from the column 'weight'", hint="leave out --weights, or rename the column")
 
     def chosen(count: int, own: Array | None) -> Array | None:
         if request.split is None:
@@ -70,7 +70,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     for number, part in found.items():
         session.console.detail(f"{artifact.name}: {group_digits(part.count)} rows of split {number} in $TMPDIR")
     if TRAIN not in found:
-        raise DataError("has no rows in split 0 to learn from", where=artifact.name)
+        raise DataError("has no training rows (split 0)", where=artifact.name)
     valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
     room = min(streamed_rows.read_budget_bytes(), ROOM * session.threads)
     rows = FitRows(
@@ -88,6 +88,7 @@ def choose_heldout_rows(session: Session, row_indices: Array, columns: int) -> A
     if len(row_indices) <= most:
         return row_indices
     session.console.note(
-        f"{group_digits(most)} of {group_digits(len(row_indices))} rows of split 2, evenly spread, are stored in the model"
+        f"{group_digits(most)} of {group_digits(len(row_indices))} test rows (split 2), evenly spaced, "
+        "are stored in the model for herd eval"
     )
     return row_indices[np.arange(most) * len(row_indices) // most]

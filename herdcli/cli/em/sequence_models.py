@@ -40,7 +40,7 @@ def fit_sequences(
     series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
     try:
         if 0 not in series.parts:
-            raise DataError("has no sequences in split 0 to learn from")
+            raise DataError("has no training sequences (split 0)")
         made = prepare(_drop_uninformative_columns(session, series, request))
     except HerdError as error:
         error.where = error.where or series.history.name
@@ -50,7 +50,7 @@ def fit_sequences(
     outputs.write_artifact(session, value, _summarize(value, found), history=series.history)
     warn(value, made, found)
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
-        session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")
+        session.console.warn(f"the best number of states is the largest one tried, {found.size}; try a wider range of --components")
 
 
 def _drop_uninformative_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:
@@ -88,7 +88,7 @@ def initial_model(session: Session, request: Request, columns: int) -> Artifact 
         return None
     found = session.load(request.start, "init", kinds={request.model})
     if found.value.columns != columns:
-        raise DataError(f"is of {found.value.columns} columns, the rows have {columns}", where=found.name)
+        raise DataError(f"was learned from {found.value.columns} columns, but the rows have {columns}", where=found.name)
     return found
 
 

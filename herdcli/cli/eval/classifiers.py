@@ -43,7 +43,9 @@ def _tournament_entry(artifact: Artifact) -> Row:
     settings = artifact.value.settings
     made = provenance.last_record_of_command(artifact.history, "nherd-train")
     if made is None:
-        raise DataError("was not made by nherd-train, so its task is not known", where=artifact.name)
+        raise DataError(
+            "was not made by herd nherd-train, so its task is not known and it cannot enter the tournament", where=artifact.name
+        )
     task = {"inputs": made["inputs"], "options": {name: item for name, item in made["parameters"].items() if name not in VARIANTS}}
     name = f"{settings.algorithm} {'full' if settings.covariance == 'full' else settings.form}"
     return {

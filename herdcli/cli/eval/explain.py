@@ -25,8 +25,8 @@ def metric_explanation_text(metric: str) -> str:
         from difflib import get_close_matches
 
         close = get_close_matches(name.lower(), described_metrics(), n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else "figures are the columns of herd eval --format csv"
-        raise BadUsage(f"--explain: no figure is called '{shorten(metric, 60)}'", hint=hint)
+        hint = f"did you mean {' or '.join(close)}?" if close else "metrics are the columns of herd eval --format csv"
+        raise BadUsage(f"--explain: there is no metric '{shorten(metric, 60)}'", hint=hint)
     lines = [("", meaning), ("formula", formula[0]), ("source", formula[1])]
     if baselines := relations.BASELINES.get(name):
         lines.append(("baselines", ", ".join(baselines)))

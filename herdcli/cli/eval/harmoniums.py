@@ -37,7 +37,7 @@ def suggest_skipping_annealing(session: Session, value: RBM, request: Request) -
     many = sum(not is_enumerable(value.harmonium(m)) for m in range(value.count))
     if many:
         of = f"log Z of {many} model{'s' * (many > 1)} is annealed"
-        session.console.note(f"{of} for the log-likelihood; --likelihood none gives the errors without it")
+        session.console.note(f"{of} to compute the log-likelihood; --likelihood none gives the errors alone")
 
 
 def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -45,8 +45,8 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
     for row in rows:
         if row.get("log_z_method") == "not reliable":
             session.console.warn(
-                f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
-                f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
+                f"{row['file']}: the log-likelihood is not reliable: at {row['temperatures']} temperatures, annealing "
+                f"had {row['effective_chains']:.3g} effective chains, but 20 are needed; more --chains or --temperatures may help"
             )
         if lost := unreliable_log_z_message(row):
             session.console.warn(f"{row['file']}: {lost}")

@@ -90,5 +90,5 @@ def _read_mixing(session: Session, path: str, columns: int) -> Array:
 def _dense_rows(artifact: Artifact) -> Array:
     X = artifact.value.X
     if hasattr(X, "indptr"):
-        raise DataError("/X is sparse; filters need dense rows", where=artifact.name)
+        raise DataError("/X is sparse, but an ica model needs dense rows", where=artifact.name)
     return np.asarray(X, dtype=np.float64)

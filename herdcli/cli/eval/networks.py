@@ -43,11 +43,16 @@ def _state_rows(session: Session, network: Network, path: str) -> Array:
     names = [network.name(i) for i in range(network.count)]
     have = value.feature_names if network.names or value.feature_names else None
     if have is None and X.shape[1] != network.count:
-        raise DataError(f"has {X.shape[1]} columns without names, the network has {network.count} variables", where=data.name)
+        raise DataError(f"has {X.shape[1]} columns without names, but the network has {network.count} variables", where=data.name)
     place = {name: k for k, name in enumerate(have or names)}
     if not (there := [name for name in names if name in place]):
-        raise DataError("has no column of a variable of the network", where=data.name, hint=f"its variables are {format_names(names)}")
-    for kind, left in (("left out", sorted(place.keys() - set(names))), ("no column for", [name for name in names if name not in place])):
+        raise DataError(
+            "none of the columns is a variable of the network", where=data.name, hint=f"its variables are {format_names(names)}"
+        )
+    for kind, left in (
+        ("left out columns", sorted(place.keys() - set(names))),
+        ("there is no column for", [name for name in names if name not in place]),
+    ):
         if left:
             session.console.note(f"{data.name}: {kind} {format_names(left)}")
     rows = np.full((len(X), network.count), -1.0)
@@ -92,7 +97,7 @@ def _read_reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list
         if source.head.lstrip().startswith(b"MAR"):
             return parse_source(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
-            raise DataError("is not .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
+            raise DataError("is a pipe without .MAR text", where=source.name, hint="name a file of beliefs, or pipe .MAR text in")
     found = session.load(path, "reference", kinds={"beliefs"})
     known, marginals = found.value, found.value.marginals()
     order = match_variables(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)

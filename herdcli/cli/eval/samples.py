@@ -95,5 +95,5 @@ def _scale_target(target: Target, scale: Array) -> Target:
     if isinstance(target, RowTarget):
         return RowTarget(target.X / scale, target.weights)
     if (scale != 1).any():
-        raise BadUsage("a closed form cannot be compared with samples that were scaled", hint="compare with --data FILE")
+        raise BadUsage("--distribution cannot be compared with samples whose columns were scaled", hint="compare with --data FILE")
     return target

@@ -109,7 +109,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
         states = model.states
     train = split == 0
     if not train.any():
-        raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
+        raise DataError("there are no training rows (split 0)", where=data.name, hint="--split .8,.1,.1 draws a new split")
     scale = np.ones(len(x)) if weight is None else weight.astype(np.float64)
     if not scale[train].any():
         raise DataError("the training rows have a total weight of zero", where=data.name)
@@ -194,7 +194,9 @@ def _match_variables(
             made[:, i] = x[:, by_name[name]]
             if cardinality[by_name[name]] > max(2, model.cardinality[i]) or made[:, i].max() >= model.cardinality[i]:
                 top, states = int(made[:, i].max()), int(model.cardinality[i])
-                raise DataError(f"column '{name}' has state {top}, the network's variable has {states} (0 to {states - 1})", where=where)
+                raise DataError(
+                    f"column '{name}' has state {top}, but the network's variable has {states} states (0 to {states - 1})", where=where
+                )
     return made, model.cardinality, model.names
 
 

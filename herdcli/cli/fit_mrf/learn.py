@@ -78,7 +78,7 @@ def _note_zero_probabilities(session: Session, inputs: LearningInputs) -> None:
     if zeros and inputs.problem.rows is not None:
         cells = sum(target.size for target in given)
         session.console.note(
-            f"{zeros} of {cells} cluster states occur in no training row and get probability 0 (--smoothing 1 avoids this)"
+            f"{zeros} of {cells} joint states of the clusters occur in no training row and get probability 0 (--smoothing 1 avoids this)"
         )
 
 

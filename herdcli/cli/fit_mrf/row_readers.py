@@ -59,7 +59,9 @@ class ValueReading:
             return values.astype(np.uint8), np.empty(0)
         low, high = float(values.min()), float(values.max())
         if self.kinds is not None and not np.isin(values, self.kinds).all():
-            raise DataError(f"has values other than {self.kinds[0]:g} and {self.kinds[1]:g} from row {first} on", where=where)
+            raise DataError(
+                f"the first rows hold only {self.kinds[0]:g} and {self.kinds[1]:g}, but rows from {first} on hold other values", where=where
+            )
         if self.limits is not None and not self.limits[0] <= low <= high <= self.limits[1]:
             message = f"/X has values from {low:g} to {high:g}, outside the value range {self.limits[0]:g} to {self.limits[1]:g}"
             raise DataError(message, where=where, hint=f"declare another one: --range {low:g},{high:g}")

@@ -27,7 +27,7 @@ def search_parents(session: Session, cases: WeightedCases, names: list[str] | No
     required, forbidden = (_read_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
         (request.required_edges, "required_edges"), (request.forbidden_edges, "forbidden_edges")))  # fmt: skip
     made = session.run_preparation(_hill_climbing(cases, request, required, forbidden), label="hill-climb")
-    session.console.note(f"hill-climb: {sum(map(len, made))} edges, by {request.score}")
+    session.console.note(f"hill-climb: {sum(map(len, made))} edges chosen by --score {request.score}")
     if request.bootstrap:
         count = np.zeros((len(made), len(made)))
         for unit in range(request.bootstrap):
@@ -66,8 +66,12 @@ def _report_support(session: Session, parents: Parents, support: Array, names: l
     titles = names or [f"x{i}" for i in range(len(parents))]
     weak = [(i, j) for j, of in enumerate(parents) for i in of if support[i, j] + support[j, i] < 0.5]
     few = ", ".join(f"{titles[i]} → {titles[j]}" for i, j in weak[:5]) + (" …" if len(weak) > 5 else "")
-    told = f"; {len(weak)} of the edges are in fewer than half of them: {few}" if weak else "; every edge is in half of them or more"
-    session.console.note(f"bootstrap: {request.bootstrap} samples{told}")
+    told = (
+        f"; {len(weak)} of the edges are in fewer than half of the samples: {few}"
+        if weak
+        else "; every edge is in at least half of the samples"
+    )
+    session.console.note(f"{request.bootstrap} bootstrap samples{told}")
     if request.support is None:
         return
     edges = sorted(zip(*np.nonzero(support), strict=True), key=lambda edge: (-support[edge], edge))

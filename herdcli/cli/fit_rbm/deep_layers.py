@@ -37,7 +37,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     data = replace(data, value=None)
     training = rows.split == TRAIN
     if not training.any():
-        raise DataError("the split has no training rows", where=data.name)
+        raise DataError("there are no training rows (split 0)", where=data.name)
     if below:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)

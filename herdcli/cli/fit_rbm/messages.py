@@ -33,8 +33,8 @@ def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Se
         first, second = (names[j] if names else str(j + 1) for j in pairs[0])
         more = f", and so are {len(pairs) - 1} more" if len(pairs) > 1 else ""
         session.console.warn(
-            f"columns {first} and {second} are equal in all training rows{more}: what the model gains over independent columns may be "
-            f"the copy alone; --drop {second} leaves it out"
+            f"columns {first} and {second} are equal in all training rows{more}: the gain over independent columns may come from "
+            f"this copy alone; --drop {second} leaves the copy out"
         )
 
 
@@ -82,5 +82,5 @@ def warn_of_nearly_improper(session: Session, model: RBM) -> None:
 
     if any(is_barely_normalisable(h) for h in model.harmoniums()):
         session.console.warn(
-            "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate"
+            "the weights were capped at the largest singular value that gaussian layers allow; use --standardize or a lower --learning-rate"
         )

@@ -230,7 +230,7 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     y = model_class_indices(earlier, rows, data.name)
     if earlier.kept is None:
         session.console.note(
-            f"{request.model} has no saved state: momentum, chains and rates start again (fit-rbm --keep-state stores them)"
+            f"{request.model} has no saved state, so momentum, chains and learning rates start again (herd fit-rbm --keep-state saves them)"
         )
     session.request = replace(_request_as_read(request, rows).with_chosen_settings(settings), epochs=request.epochs)
     names = earlier.classes or rows.unlabelled()[1]
@@ -297,8 +297,8 @@ def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: 
     from herdcli.rbm.learning.epoch_extension import extend_state_traces
 
     settings = problem.settings
-    falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"
-    session.console.note(f"the checkpoint is from a run of {len(state.trace)} epochs and continues to epoch {settings.epochs}{falls}")
+    falls = "" if settings.rate_decay == "none" else ", and the learning rate falls over all of them"
+    session.console.note(f"the checkpoint is from a run of {len(state.trace)} epochs; this run continues to epoch {settings.epochs}{falls}")
     return extend_state_traces(state, settings)
 
 

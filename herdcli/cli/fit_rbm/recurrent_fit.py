@@ -36,7 +36,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     series = sequences.read_sequences(session, request, weights=None, missing=False)
     warn_of_weights(session, series.data)
     if TRAIN not in series.parts:
-        raise DataError("has no sequences in split 0 to learn from", where=series.history.name)
+        raise DataError("has no training sequences (split 0)", where=series.history.name)
     rows = _rows_in_units(session, series, request, settings)
     training = series.parts[TRAIN]
     held = {
@@ -76,7 +76,7 @@ def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
     long = int((lengths > settings.window).sum())
     if long:
         which = f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps"
-        console.note(f"{which}: learned in pieces (--window), between which states are handed on and gradients are not")
+        console.note(f"{which} (--window), so they are learned in windows: states pass from one window to the next, gradients do not")
     if problem.held is None:
         console.warn("split 1 has no sequences, so the model of the last epoch is kept, not the best one")
 

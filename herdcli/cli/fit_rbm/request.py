@@ -559,7 +559,7 @@ class SequencesRequest(Request):
         from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
         for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
-            raise BadUsage(f"--recurrent and {_option_as_typed(name)} exclude each other", hint="--recurrent learns one model of sequences")
+            raise BadUsage(f"--recurrent and {_option_as_typed(name)} exclude each other", hint="leave one of them out")
         if self.algorithm not in ALGORITHMS:
             raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
         if self.algorithm == "exact" and "steps" in typed_options:

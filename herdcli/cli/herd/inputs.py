@@ -105,7 +105,7 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
 
 def _warn_of_pruned(session: Session, kept_units: int, count: int) -> None:
     if kept_units < count:
-        session.console.warn(f"{count - kept_units} of {count} units are the same in all training rows and were pruned")
+        session.console.warn(f"{count - kept_units} of {count} units are constant in all training rows and were left out")
 
 
 def _inputs_from_feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
@@ -126,7 +126,7 @@ def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInput
 
     X = _dense_rows(data)
     if len(X) != 1:
-        raise DataError(f"/X has {len(X)} rows; --from-moments takes one row of means", where=data.name)
+        raise DataError(f"/X has {len(X)} rows, but --from-moments needs one row of means", where=data.name)
     features = request.features or "x"
     units = units_from_feature_count(X.shape[1], features)
     source = visible_herding.source_from_moments(X[0], units, features, request.representation)

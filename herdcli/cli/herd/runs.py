@@ -54,13 +54,15 @@ def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
     from herdcli.herding.model import GROWTH
 
     if value.decoupled:
-        session.console.note("rates only approximate the data: the weights keep growing slowly")
+        session.console.note("the driving rates only approximate the data, so the weights keep growing slowly")
     if value.growth <= GROWTH or value.decoupled:
         return
-    message = f"weights ran away: ‖w‖ grew {value.growth:.2f}-fold over the second half of the run (bound {GROWTH:g})"
+    message = (
+        f"the weights grow without bound: ‖w‖ grew {value.growth:.2f}-fold in the second half of the run (at most {GROWTH:g} is expected)"
+    )
     hint = "try --variant safe" if value.c is not None else "use an exact --maximiser"
     if value.visible_growth > GROWTH and not value.flip and value.variant == "local" and value.representation == "spin":
-        hint = "the visible part grows, as in the mirror image of the data: try --flip, or --variant safe"
+        hint = "the weights of the visible units grow, as when the run follows the mirror image of the data; try --flip or --variant safe"
     if reaction == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}")

@@ -87,7 +87,7 @@ def load_data(session: Session, request: Request, opened: Artifact | None = None
     data: Dataset = artifact.value
     warn_of_weights(session, data)
     if data.is_sparse:
-        raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
+        raise DataError("/X is sparse, but herd ica needs dense rows", where=artifact.name)
     return artifact, data
 
 
@@ -113,7 +113,8 @@ def note_omitted_heldout_rows(session: Session, count: int) -> None:
     """Print a note if only a part of `count` rows of split 2 is stored in the model."""
     if count > block_moments.HELD:
         session.console.note(
-            f"{group_digits(block_moments.HELD)} of {group_digits(count)} rows of split 2, evenly spread, are stored in the model"
+            f"{group_digits(block_moments.HELD)} of {group_digits(count)} test rows (split 2), evenly spaced, "
+            "are stored in the model for herd eval"
         )
 
 
@@ -148,7 +149,7 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
         return X, None
     given = session.load(request.mixing, "mixing", kinds={"dataset"}).value.X.astype(np.float64)
     if given.shape[0] != X.shape[1]:
-        raise DataError(f"the mixing has {given.shape[0]} rows, /X has {X.shape[1]} columns: x = A s", where=request.mixing)
+        raise DataError(f"the mixing matrix A has {given.shape[0]} rows, but /X has {X.shape[1]} columns (x = A s)", where=request.mixing)
     return X, given
 
 
@@ -172,7 +173,7 @@ def require_enough_rows(rows: int, columns: int, request: Request) -> None:
     least = request.count or (1 if request.share else columns)
     if rows <= least:
         what = f"{least} components" if request.count else f"{columns} columns"
-        raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
+        raise DataError(f"/X has only {rows} training rows, too few for {what}", hint=f"--components {max(1, rows // 2)}, or more rows")
 
 
 def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:
@@ -188,19 +189,22 @@ def report_and_check_whitening(session: Session, fitted: Whitening, constant: Ar
     columns, method = fitted.mean.size, whitening_method(request)
     least = request.count or columns
     if request.share:
-        session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
+        session.console.note(f"{len(fitted.forward)} of {columns} components are kept; they have {100 * fitted.kept:.3g} % of the variance")
         least = len(fitted.forward)
     if fitted.scale is not None:
-        session.console.note("columns have units of very different sizes: each is whitened in units of its standard deviation")
+        session.console.note("the columns have very different variances, so each is divided by its standard deviation before whitening")
     if len(constant):
         first = f"'{session.column_names[constant[0]]}'" if session.column_names else str(constant[0])
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {first})")
     if fitted.dropped and len(fitted.forward) < least:
         session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped_directions_text(fitted.dropped)}")
     if method == "centre" and fitted.dropped:
-        raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
+        raise DataError(
+            f"rows vary only in {columns - fitted.dropped} of {columns} directions, but --whiten centre needs all",
+            hint="--whiten pca drops the others",
+        )
     if fitted.method != method:
-        session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
+        session.console.note(f"--whiten {method} needs rows that vary in all directions, so {fitted.method} is used instead")
 
 
 def _dropped_directions_text(count: int) -> str:

@@ -137,7 +137,7 @@ def save_all_units(session: Session, whole: ICAShard, history: HistorySource, re
     if len(total.X) < total.rows:
         session.console.note(
             f"the whitening uses {group_digits(total.rows)} rows; "
-            f"the filters are learned from {group_digits(len(total.X))} of them, evenly spread"
+            f"the filters are learned from {group_digits(len(total.X))} of them, evenly spaced"
         )
     session.require_memory(8 * 2 * len(total.X) * len(fitted.forward), f"{len(total.X)} × {len(fitted.forward)} whitened numbers")
     Z, holdout = fitted.apply(total.X), inputs.heldout_rows_for_model(total.held, fitted)

@@ -101,7 +101,7 @@ def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: l
     index = y.astype(np.int64) if classes else np.searchsorted(values, y)
     unknown = [name for name in names if name not in model.classes]
     if unknown:
-        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model.classes)}", where=where)
+        raise DataError(f"has class '{unknown[0]}', but the model knows only {', '.join(model.classes)}", where=where)
     return np.array([float(model.classes.index(name)) for name in names])[index]
 
 

@@ -83,7 +83,7 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
     layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
     held = int(rows.kept.sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
-        session.console.note(f"{held} of {beside} held-out rows, evenly spread, are stored in the model")
+        session.console.note(f"{held} of {beside} held-out rows, evenly spaced, are stored in the model for herd eval")
     units = shards.unit_numbers(session, layout.units, "blocks of rows")
     pilot, parts = block_sums.PilotFit.none(rows.columns), list[block_sums.PartialSums]()
     if units or session.dealt is not None:

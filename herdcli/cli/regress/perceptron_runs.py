@@ -58,7 +58,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     from herdcli.regression import weight_meaning
 
     if not (inputs.split == 0).any():
-        raise DataError("the split has no training rows", where=inputs.history.name)
+        raise DataError("there are no training rows (split 0)", where=inputs.history.name)
     family = runs.choose_family(session, inputs, request)
     kind = runs.choose_weight_kind(session, inputs, request)
     weight_meaning.require_targets(family, kind, inputs.y)

@@ -65,7 +65,7 @@ def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainS
     """
     if mask is not None:
         if mask.shape != (states, states):
-            raise DataError(f"the transitions are {mask.shape[0]} × {mask.shape[1]}, expected {states} × {states}")
+            raise DataError(f"the transition matrix is {mask.shape[0]} × {mask.shape[1]}, expected {states} × {states}")
         return ChainStructure(np.ones(states, dtype=bool), mask != 0)
     kind, _, text = name.partition(":")
     ahead = np.arange(states) - np.arange(states)[:, None]

@@ -216,7 +216,7 @@ def _scale_controls(rows: DynamicsSequences) -> tuple[Array | None, Array, Array
     if U is None:
         return None, np.zeros(0), np.ones(0)
     if not np.isfinite(U).all():
-        raise DataError("controls have missing values", hint="a control has to be known at every row: fill it in, or leave it out")
+        raise DataError("controls have missing values", hint="fill them in, or leave the control out: a control must be known in every row")
     own = U[rows.training.chosen]
     shift, scale = own.mean(axis=0), own.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(shift)), scale, 1.0)

@@ -133,12 +133,12 @@ def test_explain_says_what_a_figure_is(herd):
 
 
 def test_explain_names_the_nearest_figures():
-    with pytest.raises(BadUsage, match="--explain: no figure is called 'eror'") as caught:
+    with pytest.raises(BadUsage, match="--explain: there is no metric 'eror'") as caught:
         metric_explanation_text("eror")
     assert str(caught.value.hint).startswith("did you mean error")
-    with pytest.raises(BadUsage, match=r"no figure is called 'q{9}'") as caught:
+    with pytest.raises(BadUsage, match=r"there is no metric 'q{9}'") as caught:
         metric_explanation_text("q" * 9)
-    assert caught.value.hint == "figures are the columns of herd eval --format csv"
+    assert caught.value.hint == "metrics are the columns of herd eval --format csv"
 
 
 @pytest.fixture

@@ -390,7 +390,7 @@ def test_odd_values_of_a_history_are_refused_in_one_line(run: Callable, here: Pa
         (
             "fit-rbm bits.csv --epochs 1 -q -o out.h5",
             lambda history: history[-1]["parameters"].update(steps=10**8),
-            "stage 1 (fit-rbm) cannot be made again: it takes more than 3 s",
+            "stage 1 (fit-rbm) cannot be made again: it takes more than the 3 s allowed",
         ),
         (
             "kernel-herd real.csv -m 5 -q -o out.h5",

@@ -183,14 +183,14 @@ def test_what_is_said_of_shards(run, inputs):
     empty = run(*FIT, "--shard", "5/6", "-o", "5.h5")
     assert empty.code == 0
     notes = [line for line in empty.err.splitlines() if "are constant in" not in line]
-    assert notes[0] == "fit-rbm: shard 5 of 6 has nothing to do: there are 4 models"
+    assert notes[0] == "fit-rbm: shard 5 of 6 has nothing to do, because there are only 4 models"
     assert notes[1].startswith("fit-rbm: shard 5 of 6: 0 of 4 models, ")
     planned = run(*FIT, "--shard", "5/6", "--dry-run")
     assert (planned.code, planned.out) == (0, "")
     assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning by rpcd: ")
 
 
-ONE = "--shard divides a run into units of work, but this run has only one"
+ONE = "--shard divides a run by its units of work, but this run has only one unit"
 WRONG = {
     "of none": ([*FIT, "--shard", "0/4"], "Invalid value for '--shard': '0/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
     "beyond the last": ([*FIT, "--shard", "5/4"], "Invalid value for '--shard': '5/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
@@ -261,9 +261,9 @@ MISFITS = {
     "two are missing": ("s2", "shards 1, 3 of 3 are missing\nhint: --shard 1/3 makes the first of them"),
     "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, as is s1.h5\nhint: name each shard once"),
     "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards need the same N of --shard I/N"),
-    "other options": ("s1 e2 s3", "e2.h5: belongs to a run with --epochs 3, s1.h5 of one with --epochs 2"),
-    "an option that the first has not": ("s1 g2 s3", "g2.h5: belongs to a run with --range 0,2, s1.h5 of one without --range"),
-    "other data": ("s1 d2 s3", "d2.h5: belongs to a run with other inputs than s1.h5"),
+    "other options": ("s1 e2 s3", "e2.h5: was made with --epochs 3, but s1.h5 was made with --epochs 2"),
+    "an option that the first has not": ("s1 g2 s3", "g2.h5: was made with --range 0,2, but s1.h5 was made without --range"),
+    "other data": ("s1 d2 s3", "d2.h5: was made from other inputs than s1.h5"),
     "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, s1.h5 is of kind rbm-shard"),
     "a model": ("s1 model", "model.h5: is of kind rbm, expected classifier or shard"),
     "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them separately"),
@@ -302,7 +302,7 @@ def test_a_shard_that_was_edited_is_refused(run, inputs, shards):
         file.attrs["units"], file.attrs["provenance"] = np.int64(4), "[]"
     assert run("seal", name).code == 0
     ended = run("merge", name, "s2.h5", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, f"herd merge: {name}: does not say which run it belongs to\n")
+    assert (ended.code, ended.err) == (65, f"herd merge: {name}: has no history, so the run that it belongs to is unknown\n")
 
 
 @pytest.mark.parametrize("command", ["fit-rbm digits.h5 --per-class --epochs 1 --folds 2", "herd digits.h5 --per-class --iterations 2"])
@@ -364,7 +364,7 @@ def test_a_shard_without_units_loads_no_libraries_of_distances(made, options):
     ended = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "herdcli.cli.main", *words], cwd=made, capture_output=True, text=True, check=True
     )
-    assert "has nothing to do: there are 4" in ended.stderr
+    assert "has nothing to do, because there are only 4" in ended.stderr
     assert "numpy" in ended.stderr
     assert "scipy.spatial" not in ended.stderr
 
@@ -386,8 +386,8 @@ def test_shards_of_blocks_that_do_not_fit_together(made, herd, tmp_path):
     whole = (tmp_path / "two.h5").read_bytes()
     (tmp_path / "cut.h5").write_bytes(whole[:-300])
     for second, code, says in (
-        ("other.h5", 65, "other.h5: belongs to a run with --block-rows 30, one.h5 of one with --block-rows 20"),
-        ("changed.h5", 65, "changed.h5: belongs to a run with other inputs than one.h5"),
+        ("other.h5", 65, "other.h5: was made with --block-rows 30, but one.h5 was made with --block-rows 20"),
+        ("changed.h5", 65, "changed.h5: was made from other inputs than one.h5"),
         ("cut.h5", 65, f"cut.h5: the file is cut short: {len(whole) - 300:,} bytes of {len(whole):,}".replace(",", " ")),
         ("one.h5", 65, "one.h5: is shard 1 of 2, as is one.h5"),
     ):

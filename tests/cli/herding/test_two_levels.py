@@ -43,7 +43,7 @@ def test_samples_of_a_model_of_grey_rows_are_read_as_what_they_are(herd: Callabl
     assert herd("sample", "model.h5", "-m", "20", "--burn-in", "20", "-o", sample).code == 0
     told = herd("sample", "model.h5", "--given", sample, "--burn-in", "2", "-o", "again.h5")
     low = -1 if units == "spin" else 0
-    line = f"values are read as units from {low} to 1, although the rows that the model learned from were from 0 to 16"
+    line = f"values are read as unit states from {low} to 1, although the training rows had values from 0 to 16"
     assert f"sample: {sample}: {line}\n" in told.err
     drawn, again = artifacts.load(str(tmp_path / sample)).value.X, artifacts.load(str(tmp_path / "again.h5")).value.X
     np.testing.assert_array_equal(again, drawn)
@@ -58,5 +58,5 @@ def test_rows_that_are_all_off_are_told(herd: Callable, tmp_path: Path) -> None:
     assert told.code == 0
     assert (
         "apply: warning: dark.csv: all values are on the same side of the threshold 6.4; "
-        "the values that the model learned from were from 0 to 16\n" in told.err
+        "the training rows had values from 0 to 16\n" in told.err
     )

@@ -63,4 +63,4 @@ def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
     assert run("em", rows, "--bayes", "--components", "2", "--label", "y", "-q", "-o", "b.h5").code == 0
     refused = run(*line, "no.csv", "--target", "mixture:b.h5")
     assert refused.code == 2
-    assert "b.h5 is by variational Bayes, which predicts a mixture of Student distributions" in refused.err
+    assert "b.h5 is a variational Bayes model, a mixture of Student distributions" in refused.err

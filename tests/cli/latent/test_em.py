@@ -273,15 +273,15 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     table(tmp_path / "constant.csv", [[value, 7] for value in draws], ["a", "b"])
     ended = herd("em", "constant.csv", "--components", "1", "-o", "x.h5")
     assert ended.code == 0
-    assert "em: column 'b' is constant, without influence on the fit; its variance is taken to be 8.63e-07\n" in ended.err
+    assert "em: column 'b' is constant and not used by the fit; its variance is set to 8.63e-07\n" in ended.err
     assert "raised" not in ended.err
     ended = herd("em", "constant.csv", "--components", "2", "--bayes", "-o", "x.h5")
     assert "em: warning: column 'b' is constant, but --bayes still spends parameters on it in every component; leave it out\n" in ended.err
     ended = herd("em", "constant.csv", "--components", "1", "--floor", "0.5", "-o", "x.h5")
-    assert "its variance is taken to be 0.5\n" in ended.err
+    assert "its variance is set to 0.5\n" in ended.err
     table(tmp_path / "double.csv", [[value, 1e6 * value, 7, 8] for value in draws], ["a", "b", "c", "d"])
     ended = herd("em", "double.csv", "--components", "1", "-o", "x.h5")
-    assert "em: 2 columns are constant ('c', 'd'), without influence on the fit; their variances are taken to be " in ended.err
+    assert "em: 2 columns are constant ('c', 'd') and not used by the fit; their variances are set to " in ended.err
     line = "1 variance was raised to the floor of their columns: columns depend on each other\n"
     assert f"em: warning: {line}" in ended.err
     table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])
@@ -296,7 +296,7 @@ def test_more_factors_than_the_columns_determine_are_told(herd, rows):
     made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 1, "-o", "a.h5")
     assert "determine at most 0 factors" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
     made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 2, "-o", "b.h5")
-    assert "em: warning: 3 columns determine at most 1 factor: these 2 are not unique" in made.err
+    assert "em: warning: 3 columns determine at most 1 factor, so the 2 factors of this model are not unique" in made.err
     assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0
 
 
@@ -336,7 +336,7 @@ def test_other_rows_judge_a_model_by_names_and_labels(herd, rows, tmp_path):
     table(tmp_path / "other.csv", [["z", *row[1:]] for row in made], ["class", "w", "v", "u"])
     ended = herd("eval", "a.h5", "--data", "other.csv")
     assert ended.code == 65
-    assert ended.err.endswith("\nherd eval: other.csv: has class 'z', the model has a, b, c\n")
+    assert ended.err.endswith("\nherd eval: other.csv: has class 'z', but the model knows only a, b, c\n")
     table(tmp_path / "few.csv", [row[:3] for row in made], ["class", "w", "v"])
     assert herd("eval", "a.h5", "--data", "few.csv").code == 65
     for line in (("--model", "kmeans", "--components", 3), ("--model", "fa", "--components", 1)):
@@ -491,7 +491,7 @@ def test_what_cannot_be_put_on_disk_is_told(herd, rows, tmp_path):
         assert (ended.code, ended.err.endswith(message)) == (code, True), ended.err
     ended = herd("em", "short.h5", "--on-disk", "--weights", "w", "-o", "a.h5")
     assert ended.err == (
-        "herd em: --on-disk takes weights from the column 'weight' alone\nhint: leave out --weights, or rename the column\n"
+        "herd em: --on-disk takes weights only from the column 'weight'\nhint: leave out --weights, or rename the column\n"
     )
     assert ended.code == 2
 

@@ -186,7 +186,7 @@ def test_masks_from_a_file_and_by_name(herd, rows, tmp_path):
     assert model.transition[[0, 1, 2], [2, 0, 1]].tolist() == [0.0, 0.0, 0.0]
     assert model.free_parameters == 2 + 3 + 3 * 5
     done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "4", "--transitions", "mask.csv")
-    assert (done.code, "the transitions are 3 × 3, expected 4 × 4" in done.err) == (65, True)
+    assert (done.code, "the transition matrix is 3 × 3, expected 4 × 4" in done.err) == (65, True)
     done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "--transitions", "banded")
     assert (done.code, "'banded' is not a transition structure" in done.err) == (2, True)
 

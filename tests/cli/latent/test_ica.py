@@ -214,17 +214,21 @@ def test_fastica_of_scikit_learn(run, data):
 
 # What is refused, and in which words.
 
-FEWER, MORE = "too few", "\nhint: --components 2, or more rows\n"
+MORE = "\nhint: --components 2, or more rows\n"
 EBM = ("mixed.h5", "--algorithm", "ebm")
 BAD = [
-    (("few.h5", "--split", "1,0,0"), 65, f"few.h5: /X has 4 training rows for 4 columns: {FEWER}{MORE}"),
-    (("few.h5", "--components", 4, "--split", "1,0,0"), 65, f"few.h5: /X has 4 training rows for 4 components: {FEWER}{MORE}"),
+    (("few.h5", "--split", "1,0,0"), 65, f"few.h5: /X has only 4 training rows, too few for 4 columns{MORE}"),
+    (("few.h5", "--components", 4, "--split", "1,0,0"), 65, f"few.h5: /X has only 4 training rows, too few for 4 components{MORE}"),
     (
         ("nan.h5",),
         65,
         "nan.h5: /X has 1 NaN row (first: row 3)\nhint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
-    (("flat.h5", "--whiten", "centre"), 65, "flat.h5: rows vary in 3 of 5 directions\nhint: --whiten pca drops the others\n"),
+    (
+        ("flat.h5", "--whiten", "centre"),
+        65,
+        "flat.h5: rows vary only in 3 of 5 directions, but --whiten centre needs all\nhint: --whiten pca drops the others\n",
+    ),
     (
         ("mixed.h5", "--filters", 6),
         2,
@@ -263,7 +267,7 @@ BAD = [
         2,
         "--mix creates a mixing matrix, --mixing names an existing one\nhint: leave one of them out\n",
     ),
-    (("mixed.h5", "--mixing", "sources.h5"), 65, "sources.h5: the mixing has 1200 rows, /X has 4 columns: x = A s\n"),
+    (("mixed.h5", "--mixing", "sources.h5"), 65, "sources.h5: the mixing matrix A has 1200 rows, but /X has 4 columns (x = A s)\n"),
     (
         ("mixed.h5", "--density", "laplace"),
         2,
@@ -371,7 +375,7 @@ def test_dropped_directions_and_constant_channels_are_told(run, tmp_path):
     assert ended.code == 0
     assert "ica: 1 of 5 columns are constant (first: column 3)\n" in ended.err
     assert "ica: rows vary in 3 of 5 directions: 2 components were dropped\n" in ended.err
-    assert "ica: --whiten zca needs all directions: pca is used instead\n" in ended.err
+    assert "ica: --whiten zca needs rows that vary in all directions, so pca is used instead\n" in ended.err
     assert load("a.h5").value.J.shape == (3, 3)
 
 
@@ -407,7 +411,7 @@ def test_components_are_chosen_by_the_variance_they_have_together(run, tmp_path)
     count = int((np.cumsum(variances) / variances.sum() < 0.95).sum()) + 1
     assert load("a.h5").value.J.shape == (count, count)
     shown = f"{100 * variances[:count].sum() / variances.sum():.3g}"
-    assert f"ica: {count} of 5 components have {shown} % of the variance\n" in ended.err
+    assert f"ica: {count} of 5 components are kept; they have {shown} % of the variance\n" in ended.err
     assert run("ica", "x.h5", "--components", "100%", "-o", "a.h5").code == 0
     assert load("a.h5").value.J.shape == (5, 5)
 
@@ -551,7 +555,7 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
         ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, the model has 4 filters\n"),
         ("mixed.h5", "--want", "classes"): (
             2,
-            "--want classes needs a model of classes, but filters have none\nhint: --want features, energies or rows\n",
+            "--want classes needs a model of classes, but an ica model has none\nhint: --want features, energies or rows\n",
         ),
     }
     for line, (code, words) in lines.items():
@@ -590,7 +594,7 @@ def test_sources_in_columns_of_unlike_units_are_found(herd, tmp_path, more):
     np.savetxt(tmp_path / "unlike.csv", X, delimiter=",", header="a,b,c,d", comments="", fmt="%.17g")
     ended = herd("ica", "unlike.csv", *more, "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert "ica: columns have units of very different sizes: each is whitened in units of its standard deviation\n" in ended.err
+    assert "ica: the columns have very different variances, so each is divided by its standard deviation before whitening\n" in ended.err
     assert "dropped" not in ended.err
     assert herd("apply", "m.h5", "unlike.csv", "-o", "out.csv").code == 0
     found = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1)[:, :4]

@@ -96,8 +96,8 @@ def test_fewer_rows_than_columns(run, tmp_path):
 def test_all_rows_whiten_and_some_are_learned_from(run, storages, few):
     path = storages(split=SPLIT)[1]
     ended = run("ica", path, *LINE, "--split-column", "split", "-o", "one.h5")
-    assert "the whitening uses 25 rows; the filters are learned from 10 of them, evenly spread" in ended.err
-    assert "4 of 12 rows of split 2, evenly spread, are stored in the model" in ended.err
+    assert "the whitening uses 25 rows; the filters are learned from 10 of them, evenly spaced" in ended.err
+    assert "4 of 12 test rows (split 2), evenly spaced, are stored in the model for herd eval" in ended.err
     value = artifacts.load("one.h5").value
     np.testing.assert_allclose(value.whitening.mean, X[SPLIT == 0].mean(axis=0), rtol=1e-12)
     assert (value.rows, value.holdout.shape) == (10, (4, 3))
@@ -175,7 +175,7 @@ def test_too_few_rows_are_told_by_merge_as_by_one_run(run, tmp_path):
     Path("rows.csv").write_text("1,2,3\n2,1,5\n")
     line = ["ica", "rows.csv", *LINE, "--split", "1,0,0"]
     ended = run(*line, "-q", "-o", "out.h5")
-    told = "/X has 2 training rows for 3 columns: too few\nhint: --components 1, or more rows\n"
+    told = "/X has only 2 training rows, too few for 3 columns\nhint: --components 1, or more rows\n"
     assert (ended.code, ended.err) == (65, f"herd ica: rows.csv: {told}")
     ended = run("merge", *shards(run, line, 2), "-q", "-o", "out.h5")
     assert (ended.code, ended.err.endswith(told)) == (65, True)

@@ -75,7 +75,7 @@ def test_states_forecasts_gaps_and_new_sequences(herd, nights):
         "hint: append rows with their controls and empty outputs, and --want completed",
     ]
     drawn = herd("sample", "a.h5", "-m", "3", "--length", "4", "-o", "new.csv")
-    assert "controls are at their means" in drawn.err
+    assert "the controls are held at their means" in drawn.err
     assert [row["sequence"] for row in read(nights / "new.csv")] == [str(s) for s in (0, 1, 2) for _ in range(4)]
 
 
@@ -109,7 +109,7 @@ def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
     write(tmp_path / "wave.csv", ["u", "v"], rows)
     made = herd("em", "wave.csv", "--model", "lds", "--components", "1-3", "--iterations", "60", "-o", "a.h5")
     assert "the rows are one sequence of 300 steps" in made.err
-    assert "there is only one sequence, so μ and P are those of its own first state" in made.err
+    assert "there is only one sequence, so the mean μ and covariance P of the first state come from this sequence alone" in made.err
     assert "2 states (best of 3 tried)" in made.err
     row = figures(herd, "a.h5")
     assert row["prediction_error"] < 0.6 * row["persistence"]

@@ -43,14 +43,14 @@ def test_a_column_called_sequence_groups_the_rows_and_is_no_feature(csv):
     found, notes = read(csv)
     assert (found.sequences.names, found.sequences.lengths.tolist()) == (["a", "b"], [2, 3])
     assert found.data.feature_names == ["u", "v", "wave"]
-    assert notes == ["2 sequences of 2 to 3 steps by the column 'sequence'; the last part of each is held out"]
+    assert notes == ["2 sequences of 2 to 3 steps, one for each value of the column 'sequence'; the last part of each is held out"]
 
 
 def test_another_column_can_be_named_also_one_of_numbers(csv):
     found, _ = read(csv, sequence="wave")
     assert found.sequences.names == ["0", "1"]
     assert found.data.feature_names == ["u", "v"]
-    assert read(csv, sequence="u")[1][0].startswith("5 sequences of 1 step by the column 'u'")
+    assert read(csv, sequence="u")[1][0].startswith("5 sequences of 1 step, one for each value of the column 'u'")
     with pytest.raises(BadUsage, match="has no extra column 'tide'"):
         read(csv, sequence="tide")
 
@@ -78,7 +78,7 @@ def test_a_single_array_and_rows_without_the_column_are_one_sequence(tmp_path):
     found, notes = read(tmp_path / "rows.npy", split="1,0,0")
     assert found.sequences.count == 1
     assert list(found.parts) == [0]
-    assert notes == ["the rows are one sequence of 9 steps, since there is no column 'sequence'"]
+    assert notes == ["the rows are one sequence of 9 steps, because there is no column 'sequence'"]
 
 
 def test_weights_are_read_by_their_column(csv):

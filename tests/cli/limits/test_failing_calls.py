@@ -40,7 +40,7 @@ def test_what_cannot_be_removed_does_not_undo_a_finished_run(
 
     monkeypatch.setattr(os, "unlink", unlink)
     done = run(*FIT)
-    told = "fit-rbm: warning: run.state: the checkpoint of this run, which is done, cannot be removed (Permission denied)"
+    told = "fit-rbm: warning: run.state: the run has ended, but its checkpoint cannot be removed (Permission denied)"
     assert done.code == 0
     assert (told in done.err) == (name == "run.state")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "out.h5", "small.h5"])

@@ -117,7 +117,10 @@ def test_a_run_of_another_command_makes_no_such_shards(run: Callable, halves: Ca
 
         change(name, edit)
     ended = run("merge", "1.h5", "2.h5", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, "herd merge: 1.h5: is of kind rbm-shard and belongs to a run of check, which makes no shards\n")
+    assert (ended.code, ended.err) == (
+        65,
+        "herd merge: 1.h5: is of kind rbm-shard, but its history says that it comes from herd check, which makes no such shards\n",
+    )
 
 
 def test_a_fault_of_herd_in_merge_is_told_as_one(run: Callable, halves: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
         (["full.csv", "--structure", "l1:-3"], 2, "'l1:-3' has a penalty that is not a number from 0 upwards"),
         (["numbers.csv", "--algorithm", "bayes", "--network", "grid.uai"], 65, "grid.uai: is not a Bayesian network"),
         (["odd.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "odd.csv: column 'z' is not a variable of the network"),
-        (["large.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "column 'a' has state 2, the network's variable has 2"),
+        (["large.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "column 'a' has state 2, but the network's variable has 2"),
         (["three.csv", "--structure", "l1"], 2, "--structure l1 needs two-state variables, but a has 3 states"),
         (["half.csv", "--algorithm", "bayes"], 65, "column 'b' has 0.5 in line 2; states are whole numbers"),
     ],

@@ -84,7 +84,7 @@ def test_rows_that_are_of_something_else_are_refused(herd, tmp_path):
     (tmp_path / "rows.csv").write_text("d,e\n1,2\n")
     ended = herd("eval", "n.bif", "--data", "rows.csv")
     assert (ended.code, ended.out) == (65, b"")
-    assert ended.err == "herd eval: rows.csv: has no column of a variable of the network\nhint: its variables are a, b, c\n"
+    assert ended.err == "herd eval: rows.csv: none of the columns is a variable of the network\nhint: its variables are a, b, c\n"
     (tmp_path / "rows.csv").write_text("a\nmaybe\n")
     ended = herd("eval", "n.bif", "--data", "rows.csv")
     assert ended.code == 65

@@ -125,7 +125,7 @@ def test_features_are_averaged_over_rows(herd, states, tmp_path):
 def test_zeros_are_told_and_smoothing_fills_them(herd, tmp_path):
     (tmp_path / "z.csv").write_text("a,b\n" + "0,0\n1,1\n" * 20)
     plain = herd("fit-mrf", "z.csv", "--split", "1,0,0", "--smoothing", "0", "-o", "n.h5")
-    assert "2 of 4 cluster states occur in no training row and get probability 0 (--smoothing 1 avoids this)" in plain.err
+    assert "2 of 4 joint states of the clusters occur in no training row and get probability 0 (--smoothing 1 avoids this)" in plain.err
     assert herd("fit-mrf", "z.csv", "--split", "1,0,0", "-o", "s.h5").err.count("probability 0") == 0  # one row of smoothing
     assert load(str(tmp_path / "s.h5")).value.fit.targets(np.array([2, 2]))[0][1][0, 1] == pytest.approx(0.25 / 41)
 

@@ -40,7 +40,7 @@ def test_a_round_trip_keeps_tables_and_names(herd, tmp_path, suffix):
     assert (form in ended.err) == beside == (tmp_path / "made.names.json").exists()
     ended = herd("network", "convert", f"made.{suffix}", "-o", "read.h5")
     assert ended.code == 0, ended.err
-    assert (f"made.{suffix}: names of variables and states are those of made.names.json" in ended.err) == beside
+    assert (f"made.{suffix}: names of variables and states are read from made.names.json" in ended.err) == beside
     same(str(tmp_path / "given.h5"), str(tmp_path / "read.h5"))
 
 

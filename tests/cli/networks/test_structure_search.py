@@ -25,7 +25,7 @@ def table(tmp_path):
 def test_scores_of_structures(herd, table, score):
     ended = herd(*BAYES, "--score", score, "-o", "t.h5")
     assert ended.code == 0, ended.err
-    assert f"fit-mrf: hill-climb: 1 edges, by {score}\n" in ended.err
+    assert f"fit-mrf: hill-climb: 1 edges chosen by --score {score}\n" in ended.err
 
 
 def test_known_edges(herd, table, tmp_path):
@@ -57,7 +57,7 @@ def test_titles_that_are_variables_are_an_edge(herd, tmp_path):
 def test_support_of_edges(herd, table, tmp_path):
     ended = herd(*BAYES, "--bootstrap", "20", "--support", "s.csv", "-o", "t.h5")
     assert ended.code == 0, ended.err
-    assert "bootstrap: 20 samples; every edge is in half of them or more\n" in ended.err
+    assert "20 bootstrap samples; every edge is in at least half of the samples\n" in ended.err
     first, *_ = csv.DictReader((tmp_path / "s.csv").open())
     assert {first["parent"], first["child"]} == {"a", "b"}
     assert float(first["either_direction"]) == 1.0

@@ -39,7 +39,7 @@ def test_a_constant_rate_ends_where_one_run_of_all_epochs_ends(herd, stopped, tm
     kept = stopped(*QUIET, *more, "--epochs", "2")
     resumed = herd("fit-rbm", "small.h5", *QUIET, *more, "--epochs", "6", *kept, "--resume", "-o", "more.h5")
     assert resumed.code == 0, resumed.err
-    assert "the checkpoint is from a run of 2 epochs and continues to epoch 6\n" in resumed.err
+    assert "the checkpoint is from a run of 2 epochs; this run continues to epoch 6\n" in resumed.err
     assert herd("fit-rbm", "small.h5", *QUIET, *more, "--epochs", "6", "-o", "whole.h5").code == 0
     whole, longer = (artifacts.load(str(tmp_path / name)).value for name in ("whole.h5", "more.h5"))
     for name in ("W", "b", "c", "epochs"):
@@ -53,7 +53,10 @@ def test_a_falling_rate_falls_over_all_epochs(herd, stopped) -> None:
     kept = stopped("--hidden", "3", "--epochs", "2")
     resumed = herd("fit-rbm", "small.h5", "--hidden", "3", "--epochs", "5", *kept, "--resume", "-o", "more.h5")
     assert resumed.code == 0
-    assert "the checkpoint is from a run of 2 epochs and continues to epoch 5: the rate falls over all of them\n" in resumed.err
+    assert (
+        "the checkpoint is from a run of 2 epochs; this run continues to epoch 5, and the learning rate falls over all of them\n"
+        in resumed.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_each_row_is_drawn_once_by_default(fitted: str, run: Run) -> None:
 def test_what_cannot_be_is_said(fitted: str, run: Run, small: Path, tmp_path: Path) -> None:
     (tmp_path / "mask.csv").write_text("a,b,c,d,e,f\n1,1,1,1,1,1\n1,1,1,1,1,1\n")
     told = run("sample", fitted, "--given", "torn.csv", "--given-mask", "mask.csv", "-o", "x.h5")
-    assert (told.code, told.err) == (65, "herd sample: mask.csv: has 2 × 6 entries, the rows of torn.csv have 3 × 6\n")
+    assert (told.code, told.err) == (65, "herd sample: mask.csv: the mask has 2 × 6 entries, but the rows of torn.csv have 3 × 6\n")
     told = run("sample", fitted, "--given-mask", "mask.csv", "-m", "2", "--burn-in", "2", "-o", "x.h5")
     assert told.err.splitlines()[0] == "sample: warning: --given-mask has no effect without --given"
     assert run("fit-rbm", small, "--per-class", "--hidden", "2", "--epochs", "2", "-o", "pc.h5").code == 0

@@ -63,8 +63,8 @@ def test_an_estimate_from_few_chains_is_told(small: Path, run: Run) -> None:
     assert row["log_z_method"] == "not reliable"
     effective = float(row["effective_chains"])
     assert told.err == (
-        f"eval: warning: m.h5: the log-likelihood is not reliable: {effective:.3g} effective chains at 50 temperatures, "
-        "20 that agree are needed; more --chains or --temperatures may help\n"
+        f"eval: warning: m.h5: the log-likelihood is not reliable: at 50 temperatures, annealing had {effective:.3g} effective chains, "
+        "but 20 are needed; more --chains or --temperatures may help\n"
     )
 
 
@@ -143,7 +143,7 @@ def test_going_on_with_a_model_says_what_begins_anew(small: Path, run: Run) -> N
     told = run("fit-rbm", "--continue", "m.h5", small, "--hidden", "5", "--epochs", "1", "-o", "more.h5")
     assert [line for line in told.err.splitlines() if " → " not in line and "verdict: learned nothing" not in line] == [
         "fit-rbm: warning: --hidden has no effect with --continue: the model decides",
-        "fit-rbm: m.h5 has no saved state: momentum, chains and rates start again (fit-rbm --keep-state stores them)",
+        "fit-rbm: m.h5 has no saved state, so momentum, chains and learning rates start again (herd fit-rbm --keep-state saves them)",
     ]
     assert artifacts.load("more.h5").value.W.shape == (1, 6, 3)
 
@@ -297,7 +297,7 @@ def test_errors_of_models_of_classes_come_without_annealing(small: Path, run: Ru
     assert "annealed" not in plain.err  # three hidden units are summed over
     monkeypatch.setattr("herdcli.cli.eval.harmoniums.is_enumerable", lambda h: False)
     count = len({*artifacts.load("c.h5").value.holdout.y.tolist()})
-    line = f"eval: log Z of {count} models is annealed for the log-likelihood; --likelihood none gives the errors without it\n"
+    line = f"eval: log Z of {count} models is annealed to compute the log-likelihood; --likelihood none gives the errors alone\n"
     assert line in run("eval", "c.h5").err
     monkeypatch.setattr("herdcli.evaluation.figures.rbm.log_partitions", None)
     told = run("eval", "c.h5", "--likelihood", "none")

@@ -108,7 +108,9 @@ def test_weights_that_were_held_at_the_edge_are_said(run: Callable, grey: Path) 
     options = ("--units", "gaussian", "--hidden", "4", "--epochs", "3", "--momentum", "0", "--rate-decay", "none")
     calm, wild = (run("fit-rbm", "grey.h5", *options, "--learning-rate", rate, "-o", "m.h5") for rate in ("1e-5", "0.01"))
     assert (calm.code, wild.code) == (0, 0)
-    says = "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate\n"
+    says = (
+        "the weights were capped at the largest singular value that gaussian layers allow; use --standardize or a lower --learning-rate\n"
+    )
     assert f"fit-rbm: warning: {says}" in wild.err
     assert "singular" not in calm.err
 
@@ -349,7 +351,7 @@ def test_other_rows_of_unknown_classes_are_refused(run: Callable, tmp_path: Path
     assert again["log_likelihood"] == row["log_likelihood"]
     assert again["free_energy_gap"] == row["free_energy_gap"]
     ended = run("eval", "m.h5", "--data", "three.h5")
-    assert (ended.code, ended.err) == (65, "herd eval: three.h5: has class '2', the model has 0, 1\n")
+    assert (ended.code, ended.err) == (65, "herd eval: three.h5: has class '2', but the model knows only 0, 1\n")
 
 
 # import -------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
         (("--pairs", "--algorithm", "pt"), "--pairs and --algorithm pt exclude each other\nhint: --algorithm pcd"),
         (
             ("--recurrent", "--optimizer", "adam"),
-            "--recurrent and --optimizer exclude each other\nhint: --recurrent learns one model of sequences",
+            "--recurrent and --optimizer exclude each other\nhint: leave one of them out",
         ),
         (
             ("--layers", "3,2", "--visible-units", "words"),
@@ -143,7 +143,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--units", "rate:3", "--range", "0,1"),
             2,
-            "--labels goes with visible units of one column and scale 1, not rate:3\nhint: --units binary",
+            "--labels needs visible units of one column each and scale 1, not rate:3\nhint: --units binary",
         ),
         (
             ("fit-rbm", "rows.csv", "--learn-variances"),
@@ -153,14 +153,14 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("apply", "m.h5", "rows.csv", "--want", "completed"),
             2,
-            "--want completed has no meaning with a model of rows with labels\nhint: --want classes or features",
+            "--want completed is not available for a model that was learned with --labels\nhint: --want classes or features",
         ),
         (
             ("eval", "m.h5", "--data", "bare.csv"),
             65,
             "bare.csv: no labels 'y', which a model of rows with labels needs\nhint: --label COLUMN names the labels of a table",
         ),
-        (("eval", "m.h5", "--data", "other.csv"), 65, "other.csv: has class 'c', the model has a, b"),
+        (("eval", "m.h5", "--data", "other.csv"), 65, "other.csv: has class 'c', but the model knows only a, b"),
         (
             ("sample", "m.h5", "--given", "rows.csv"),
             2,

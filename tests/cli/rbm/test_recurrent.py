@@ -60,7 +60,7 @@ def figures(herd, *options):
 def test_sequences_are_learned_expected_and_drawn(herd, bits):
     made = herd(*LEARN, "-o", "a.h5")
     assert made.code == 0, made.err
-    assert "30 sequences of 12 to 21 steps by the column 'sequence'" in made.err
+    assert "30 sequences of 12 to 21 steps, one for each value of the column 'sequence'" in made.err
     assert "6 hidden, 18 sequences of " in made.err
     row = figures(herd, "a.h5")
     assert row["log_likelihood"] > row["independent"] + 0.5
@@ -134,7 +134,7 @@ def test_one_sequence_is_cut_in_time_and_learned_in_pieces(herd, bits):
     )
     assert made.code == 0, made.err
     assert "the rows are one sequence of 400 steps" in made.err
-    assert "1 of 1 training sequences is longer than 30 steps: learned in pieces (--window)" in made.err
+    assert "1 of 1 training sequences is longer than 30 steps (--window), so they are learned in windows" in made.err
     row = figures(herd, "l.h5")
     assert (row["rows"], row["verdict"]) == (80, "ok")
     assert row["log_likelihood"] > row["independent"] + 0.5
@@ -204,7 +204,7 @@ REFUSED = [
     (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps has no meaning with --algorithm exact"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, gaussian have none"),
     (("--exact",), "--exact does not work with --recurrent"),
-    (("--shard", "1/2"), "--shard divides a run into units of work, but this run has only one"),
+    (("--shard", "1/2"), "--shard divides a run by its units of work, but this run has only one unit"),
 ]
 
 

@@ -158,7 +158,7 @@ def test_other_rows_have_the_classes_of_the_model(herd, tmp_path):
     assert row["error_majority"] == 0
     ended = herd("eval", "m.h5", "--data", "maybe.csv")
     assert ended.code == 65
-    assert ended.err.endswith("herd eval: maybe.csv: has class 'maybe', the model has no, yes\n")
+    assert ended.err.endswith("herd eval: maybe.csv: has class 'maybe', but the model knows only no, yes\n")
 
 
 @pytest.fixture

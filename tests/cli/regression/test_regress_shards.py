@@ -149,7 +149,7 @@ def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
     storages()
     monkeypatch.setattr(block_sums, "HELD", 5)
     ended = run("regress", "rows.csv", *LINE, "-o", "whole.h5")
-    assert "5 of 24 held-out rows, evenly spread, are stored in the model" in ended.err
+    assert "5 of 24 held-out rows, evenly spaced, are stored in the model for herd eval" in ended.err
     assert len(artifacts.load("whole.h5").value.holdout.y) == 5
 
 
@@ -203,8 +203,8 @@ def test_shards_that_do_not_belong_together(run, storages):
     for names, code, told in (
         ([one], 66, "shard 2 of 2 is missing\nhint: --shard 2/2 makes it\n"),
         ([one, one], 65, f"{one}: is shard 1 of 2, as is {one}\nhint: name each shard once\n"),
-        ([one, "other.h5"], 65, f"other.h5: belongs to a run with --l2 0.5, {one} of one with --l2 0\n"),
-        ([one, "foreign.h5"], 65, f"foreign.h5: belongs to a run with other inputs than {one}\n"),
+        ([one, "other.h5"], 65, f"other.h5: was made with --l2 0.5, but {one} was made with --l2 0\n"),
+        ([one, "foreign.h5"], 65, f"foreign.h5: was made from other inputs than {one}\n"),
     ):
         ended = run("merge", *names, "-q", "-o", "out.h5")
         assert (ended.code, ended.err) == (code, f"herd merge: {told}")

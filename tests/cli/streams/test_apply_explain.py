@@ -86,7 +86,7 @@ def test_what_cannot_be_explained_is_told(herd, tmp_path):
     )
     assert refused("apply", "m.h5", "t.svm", "--explain-row", "1", "-o", "e.h5") == (
         2,
-        "herd apply: e.h5: --explain-row writes a table as text",
+        "herd apply: e.h5: --explain-row can only write a table as text",
     )
     assert refused("apply", "em.h5", "d.h5", "--explain-row", "1") == (
         2,

@@ -232,7 +232,7 @@ def test_other_commands_refuse_it_in_one_line(herd, tmp_path):
         (("merge", "m.h5", "m.h5", "--combine", "median"), "median"),
         (("convert", "m.h5", "-o", "m.onnx"), "tagger"),
         (("eval", "m.h5", "--confusion"), "tagger"),
-        (("apply", "m.h5", "-", "--explain-row", "1"), "--explain-row shows one prediction"),
+        (("apply", "m.h5", "-", "--explain-row", "1"), "--explain-row explains one prediction"),
         (("apply", "m.h5", "-", "--want", "classes"), "--want classes has no meaning with a tagger"),
     ):
         ended = herd(*args, stdin=text(X, Y))

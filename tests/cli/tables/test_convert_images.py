@@ -116,7 +116,7 @@ def test_rows_in_no_part_are_left_out(faces, convert):
             "Invalid value for '--mask': 'ellipse:2,1' is not of the form ellipse:ACROSS,DOWN with shares above 0",
         ),
         (["--mask", "ellipse:1"], 2, "Invalid value for '--mask': 'ellipse:1' is not of the form ellipse:ACROSS,DOWN"),
-        (["--mask", "short.npz"], 65, "short.npz: has 3 entries, the images have 24 pixels"),
+        (["--mask", "short.npz"], 65, "short.npz: has 3 entries, but the images have 24 pixels"),
         (["--mask", "zero.npz"], 65, "zero.npz: is 0 everywhere, so no pixels are left"),
         (["--mask", "no.npz"], 66, "no.npz: there is no such file"),
         (["--keep", "hat"], 2, "faces.h5: has no extra column 'hat'"),

@@ -111,7 +111,7 @@ def test_sparse_rows_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["convert", str(path), "--log", "-o", str(tmp_path / "out.h5")])
     assert ended.value.code == 65
-    assert capsys.readouterr().err.endswith("in.svm: /X is sparse; pictures and signals must be dense\n")
+    assert capsys.readouterr().err.endswith("in.svm: /X is sparse, but images and signals must be dense\n")
 
 
 def test_options_without_effect_are_named(tmp_path, capsys):
@@ -234,4 +234,7 @@ def test_gaps_are_empty_cells_of_csv_and_filled_in_where_clusters_are_asked_for(
     assert herd("apply", "h.h5", "g.csv", "-q", "-o", "out.csv").code == 0
     assert (tmp_path / "out.csv").read_text() == "a,b,y\n1,2,0\n3,,0\n5,6,0\n7,8,0\n,,0\n2,3,0\n"
     assert herd("em", "g.csv", "--components", "1", "--split", "1,0,0", "-q", "-o", "m.h5").code == 0
-    assert "apply: g.csv: 3 missing values are filled in with what the model expects\n" in herd("apply", "m.h5", "g.csv", "-o", "c.csv").err
+    assert (
+        "apply: g.csv: 3 missing values are filled in with the values that the model expects\n"
+        in herd("apply", "m.h5", "g.csv", "-o", "c.csv").err
+    )

@@ -91,8 +91,8 @@ def test_files_of_shards_are_one_input(files):
     ("words", "message"),
     [
         (["--shard", "301/301"], "shard 301 of 301: there are 300 rows"),
-        (["--shard", "1/2", "--log"], "--shard divides rows that go as they are into HDF5, Parquet or CSV"),
-        (["--shard", "1/2", "--format", "npz"], "--shard divides rows that go as they are into HDF5, Parquet or CSV"),
+        (["--shard", "1/2", "--log"], "--shard works only if rows are written unchanged to HDF5, Parquet or CSV"),
+        (["--shard", "1/2", "--format", "npz"], "--shard works only if rows are written unchanged to HDF5, Parquet or CSV"),
     ],
 )
 def test_what_no_shard_can_be_made_of(files, words, message):

@@ -62,9 +62,9 @@ def typed_request(
     """
     for name, only in OF_READING.items():
         if parameters.get(name, only) != only:
-            raise DataError(f"{what} has '{name}' in its history other than as '{only}'", where=where)
+            raise DataError(f"{what} has a value of '{name}' in its history that is not '{only}'", where=where)
     if str(parameters.get(LABEL_COLUMN, LABELS[0])).lower() not in LABELS:
-        raise DataError(f"{what} has '{LABEL_COLUMN}' in its history other than as {', '.join(LABELS)}", where=where)
+        raise DataError(f"{what} has a value of '{LABEL_COLUMN}' in its history that is none of {', '.join(LABELS)}", where=where)
     parameters = {name: value for name, value in parameters.items() if name not in (*OF_READING, LABEL_COLUMN)}
     beside = {*OF_SESSION, *dialect.RECORDED}
     kind = request_type_of_record(vars(command.callback)["request"], parameters.keys() - beside)

@@ -124,9 +124,9 @@ def _run_with_limits(job_folder: Path, job_file: Path, bounds: RerunLimits, what
             except subprocess.TimeoutExpired:
                 pause = min(1.0, 1.5 * pause)
             if time.monotonic() > bounds.end:
-                raise DataError(f"{what}: it takes more than {bounds.seconds:g} s", where=where, hint="raise --max-time")
+                raise DataError(f"{what}: it takes more than the {bounds.seconds:g} s allowed", where=where, hint="raise --max-time")
             if _disk_usage(job_file.parent, process.pid) > bounds.disk:
-                raise DataError(f"{what}: it writes more than {bounds.disk / 1e9:g} GB", where=where, hint="raise --max-disk")
+                raise DataError(f"{what}: it writes more than the {bounds.disk / 1e9:g} GB allowed", where=where, hint="raise --max-disk")
     finally:
         if process.poll() is None:
             process.kill()

@@ -77,7 +77,7 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
     text = f"--{name.replace('_', '-')}"
     option = options.get(text)
     if text == NAME:
-        raise BadUsage("options: files do not name further files", where=path)
+        raise BadUsage("options: an options file cannot name another options file", where=path)
     if option is None:
         hint = _nearest_name_hint(text, options) or f"'herd {command.name} --help' lists the options"
         raise BadUsage(f"{name}: herd {command.name} has no option {text}", where=path, hint=hint)
@@ -88,7 +88,7 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
     for each in several if option.multiple else [several if option.nargs > 1 else value]:
         if option.nargs > 1:
             if not isinstance(each, list) or len(each) != option.nargs:
-                raise DataError(f"{name}: needs lists of {option.nargs} values", where=path)
+                raise DataError(f"{name}: the value must be a list of {option.nargs} values", where=path)
             yield from (text, *(_value_text(path, name, item) for item in each))
         else:
             joined = ",".join(_value_text(path, name, item) for item in each) if isinstance(each, list) else _value_text(path, name, each)
@@ -98,9 +98,9 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
 def _flag(path: str, option: click.Option, text: str, value: object) -> Iterator[str]:
     """Yield the word that switches a flag on or off; nothing for one that is off unless it is typed."""
     if not isinstance(value, bool):
-        raise DataError(f"{text[2:]}: is true or false, not {value!r}", where=path)
+        raise DataError(f"{text[2:]}: the value must be true or false, not {value!r}", where=path)
     if not option.is_flag:
-        raise DataError(f"{text[2:]}: takes a value, not {str(value).lower()}", where=path)
+        raise DataError(f"{text[2:]}: this option needs a value, not {str(value).lower()}", where=path)
     yield from [text] if value else option.secondary_opts[:1]
 
 
@@ -108,7 +108,7 @@ def _value_text(path: str, name: str, value: object) -> str:
     """Return a text or a number as it is typed."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise DataError(f"{name}: takes texts, numbers, lists of them, true or false", where=path)
+    raise DataError(f"{name}: the value must be a text, a number, true, false, or a list of texts or numbers", where=path)
 
 
 def _nearest_name_hint(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:

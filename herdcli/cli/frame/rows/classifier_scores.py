@@ -191,7 +191,7 @@ def _dataset_blocks(
     elif labelled:
         told = labelled_examples.labels_as_model_classes(data, model.classes)
     if model.bits:
-        raise DataError(f"is a data set, but the model hashes text into 2^{model.bits} columns", where=data.name)
+        raise DataError(f"is a data set, but the model was learned from text that is hashed into 2^{model.bits} columns", where=data.name)
     X = data.value.X
     order = (
         None

@@ -228,13 +228,10 @@ def _value_limits(
     if model_limits == shown or not dataset_preparation.are_unit_states(artifact.value, shown, least):
         if least is not None and dataset_preparation.is_constant_after_threshold(artifact.value, least):
             session.console.warn(
-                f"{artifact.name}: all values are on the same side of the threshold {least:g}; "
-                f"the values that the model learned from were {ends[1]}"
+                f"{artifact.name}: all values are on the same side of the threshold {least:g}; the training rows had values {ends[1]}"
             )
         return model_limits
-    session.console.note(
-        f"{artifact.name}: values are read as units {ends[0]}, although the rows that the model learned from were {ends[1]}"
-    )
+    session.console.note(f"{artifact.name}: values are read as unit states {ends[0]}, although the training rows had values {ends[1]}")
     return shown
 
 
@@ -323,7 +320,7 @@ def _label_indices(model_names: list[str], rows: PreparedRows, path: str, what: 
     y, names = rows.labelled(path, what)
     unknown = [name for name in names if name not in model_names]
     if unknown:
-        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model_names)}", where=path)
+        raise DataError(f"has class '{unknown[0]}', but the model knows only {', '.join(model_names)}", where=path)
     chosen: Array = np.array([model_names.index(name) for name in names])[y]
     return chosen
 
@@ -347,7 +344,7 @@ def rows_with_missing(
         shown = dataset_preparation.dense_copy(align_dataset(session, mask, model.feature_names, columns).value, np.float64)
         if shown.shape not in (X.shape, (1, X.shape[1])):
             sizes = " × ".join(map(str, shown.shape)), " × ".join(map(str, X.shape))
-            raise DataError(f"has {sizes[0]} entries, the rows of {artifact.name} have {sizes[1]}", where=mask.name)
+            raise DataError(f"the mask has {sizes[0]} entries, but the rows of {artifact.name} have {sizes[1]}", where=mask.name)
         known &= shown != 0
     if X.shape[1] == columns:
         require_complete_units(model.harmonium(), known)

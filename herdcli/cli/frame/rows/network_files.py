@@ -86,7 +86,7 @@ def _add_names(session: Session, artifact: Artifact, path: str) -> Artifact:
     if path == "-" or not Path(beside).is_file():
         return artifact
     network = load_parsed_text(session, beside, "names", lambda text: read_names(text, artifact.value))
-    session.console.note(f"{artifact.name}: names of variables and states are those of {Path(beside).name}")
+    session.console.note(f"{artifact.name}: names of variables and states are read from {Path(beside).name}")
     named = replace(artifact, value=network)
     session.remember_features(named)
     return named

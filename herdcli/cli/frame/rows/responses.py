@@ -54,7 +54,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
     if label is not None and label != "y":
         raise missing_column("--label", label, [*further, *features], where)
     if value.y is None:
-        raise DataError("no numbers 'y' to learn", where=where, hint="--label COLUMN names the column that holds them")
+        raise DataError("there is no target 'y' to learn", where=where, hint="--label COLUMN names the column of the target")
     if value.class_names:
         raise DataError("has names in 'y', but --task regression needs numbers", where=where, hint="leave --task out to learn classes")
     return value.y, value
@@ -66,7 +66,7 @@ def _extract_columns(value: Dataset, names: Sequence[str]) -> tuple[Array, Datas
     place = [features.index(name) for name in names]
     rest = [k for k in range(len(features)) if k not in set(place)]
     if not rest:
-        raise DataError("has no columns besides those of the labels")
+        raise DataError("has only label columns and no feature columns")
     taken = value.X[:, place]
     dense = taken.toarray() if hasattr(taken, "indptr") else np.asarray(taken)
     X = value.X[:, rest] if hasattr(value.X, "indptr") else np.ascontiguousarray(value.X[:, rest])
@@ -137,7 +137,9 @@ def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> 
     """Return the labels of a column of lists such as 1,3,7 or [1, 3, 7]; integers are one label per row."""
     if value.y is None:
         raise DataError(
-            "no labels 'y' to learn from", where=where, hint="--label COLUMN names a column of lists, --label A,B,C columns of 0 and 1"
+            "there are no labels 'y' to learn from",
+            where=where,
+            hint="--label COLUMN names a column of lists, --label A,B,C columns of 0 and 1",
         )
     texts = value.class_names
     if not texts:

@@ -178,6 +178,8 @@ def report_sequences(session: Session, sequences: Sequences, column: str, *, gro
     steps = f"{low} step{'s' * (low != 1)}" if low == high else f"{low} to {high} steps"
     in_time = "; the last part of each is held out" if cut else ""
     if grouped:
-        session.console.note(f"{sequences.count} sequence{'s' * (sequences.count != 1)} of {steps} by the column '{column}'{in_time}")
+        session.console.note(
+            f"{sequences.count} sequence{'s' * (sequences.count != 1)} of {steps}, one for each value of the column '{column}'{in_time}"
+        )
     else:
-        session.console.note(f"the rows are one sequence of {steps}, since there is no column '{column}'{in_time}")
+        session.console.note(f"the rows are one sequence of {steps}, because there is no column '{column}'{in_time}")

@@ -397,14 +397,16 @@ class Session:
         """
         with row_ranges.open_ranges(path, note=self.console.note, verified=True, **asked) as found:
             if found is None:
-                raise DataError("cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only")
+                raise DataError(
+                    "these files cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only"
+                )
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
             self.report_range_use(found)
             artifact = replace(found.artifact, value=found.whole())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels may be among the columns in other data sets
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
-            raise BadUsage(f"have no extra column '{lacking[0]}'", where=path, hint=hint)
+            raise BadUsage(f"the files have no column '{lacking[0]}' besides the features", where=path, hint=hint)
         self.inputs[role] = replace(artifact, value=None)
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
@@ -461,7 +463,7 @@ class Session:
             try:
                 artifacts.remove_checkpoint(self.checkpoint)
             except OSError as error:
-                self.console.warn(f"{self.checkpoint}: the checkpoint of this run, which is done, cannot be removed ({error.strerror})")
+                self.console.warn(f"{self.checkpoint}: the run has ended, but its checkpoint cannot be removed ({error.strerror})")
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
         """Apply a function like `map`, in order, with the session's worker threads; plain `map` with one thread."""
@@ -570,10 +572,10 @@ class Session:
             return None
         self._saved, self._from, self._repeated = True, self.checkpoint, partial(resume_errors.is_state_of_run, algorithm, read)
         if saved.step < 0:
-            raise DataError(f"is at step {saved.step}", where=self.checkpoint)
+            raise DataError(f"the checkpoint has the impossible step number {saved.step}", where=self.checkpoint)
         bound = algorithm.progress(saved).bound
         if bound is not None and saved.step > bound:
-            raise DataError(f"is at step {saved.step} of {bound}", where=self.checkpoint)
+            raise DataError(f"the checkpoint was saved at step {saved.step}, but this run has only {bound} steps", where=self.checkpoint)
         self.console.note(f"resuming from step {saved.step}" + (f" of {bound}" if bound else ""))
         return saved
 

@@ -36,9 +36,9 @@ row_shard_option = own_shard_option(  # for a command that maps rows to rows: it
 def refuse_shards(session: Session, hint: str) -> None:
     """Raise BadUsage for --shard and --cluster if there is only one unit of work."""
     if session.cluster is not None:
-        raise BadUsage("--cluster distributes units of work, but this run has only one", hint=hint)
+        raise BadUsage("--cluster distributes units of work, but this run has only one unit", hint=hint)
     if session.shard is not None:
-        raise BadUsage("--shard divides a run into units of work, but this run has only one", hint=hint)
+        raise BadUsage("--shard divides a run by its units of work, but this run has only one unit", hint=hint)
 
 
 def unit_numbers(session: Session, count: int, what: str) -> range:
@@ -54,7 +54,7 @@ def unit_numbers(session: Session, count: int, what: str) -> range:
         return range(0)
     found = session.place.of(count)
     if not found:
-        session.console.note(f"{session.place.name} has nothing to do: there are {count} {what}")
+        session.console.note(f"{session.place.name} has nothing to do, because there are only {count} {what}")
         if session.dry_run:
             raise click.exceptions.Exit(0)
     return found
@@ -88,7 +88,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
     for shard in shards:
         place = shard.value.place
         if place.index in by_index:
-            raise DataError(f"is {place.name}, as is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
+            raise DataError(f"is {place.name}, but so is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
         by_index[place.index] = shard
     count = first.value.place.count
     working = [shard for shard in shards if shard.value.parts]  # shards beyond the last unit hold nothing of the run
@@ -118,7 +118,9 @@ def _request_from_shard(shard: Artifact) -> object:
     kind, values, _ = recorded_options.typed_request(find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
     declared = import_named(str(KINDS[shard.kind].request))
     if not issubclass(kind, declared):
-        raise DataError(f"is of kind {shard.kind} and belongs to a run of {name}, which makes no shards", where=shard.name)
+        raise DataError(
+            f"is of kind {shard.kind}, but its history says that it comes from herd {name}, which makes no such shards", where=shard.name
+        )
     return request_from_record(kind, values)
 
 
@@ -130,7 +132,7 @@ def _require_compatible_shards(first: Artifact, other: Artifact) -> None:
     difference, name = artifact_comparison.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
     if difference:
         hint = "make all shards again and merge them"
-        raise DataError(f"differs from {first.name} in '{name.partition('/')[0]}'", where=other.name, hint=hint)
+        raise DataError(f"cannot be merged with {first.name}: they differ in '{name.partition('/')[0]}'", where=other.name, hint=hint)
 
 
 def _refuse_missing(missing: list[int], count: int) -> NoReturn:
@@ -143,29 +145,29 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
     """Raise DataError unless two shards have the same command, options and inputs, and the same number of shards."""
     ours, theirs = first.value.place, other.value.place
     if first.kind != other.kind:
-        raise DataError(f"is of kind {other.kind}, {first.name} is of kind {first.kind}", where=other.name)
+        raise DataError(f"is of kind {other.kind}, but {first.name} is of kind {first.kind}", where=other.name)
     if first.history == other.history:
         if ours.count != theirs.count or first.value.units != other.value.units:
             raise DataError(
-                f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards need the same N of --shard I/N"
+                f"is {theirs.name}, but {first.name} is {ours.name}", where=other.name, hint="all shards need the same N of --shard I/N"
             )
         return
     mine, yours = _run_record(first), _run_record(other)
     names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
     if names and mine["command"] == yours["command"]:
         raise DataError(
-            f"belongs to a run {_option_as_typed(yours, min(names))}, {first.name} of one {_option_as_typed(mine, min(names))}",
+            f"was made {_option_as_typed(yours, min(names))}, but {first.name} was made {_option_as_typed(mine, min(names))}",
             where=other.name,
         )
-    what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
-    raise DataError(f"belongs to a run with {what} than {first.name}", where=other.name)
+    what = "from other inputs" if mine["inputs"] != yours["inputs"] else "by another version of herd"
+    raise DataError(f"was made {what} than {first.name}", where=other.name)
 
 
 def _run_record(shard: Artifact) -> dict[str, Any]:
     """Return the record of the run that a shard belongs to."""
     record = shard.history[-1] if shard.history else {}
     if not {"command", "parameters", "inputs"} <= record.keys():
-        raise DataError("does not say which run it belongs to", where=shard.name)
+        raise DataError("has no history, so the run that it belongs to is unknown", where=shard.name)
     return record
 
 

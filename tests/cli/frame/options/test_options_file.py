@@ -45,11 +45,11 @@ def test_lists_are_joined_or_repeat_the_option(herd, folder):
     [
         ("hiden = 3", 2, "o.toml: hiden: herd fit-rbm has no option --hiden\nhint: did you mean --hidden?\n"),
         ("[fitrbm]", 2, "o.toml: [fitrbm] is not a command\nhint: did you mean fit-rbm?\n"),
-        ("hidden = true", 65, "o.toml: hidden: takes a value, not true\n"),
-        ("centering = 1", 65, "o.toml: centering: is true or false, not 1\n"),
+        ("hidden = true", 65, "o.toml: hidden: this option needs a value, not true\n"),
+        ("centering = 1", 65, "o.toml: centering: the value must be true or false, not 1\n"),
         ("hidden = {a = 1}", 2, "o.toml: [hidden] is not a command\nhint: 'herd --help' lists the commands\n"),
-        ("hidden = 1979-05-27", 65, "o.toml: hidden: takes texts, numbers, lists of them, true or false\n"),
-        ('options = "o.toml"', 2, "o.toml: options: files do not name further files\n"),
+        ("hidden = 1979-05-27", 65, "o.toml: hidden: the value must be a text, a number, true, false, or a list of texts or numbers\n"),
+        ('options = "o.toml"', 2, "o.toml: options: an options file cannot name another options file\n"),
         (
             "[",
             65,

@@ -259,7 +259,7 @@ def several(run, inputs, shards):
 MISFITS = {
     "one is missing": ("s1 s3", "shard 2 of 3 is missing\nhint: --shard 2/3 makes it"),
     "two are missing": ("s2", "shards 1, 3 of 3 are missing\nhint: --shard 1/3 makes the first of them"),
-    "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, as is s1.h5\nhint: name each shard once"),
+    "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, but so is s1.h5\nhint: name each shard once"),
     "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards need the same N of --shard I/N"),
     "other options": ("s1 e2 s3", "e2.h5: was made with --epochs 3, but s1.h5 was made with --epochs 2"),
     "an option that the first has not": ("s1 g2 s3", "g2.h5: was made with --range 0,2, but s1.h5 was made without --range"),
@@ -389,7 +389,7 @@ def test_shards_of_blocks_that_do_not_fit_together(made, herd, tmp_path):
         ("other.h5", 65, "other.h5: was made with --block-rows 30, but one.h5 was made with --block-rows 20"),
         ("changed.h5", 65, "changed.h5: was made from other inputs than one.h5"),
         ("cut.h5", 65, f"cut.h5: the file is cut short: {len(whole) - 300:,} bytes of {len(whole):,}".replace(",", " ")),
-        ("one.h5", 65, "one.h5: is shard 1 of 2, as is one.h5"),
+        ("one.h5", 65, "one.h5: is shard 1 of 2, but so is one.h5"),
     ):
         ended = herd("merge", "one.h5", second, "-o", "out.h5")
         assert (ended.code, ended.err.splitlines()[0].replace("\u202f", " ").replace("\xa0", " ")) == (code, f"herd merge: {says}")

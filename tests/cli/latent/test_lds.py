@@ -45,7 +45,7 @@ def figures(herd, *options):
 def test_states_forecasts_gaps_and_new_sequences(herd, nights):
     made = herd("em", "nights.csv", "--model", "lds", "--components", "2", "--controls", "push", "--iterations", "40", "-o", "a.h5")
     assert made.code == 0, made.err
-    assert "8 sequences of 15 steps by the column 'sequence'" in made.err
+    assert "8 sequences of 15 steps, one for each value of the column 'sequence'" in made.err
     row = figures(herd, "a.h5", "--require", "rise<1e-9")
     assert row["states"] == 2
     assert row["log_likelihood"] > row["log_likelihood_baseline"]

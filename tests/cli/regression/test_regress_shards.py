@@ -202,7 +202,7 @@ def test_shards_that_do_not_belong_together(run, storages):
     assert run("regress", "rows.parquet", *LINE, "--shard", "2/2", "-q", "-o", "foreign.h5").code == 0
     for names, code, told in (
         ([one], 66, "shard 2 of 2 is missing\nhint: --shard 2/2 makes it\n"),
-        ([one, one], 65, f"{one}: is shard 1 of 2, as is {one}\nhint: name each shard once\n"),
+        ([one, one], 65, f"{one}: is shard 1 of 2, but so is {one}\nhint: name each shard once\n"),
         ([one, "other.h5"], 65, f"other.h5: was made with --l2 0.5, but {one} was made with --l2 0\n"),
         ([one, "foreign.h5"], 65, f"foreign.h5: was made from other inputs than {one}\n"),
     ):

@@ -83,7 +83,7 @@ def test_what_several_files_lack_is_told(run, files):
     assert (ended.code, ended.err) == (2, "herd regress: part-*.h5: --target c: there is no such column\nhint: columns: none named\n")
     ended = run("em", "part-*.h5", "--weights", "c", "-q", "-o", "model.h5")
     hint = "hint: columns of Parquet and CSV can be named, and datasets of HDF5 beside /X\n"
-    assert (ended.code, ended.err) == (2, f"herd em: part-*.h5: the files have no column 'c' besides the features\n{hint}")
+    assert (ended.code, ended.err) == (2, f"herd em: part-*.h5: the files have no extra column 'c'\n{hint}")
     ended = run("nherd-train", "none-*.parquet", "-q", "-o", "model.h5")
     assert (ended.code, ended.err.partition("\n")[0]) == (66, "herd nherd-train: none-*.parquet: there is no such file")
 

@@ -406,7 +406,7 @@ class Session:
             artifact = replace(found.artifact, value=found.whole())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels may be among the columns in other data sets
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
-            raise BadUsage(f"the files have no column '{lacking[0]}' besides the features", where=path, hint=hint)
+            raise BadUsage(f"the files have no extra column '{lacking[0]}'", where=path, hint=hint)
         self.inputs[role] = replace(artifact, value=None)
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_dual import *
     from herdcli.fast.numpy_embedding import *
     from herdcli.fast.numpy_exact import *
+    from herdcli.fast.numpy_families import *
     from herdcli.fast.numpy_flips import *
     from herdcli.fast.numpy_gibbs import *
     from herdcli.fast.numpy_herding import *
@@ -45,6 +46,7 @@ TWINS = {  # the functions of each pair; this is their only list
     "dual": "learn_dual",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
+    "families": "best_change count_added_variables gather_arguments sum_terms",
     "flips": "flip_clusters",
     "gibbs": "add_sparse_product logistic momentum_step running_sums sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",

@@ -87,7 +87,7 @@ def test_an_instruction_set_is_taken_by_every_loop(monkeypatch):
             finally:
                 module.use_instruction_set(before)
         else:
-            assert topic in ("clusters", "flips", "junction", "markov", "orders", "standardize")
+            assert topic in ("clusters", "families", "flips", "junction", "markov", "orders", "standardize")
 
 
 def test_unknown_loops_are_refused():

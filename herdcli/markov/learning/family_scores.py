@@ -11,17 +11,19 @@ Herskovits (1992).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from herdcli import fast
 from herdcli.markov.learning.bayesian_networks import WeightedCases, count_cases, max_family_log_likelihood
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 24  # largest table of a family
-TOGETHER = 1 << 16  # rows and cells of families that are counted together
+LARGEST_GROUP = 256  # joint states of variables that are counted in one pass over the rows
+JOINT_CELLS = 1 << 14  # largest table of a group and a family, which fits into the processor's cache
 
 
 @dataclass(frozen=True)
@@ -61,89 +63,157 @@ def score_counts(score: FamilyScore, counts: Array, total: float) -> float:
     return float(cells + len(counts) * gammaln(states * alpha) - gammaln(states * alpha + counts.sum(axis=1)).sum())
 
 
-def score_stacked_tables(score: FamilyScore, counts: Array, rows: Array, total: float) -> Array:
-    """Return the scores (K,) of K tables, stacked vertically: found (Σ rows, states of the child), rows (K,) of each.
-
-    total  the weight of all rows of data.
-    """
-    states, count = counts.shape[1], len(rows)
-    table = np.repeat(np.arange(count), rows)
-    sums = counts.sum(axis=1)
-    used = np.flatnonzero(sums)
-    cells, owner = counts[used], table[used]
-    if score.kind == "bic":
-        each = xlogy(cells, cells).sum(axis=1) - xlogy(sums[used], sums[used])
-        made = np.bincount(owner, each, count) - 0.5 * math.log(total) * rows * (states - 1)
-        return np.asarray(made)
-    alpha = np.ones(count) if score.kind == "k2" else score.equivalent_rows / (rows * states)
-    own = np.repeat(owner, states)[inside := np.flatnonzero(cells)]
-    each = gammaln(alpha[own] + cells.reshape(-1)[inside]) - gammaln(alpha)[own]
-    whole = alpha * states
-    made = np.bincount(owner, gammaln(whole)[owner] - gammaln(whole[owner] + sums[used]), count) + np.bincount(own, each, count)
-    return np.asarray(made)
-
-
 class FamilyScores:
-    """Scores of families that differ in one parent, with the rows of shared variables encoded once; all scores are cached."""
+    """Scores of families that differ in one parent; all scores are cached.
+
+    The variables are packed into groups, and a group is counted in one pass over the rows.
+    """
 
     def __init__(self, cases: WeightedCases, score: FamilyScore) -> None:
         self.cases, self.score = cases, score
         self.complete, self.total = cases.complete, float(cases.weight.sum())
-        self.columns = np.ascontiguousarray(cases.x.T)
-        self.weight = None if (cases.weight == 1).all() else cases.weight
+        self.columns = np.ascontiguousarray(cases.x.T, dtype=np.int32)
+        self.weight = np.empty(0) if (cases.weight == 1).all() else cases.weight
         self.known: dict[tuple[int, tuple[int, ...]], float] = {}
+        self.added: dict[tuple[int, tuple[int, ...]], Array] = {}
+        self.groups: dict[int, _Groups] = {}
+        self.states: list[int] = cases.cardinality.tolist()
 
     def of(self, i: int, parents: tuple[int, ...]) -> float:
         """Return the score of a family with its parents in ascending order."""
-        if (i, parents) not in self.known:
-            self.known[i, parents] = score_family(self.score, self.cases, i, parents)
-        return self.known[i, parents]
+        found = self.known.get((i, parents))
+        if found is None:
+            for k in parents:
+                scores = self.added.get((i, tuple(j for j in parents if j != k)))
+                if scores is not None and not math.isnan(scores[k]):
+                    found = float(scores[k])
+                    break
+            else:
+                found = self._count_one(i, parents) if self.complete else score_family(self.score, self.cases, i, parents)
+            self.known[i, parents] = found
+        return found
 
-    def score_added_parents(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> list[float]:
-        """Return the scores with one more parent each, counted together if no value is missing."""
-        families = [_add_parent(parents, k) for k in others]
-        if self.complete:
-            missing = {k: (i, family) for k, family in zip(others, families, strict=True) if (i, family) not in self.known}
-            self._count(i, parents, missing)
-        return [self.of(i, family) for family in families]
+    def score_added_parents(self, i: int, parents: tuple[int, ...], others: Array) -> Array:
+        """Return the scores (K,) with one more parent each, from others (K,); they are counted together if no value is missing."""
+        found = self.added.get((i, parents))
+        if found is None:
+            found = self.added[i, parents] = np.full(len(self.columns), np.nan)
+        missing = others[np.isnan(found[others])]
+        if self.complete and len(missing):
+            self._count(i, parents, missing, found)
+            missing = missing[np.isnan(found[missing])]
+        for k in missing.tolist():
+            found[k] = self.of(i, tuple(sorted((*parents, k))))
+        return found[others]
 
-    def _count(self, i: int, parents: tuple[int, ...], others: dict[int, tuple[int, tuple[int, ...]]]) -> None:
-        """Count and score the families with each of the other variables, in groups that fit into the processor's cache."""
-        if not others:
+    def _count_one(self, i: int, parents: tuple[int, ...]) -> float:
+        """Count and score one family."""
+        scope = (*parents, i)
+        cells = math.prod(self.states[j] for j in scope)
+        if cells > MOST_CELLS:
+            return -math.inf
+        tables = np.bincount(self._joint_code(scope), self.weight if len(self.weight) else None, cells).astype(np.float64)
+        rows = np.array([cells // self.states[i]])
+        return float(score_stacked_tables(self.score, tables, rows, self.states[i], self.total)[0])
+
+    def _joint_code(self, scope: Sequence[int]) -> Array:
+        """Return the joint state of some variables in each row, (n,) int32; the last one varies fastest."""
+        code: Array = self.columns[scope[0]]
+        for k, j in enumerate(scope[1:]):
+            code = code * self.states[j] if k == 0 else np.multiply(code, self.states[j], out=code)
+            code += self.columns[j]
+        return code
+
+    def _count(self, i: int, parents: tuple[int, ...], others: Array, out: Array) -> None:
+        """Count and score the families with each of the other variables; those of more than LARGEST_GROUP states are left out."""
+        scope = (*parents, i)
+        shared = math.prod(self.states[j] for j in scope)
+        if shared > MOST_CELLS:
+            out[others] = -math.inf
             return
-        states = [int(self.cases.cardinality[j]) for j in (*parents, i)]
-        shared, rows = math.prod(states), self.columns.shape[1]
-        code = np.zeros(rows, dtype=np.int64)
-        for j, count in zip((*parents, i), states, strict=True):
-            code = code * count + self.columns[j]
-        small = [k for k in others if shared * int(self.cases.cardinality[k]) <= MOST_CELLS]
-        self.known.update({others[k]: -math.inf for k in others.keys() - set(small)})
-        for part in self._parts(small, rows, shared):
-            more = self.cases.cardinality[part]
-            start = np.concatenate([[0], np.cumsum(more * shared)])
-            cell = self.columns[part]
-            cell *= shared
-            cell += code
-            cell += start[:-1, None]
-            weight = None if self.weight is None else np.tile(self.weight, len(part))
-            found = np.bincount(cell.reshape(-1), weight, int(start[-1])).reshape(-1, states[-1])
-            values = score_stacked_tables(self.score, found, more * (shared // states[-1]), self.total)
-            self.known.update(zip([others[k] for k in part], values.tolist(), strict=True))
+        groups = self._packed(shared)
+        wanted = np.zeros(len(self.columns), dtype=bool)
+        wanted[others] = True
+        wanted = wanted[groups.members]
+        if shared * LARGEST_GROUP > MOST_CELLS:
+            wanted &= groups.states * shared <= MOST_CELLS
+        sizes = groups.states * wanted * shared
+        ends = sizes.cumsum()
+        tables = np.zeros(int(ends[-1]) if len(ends) else 0)
+        if not len(tables):
+            return
+        start = np.where(wanted, ends - sizes, -1)
+        fast.count_added_variables(self._joint_code(scope), shared, groups.packed, groups.first, groups.states, start, self.weight, tables)
+        rows = groups.states[wanted] * (shared // self.states[i])
+        out[groups.members[wanted]] = score_stacked_tables(self.score, tables, rows, self.states[i], self.total)
 
-    def _parts(self, others: list[int], rows: int, shared: int) -> Iterator[list[int]]:
-        """Yield the variables in groups whose rows and cells are few enough."""
-        part: list[int] = []
-        size = 0
-        for k in others:
-            own = rows + shared * int(self.cases.cardinality[k])
-            if part and size + own > TOGETHER:
-                yield part
-                part, size = [], 0
-            part.append(k)
-            size += own
-        if part:
-            yield part
+    def _packed(self, shared: int) -> _Groups:
+        """Return groups of so few states that counting them with the shared variables takes less time than reading the rows."""
+        size = 1
+        while size < LARGEST_GROUP and 4 * size * shared <= min(JOINT_CELLS, self.columns.shape[1]):
+            size *= 4
+        if size not in self.groups:
+            self.groups[size] = _pack_variables(self.columns, self.cases.cardinality, size)
+        return self.groups[size]
 
 
-def _add_parent(parents: tuple[int, ...], k: int) -> tuple[int, ...]:
-    return tuple(sorted((*parents, k)))
+@dataclass(frozen=True)
+class _Groups:
+    """Groups of variables; see `fast.count_added_variables`.
+
+    members  the variable of each member.
+    """
+
+    packed: Array
+    first: Array
+    states: Array
+    members: Array
+
+
+def _pack_variables(columns: Array, cardinality: Array, size: int) -> _Groups:
+    """Return groups of at most `size` joint states each, or of one variable."""
+    groups: list[list[int]] = []
+    joint: list[int] = []
+    for i in np.argsort(-cardinality, kind="stable").tolist():
+        states = int(cardinality[i])
+        if states > LARGEST_GROUP:
+            continue
+        at = next((g for g, own in enumerate(joint) if own * states <= size), None)
+        if at is None:
+            groups.append([i])
+            joint.append(states)
+        else:
+            groups[at].append(i)
+            joint[at] *= states
+    packed = np.zeros((len(groups), columns.shape[1]), dtype=np.uint8)
+    for row, group in zip(packed, groups, strict=True):
+        for k, i in enumerate(group):
+            if k:
+                row *= np.uint8(cardinality[i])
+            row += columns[i].astype(np.uint8)
+    members = np.array([i for group in groups for i in group], dtype=np.int64)
+    first = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+    return _Groups(packed, first, np.ascontiguousarray(cardinality[members], dtype=np.int64), members)
+
+
+def score_stacked_tables(score: FamilyScore, tables: Array, rows: Array, states: int, total: float) -> Array:
+    """Return the scores (K,) of K tables, one after the other: rows (K,) of each, of as many cells as the child has states.
+
+    total  the weight of all rows of data.
+    """
+    alpha = _pseudo_counts(score, rows, states)
+    scratch = np.empty(len(tables) + len(tables) // states)
+    found, made = scratch[: fast.gather_arguments(tables, rows, states, alpha, scratch)], np.empty(len(rows))
+    if score.kind == "bic":
+        zero = np.zeros(len(rows))
+        fast.sum_terms(tables, rows, states, xlogy(found, found), zero, zero, made)
+        return np.asarray(made - 0.5 * math.log(total) * rows * (states - 1))
+    fast.sum_terms(tables, rows, states, gammaln(found), gammaln(alpha), gammaln(alpha * states), made)
+    return made
+
+
+def _pseudo_counts(score: FamilyScore, rows: Array, states: int) -> Array:
+    """Return α of the cells of each table."""
+    if score.kind == "bdeu":
+        return np.asarray(score.equivalent_rows / (rows * states))
+    return np.full(len(rows), 1.0 if score.kind == "k2" else 0.0)

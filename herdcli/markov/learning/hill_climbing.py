@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.algorithm import RunProgress
 from herdcli.errors import DataError
 from herdcli.markov.learning.bayesian_networks import WeightedCases
@@ -102,11 +103,15 @@ class HillClimbing:
     def _update_caches(self, edge: Array) -> None:
         """Update the cached columns to this graph: scores and gains of the families that changed, and reachability."""
         known = self.columns
+        content = edge.tobytes()
+        if known.content == content:
+            return
         for j in known.changed_children(edge):
             parents = _parent_indices(edge, j)
             known.score[j] = self.families.of(j, parents)
             known.add[:, j], known.away[:, j] = self._parent_gains(j, parents)
         known.store_graph(edge)
+        known.content = content
 
     def done(self, state: HillClimbingState) -> bool:
         """Return True if no change was better for a number of steps equal to the length of the tabu list."""
@@ -122,22 +127,15 @@ class HillClimbing:
 
     def step(self, state: HillClimbingState) -> HillClimbingState:
         """Make the best change, the first of equal ones."""
-        edge = state.edge
-        changes = self._score_changes(edge)
-        if len(state.recent):
-            # Recently changed pairs may only change again if this gives a better graph than any before.
-            recent = np.zeros_like(edge)
-            recent[state.recent[:, 0], state.recent[:, 1]] = True
-            recent |= recent.T
-            needed = state.score.max() - state.score[-1] + LEAST
-            for worth in changes:
-                worth[recent & (worth <= needed)] = -np.inf
-        tops = [float(worth.max()) for worth in changes]
-        gain = max(tops)
+        edge, columns = state.edge, self.columns
+        self._update_caches(edge)
+        # Recently changed pairs may only change again if this gives a better graph than any before.
+        needed = state.score.max() - state.score[-1] + LEAST
         # Scores of equivalent graphs differ only by rounding, which must not decide.
-        least = gain - EQUAL * (1.0 + abs(state.score[-1]))
-        kind = next(k for k, top in enumerate(tops) if top >= least)
-        i, j = np.unravel_index(int((changes[kind] >= least).argmax()), edge.shape)
+        equal = EQUAL * (1.0 + abs(state.score[-1]))
+        kind, i, j, gain = fast.best_change(
+            edge, columns.add, columns.away, columns.below, self.allowed, self.required, state.recent, self.most, needed, equal
+        )
         if gain == -np.inf or (gain <= LEAST and state.stale >= self.tabu):
             state.ended = True
             state.score = np.append(state.score, state.score[-1])
@@ -155,25 +153,16 @@ class HillClimbing:
         state.step += 1
         return state
 
-    def _score_changes(self, edge: Array) -> tuple[Array, Array, Array]:
-        """Return the gains (N, N) of adding, removing and reversing the edge i → j; −∞ where the change is impossible or not allowed."""
-        self._update_caches(edge)
-        add, away, below = self.columns.add.copy(), self.columns.away.copy(), self.columns.below
-        full = edge.sum(axis=0) >= self.most
-        # Reversed, j → i closes a cycle if a path other than the edge leads from i to j.
-        others = (edge.astype(np.float32) @ below.astype(np.float32)) > 0
-        turned = np.where(edge & ~self.required & self.allowed.T & ~others & ~full[:, None], away + add.T, -np.inf)
-        add[edge | below.T | ~self.allowed | full[None, :]] = -np.inf
-        away[~edge | self.required] = -np.inf
-        return add, away, turned
-
     def _parent_gains(self, j: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
         """Return the gain of each variable as a further parent of j, and the gain of removing each parent."""
         if (j, parents) not in self.gains:
             now = self.families.of(j, parents)
             add, away = np.full(self.count, -np.inf), np.full(self.count, -np.inf)
-            others = [i for i in range(self.count) if i != j and i not in parents] if len(parents) < self.most else []
-            add[others] = np.array(self.families.score_added_parents(j, parents, others)) - now
+            if len(parents) < self.most:
+                others = self.allowed[:, j].copy()
+                others[list(parents)] = False
+                where = np.flatnonzero(others)
+                add[where] = self.families.score_added_parents(j, parents, where) - now
             for i in parents:
                 away[i] = self.families.of(j, tuple(k for k in parents if k != i)) - now
             self.gains[j, parents] = add, away
@@ -187,7 +176,7 @@ class HillClimbing:
 class _ColumnCache:
     """A cache of the columns of one graph, so that only columns that differ are computed for the next graph; results are the same.
 
-    edge       (N, N) the edges of the graph.
+    edge       (N, N) the edges of the graph; `content` is its bytes.
     below      (N, N) which variables can be reached from which.
     score      the score of each family.
     add, away  (N, N) the gains of changes, see `_parent_gains`.
@@ -195,6 +184,7 @@ class _ColumnCache:
 
     def __init__(self, count: int) -> None:
         self.edge: Array | None = None
+        self.content = b""
         self.below = np.zeros((count, count), dtype=bool)
         self.score = [0.0] * count
         self.add, self.away = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
@@ -209,8 +199,6 @@ class _ColumnCache:
         """Store this graph; an added edge extends paths, any other change recomputes all of them."""
         if self.edge is not None:
             parents, children = np.nonzero(edge != self.edge)
-            if not len(parents):
-                return
             if len(parents) == 1 and edge[parents[0], children[0]]:
                 above, under = self.below[:, parents[0]].copy(), self.below[children[0]].copy()
                 above[parents[0]] = under[children[0]] = True
@@ -221,7 +209,7 @@ class _ColumnCache:
 
 
 def _parent_indices(edge: Array, j: int) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(edge[:, j]).tolist())
+    return tuple(edge[:, j].nonzero()[0].tolist())
 
 
 def path_matrix(edge: Array) -> Array:

@@ -60,8 +60,24 @@ def test_bdeu_is_alike_for_equivalent_graphs():
 def test_families_counted_together_have_the_same_scores(kind, missing):
     cases = rows(missing=missing)
     score = FamilyScore(kind, 2.0)
-    found = FamilyScores(cases, score).score_added_parents(1, (0,), [2, 3])
+    families = FamilyScores(cases, score)
+    found = families.score_added_parents(1, (0,), np.array([2, 3]))
     np.testing.assert_allclose(found, [score_family(score, cases, 1, (0, k)) for k in (2, 3)], rtol=1e-12)
+    assert families.of(1, (0, 3)) == found[1]
+    for i, parents in ((2, ()), (0, (1, 2, 3))):
+        assert families.of(i, parents) == pytest.approx(score_family(score, cases, i, parents), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["bic", "bdeu", "k2"])
+def test_weighted_rows_and_variables_of_many_states_have_the_same_scores(kind):
+    random = np.random.default_rng(3)
+    cardinality = np.array([2, 3, 256, 700, 40])
+    cases = WeightedCases(random.integers(0, cardinality, (400, 5)), random.exponential(size=400), cardinality)
+    score, families = FamilyScore(kind, 2.0), FamilyScores(cases, FamilyScore(kind, 2.0))
+    for i, parents, others in ((0, (), (1, 2, 3, 4)), (1, (0,), (2, 3, 4)), (4, (3,), (0, 2)), (1, (3, 4), (2,))):
+        found = families.score_added_parents(i, parents, np.array(others))
+        right = [score_family(score, cases, i, tuple(sorted((*parents, k)))) for k in others]
+        np.testing.assert_allclose(found, right, rtol=1e-11)
 
 
 def search(**more: object) -> tuple[tuple[int, ...], ...]:

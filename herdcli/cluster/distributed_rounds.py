@@ -7,8 +7,9 @@ If a worker is lost, this process sends the rows of its chunks to another worker
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections import Counter
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,11 @@ class RemoteBlocks(RemoteSource):
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)  # chunks of this round that are being computed, or whose sums are not yet returned
     failures: Counter[int] = field(default_factory=Counter)
+    statistics: BlockStatistics | None = None  # the requested statistics, and as bytes
     asked: bytes = b""
     shared: Any = None  # a copy of `asked` on a worker, from which the other workers fetch it
+    here: list[str] = field(default_factory=list)  # the workers in `least_loaded`
+    least_loaded: list[tuple[int, str]] = field(default_factory=list)  # a heap of numbers of chunks and the workers that keep them
 
     @property
     def count(self) -> int:
@@ -54,20 +58,26 @@ class RemoteBlocks(RemoteSource):
 
     def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return the entries of the tree for the rest of the chunk that contains block `first`."""
+        chunk = first // self.size
+        if chunk not in self.begun or not has_same_fields(statistics, self.statistics):
+            self._request_chunks(statistics, first)
+        while chunk not in self.found:
+            self._receive_result(self.farm.wait(), first)
+        self.begun.discard(chunk)
+        return self.found.pop(chunk)
+
+    def _request_chunks(self, statistics: BlockStatistics, first: int) -> None:
+        """Request the statistics of the chunks from block `first` on, once per round: to pack and hash them for each chunk is slow."""
         asked = serialization.serialize(statistics)
         digest = hashlib.sha256(asked).hexdigest()
         if digest != self.round:
             self.round, self.asked = digest, asked
             self._drop_pending()
-        wanted = range(first // self.size, -(-self.count // self.size))
-        for chunk in wanted:
+        self.statistics = statistics
+        for chunk in range(first // self.size, -(-self.count // self.size)):
             if chunk not in self.begun:
                 self.begun.add(chunk)
                 self._submit(chunk, max(0, first - chunk * self.size))
-        while wanted[0] not in self.found:
-            self._receive_result(self.farm.wait(), first)
-        self.begun.discard(wanted[0])
-        return self.found.pop(wanted[0])
 
     def _drop_pending(self) -> None:
         """Drop the pending tasks of the previous round, for instance after a step that was too long."""
@@ -103,13 +113,24 @@ class RemoteBlocks(RemoteSource):
             return held
         first = chunk * self.size
         rows = serialization.serialize(list(self.source.take(first, min(first + self.size, self.count))))
+        self.kept.pop(chunk, None)
         held = None
         while held is None:
-            load = Counter(self.owner[other] for other in self.kept if other != chunk)
-            self.owner[chunk] = min(self.farm.wait_for_workers(), key=lambda address: (load[address], address))
+            self.owner[chunk] = self._choose_worker()
             held = self.farm.kept(rows, self.owner[chunk])
         self.kept[chunk] = held
         return held
+
+    def _choose_worker(self) -> str:
+        """Return the worker with the fewest chunks."""
+        here = self.farm.wait_for_workers()
+        if here is not self.here:  # the list is a new one whenever the workers may have changed
+            load = Counter(self.owner[chunk] for chunk in self.kept)
+            self.here, self.least_loaded = here, [(load[address], address) for address in here]
+            heapq.heapify(self.least_loaded)
+        chunks, address = self.least_loaded[0]
+        heapq.heapreplace(self.least_loaded, (chunks + 1, address))
+        return address
 
     def _receive_result(self, future: Any, first: int) -> None:
         """Store the result of a task; request the chunk again if its worker was lost."""
@@ -150,9 +171,21 @@ class TransientBlocks(RemoteBlocks):
 
     def _place_on_worker(self, chunk: int) -> Any:
         """Return the rows of a block as bytes; blocks go to the workers in turn."""
-        here = sorted(self.farm.wait_for_workers())
-        self.owner[chunk] = here[chunk % len(here)]
+        here = self.farm.wait_for_workers()
+        if here is not self.here:
+            self.here, self.least_loaded = here, [(0, address) for address in sorted(here)]
+        self.owner[chunk] = self.least_loaded[chunk % len(here)][1]
         return serialization.serialize(list(self.source.take(chunk, chunk + 1)))
+
+
+def has_same_fields(one: BlockStatistics, other: BlockStatistics | None) -> bool:
+    """Return whether two statistics hold the same objects, without looking at entries of arrays."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    pairs = ((getattr(one, each.name), getattr(other, each.name)) for each in fields(one))  # type: ignore[arg-type]
+    return all(left is right or (isinstance(left, (int, float, str)) and left == right) for left, right in pairs)
 
 
 def make_reported_error(reply: dict[str, Any]) -> HerdError:

@@ -6,6 +6,7 @@ A line of JSON describes the value, with import paths and names; the arrays foll
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
@@ -34,7 +35,7 @@ def deserialize(content: bytes, *, copy: bool = True) -> Any:
     at, arrays = ALIGNED + _round_up_alignment(length), []
     for kind, extent in sizes:
         dtype = np.dtype(kind)
-        count = int(np.prod(extent, dtype=np.int64))
+        count = math.prod(extent)
         view = np.frombuffer(content, dtype, count, at).reshape(extent)
         arrays.append(view.copy() if copy else view)
         at += _round_up_alignment(count * dtype.itemsize)

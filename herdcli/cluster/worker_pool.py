@@ -42,6 +42,8 @@ class WorkerPool:
     known: set[str] = field(default_factory=set)
     gone_since: float | None = None
     tries: int = 0
+    listed: list[str] = field(default_factory=list)  # the workers connected at the time `looked`
+    looked: float = -LOOK
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -116,7 +118,15 @@ class WorkerPool:
         return {name: None if isinstance(answer, LOST) else answer for name, answer in found.items()}
 
     def workers(self) -> list[str]:
-        """Return the addresses of the connected workers; while the scheduler does not answer, the last known ones."""
+        """Return the addresses of the workers connected at most `LOOK` seconds ago, the same list until herd looks again.
+
+        While the scheduler does not answer, these are the last known workers.
+        """
+        if time.monotonic() - self.looked >= LOOK:
+            self.listed, self.looked = self._connected_workers(), time.monotonic()
+        return self.listed
+
+    def _connected_workers(self) -> list[str]:
         try:
             return list(self.client.scheduler_info(n_workers=-1).get("workers", ()))
         except LOST:
@@ -136,13 +146,14 @@ class WorkerPool:
         """Wait for all requested workers, or until there are some and no more connect.  Raises Unavailable if none connects."""
         wanted = self.asked.where.count or 1
         end, ended = time.monotonic() + worker_timeout_seconds(self.asked), 0
-        while (here := len(self.workers())) < wanted:
+        while (here := len(self._connected_workers())) < wanted:
             if time.monotonic() > end:
                 break
             ended += self.made.keep()
             if ended > FALSE_STARTS * wanted and not here:
                 raise Unavailable(f"--cluster {self.asked.where}: its workers stop as soon as they start ({self.made.why()})")
             time.sleep(0.05)
+        self.looked = -LOOK
         self.known = set(self.workers())
         if not here:
             hint = "if its jobs wait in the queue: --cluster-option wait=SECONDS" if self.asked.where.count else "start some: dask worker"

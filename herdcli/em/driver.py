@@ -171,6 +171,14 @@ class EM(HasStateShapes[EMState]):
     settings: EMSettings = EMSettings()
     map: Map = map
     state = EMState  # the type of its states
+    e_step: list[Any] = field(default_factory=list, compare=False)  # the last parameters and their statistics
+
+    def _expectation(self, parameters: Parameters) -> Callable[[Any], Sums]:
+        """Return the statistics of an E step: for all its blocks the same object, so that they are prepared and sent once."""
+        if not self.e_step or self.e_step[0] is not parameters:
+            self.e_step[:] = [parameters, self.model.expect(parameters)]
+        found: Callable[[Any], Sums] = self.e_step[1]
+        return found
 
     def _begin(self, restart: int) -> RestartState:
         return RestartState(self.model.start(restart), np.empty((0, 4)))
@@ -200,7 +208,7 @@ class EM(HasStateShapes[EMState]):
         """Process some blocks of an E step, and after the last block take the M step."""
         tree, model = SumTree(state.sizes, state.sums), self.model
         try:
-            add_next_blocks(tree, self.source, model.expect(state.now.parameters), self.map)
+            add_next_blocks(tree, self.source, self._expectation(state.now.parameters), self.map)
         except (Diverged, np.linalg.LinAlgError):
             if state.now.leap is None:
                 raise

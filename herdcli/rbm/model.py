@@ -234,7 +234,7 @@ class RBM(RBM1):
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             columns = self.W.shape[1 if name == "visible_units" else 2]
-            if columns % units.group:
+            if not units.fits(columns):
                 raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
         require_image_shape(self.image_shape, self.columns)
         if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:

@@ -25,7 +25,9 @@ def unbounded_families(visible: UnitFamily, hidden: UnitFamily) -> tuple[str, ..
 
 
 def require_normalisable_families(visible: UnitFamily, hidden: UnitFamily) -> None:
-    """Raise BadUsage for a pair of families whose partition function is infinite for all weights except 0."""
+    """Raise BadUsage for a pair of families whose partition function is infinite for all weights except 0, and for no hidden units."""
+    if hidden.visible_only:
+        raise BadUsage(f"{hidden.name} units are for the visible layer", hint="give the number of states of a hidden unit: softmax:3")
     if unbounded_families(visible, hidden) == ("gaussian", "poisson"):
         raise BadUsage(
             f"{visible.name} visible and {hidden.name} hidden units have no normalisable distribution, whatever the weights",

@@ -104,7 +104,7 @@ class Settings:
         self._require_algorithm_settings()
         if self.track_likelihood:
             self._require_trackable()
-        if self.algorithm == "pseudo-likelihood" and visible.support is None:
+        if self.algorithm == "pseudo-likelihood" and not visible.finite:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
     def data_dependent_settings(self) -> dict[str, Any]:

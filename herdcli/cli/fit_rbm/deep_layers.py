@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.messages import warn_of_rows
 from herdcli.cli.fit_rbm.model_runs import largest_moment
+from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows.column_order import warn_of_weights
 from herdcli.errors import DataError
@@ -33,6 +34,8 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     below = _load_lower_layers(session, request.below)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     warn_of_weights(session, data.value)
+    if not below:
+        settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
     rows = _rows_of_lowest_layer(session, request, data, below, settings)
     data = replace(data, value=None)
     training = rows.split == TRAIN

@@ -14,6 +14,7 @@ from herdcli.artifacts.tables.dataset_preparation import current_split_rule
 from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
 from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_scaling_with_labels
 from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
+from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.frame.run import exact_mode, shards
@@ -129,7 +130,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     data, known = missing_values.read_rows(session, request) if request.draw_missing else (_load_data(session, request, settings), None)
     data = drop_zero_weights(session, data) if known is None else data
     warn_of_weights(session, data.value)
-    _require_levels(session, settings.visible_units, data.name)
+    settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
     reading = replace(RowReading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     on_disk = "--on-disk --split 1,0,0 reads rows in shuffled blocks and keeps none with the model"
     with suggest_streaming(on_disk, lambda: request.source != "-" and not request.in_memory_option(), request.source):
@@ -152,21 +153,6 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
     session.request = replace(_request_as_read(request, rows), **settings.data_dependent_settings())
     return FitInputs(rows, y, names, settings, request.per_class, data, known=known)
-
-
-def _require_levels(session: Session, units: str, where: str) -> None:
-    """Raise DataError if a text column does not have as many levels as a softmax unit has states."""
-    kind, _, states = units.partition(":")
-    recoding = session.recoding
-    if kind != "softmax" or recoding is None or recoding.codes:
-        return
-    for name, levels in recoding.levels.items():
-        if len(levels) != int(states):
-            raise DataError(
-                f"column '{name}' has {len(levels)} levels, but {units} units have {states} states each",
-                where=where,
-                hint="choose columns with the same number of levels by --columns, or use herd fit-mrf",
-            )
 
 
 def largest_moment(rows: PreparedRows, settings: Settings) -> float:

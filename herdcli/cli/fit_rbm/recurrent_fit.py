@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_rbm.recurrent_models import sequences_with_history
+from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import sequences
 from herdcli.cli.frame.rows.column_order import warn_of_weights
@@ -37,6 +38,8 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     warn_of_weights(session, series.data)
     if TRAIN not in series.parts:
         raise DataError("has no training sequences (split 0)", where=series.history.name)
+    table = replace(series.history, value=series.data)
+    settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, table))
     rows = _rows_in_units(session, series, request, settings)
     training = series.parts[TRAIN]
     held = {

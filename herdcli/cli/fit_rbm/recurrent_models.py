@@ -132,6 +132,7 @@ def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, s
 
 def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
     """Return new sequences and a short description for the summary."""
+    from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
     from herdcli.rbm.units import unit_family
 
@@ -144,7 +145,11 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
     if units.two_state and not request.means:
         made = replace(made, X=made.X.astype(np.int8), units=units.name)
     limits = None if units.range is None else np.array(units.range) / units.scale
-    return replace(made, value_range=limits, image_shape=model.image_shape), what
+    made = replace(made, value_range=limits, image_shape=model.image_shape)
+    if not request.means:
+        made, states = decode_softmax_columns(made, model.visible_units, session.recoding)
+        session.recoding = states or session.recoding
+    return made, what
 
 
 def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:

@@ -212,7 +212,7 @@ class Request:
         help="With --recurrent: cut longer sequences into pieces of at most N rows for training.  [default: 100]",
     )
     units: str | None = unit_options.units_option(only=(NEW, LOWEST))
-    visible_units: str | None = unit_options.visible_units_option(only=(NEW, LOWEST))
+    visible_units: str | None = unit_options.visible_units_option(only=(NEW, LOWEST), from_data=True)
     hidden_units: str | None = unit_options.hidden_units_option(only=NEW)
     standardize: bool = flag(only=NEW, help="Scale gaussian columns to mean 0 and variance 1.")
     bias_rate: float | None = option(
@@ -367,6 +367,11 @@ class Request:
         from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
+
+    @property
+    def levels_of_all_rows(self) -> bool:
+        """Whether the levels of text columns are those of all rows: the states of softmax units, of which held-out rows need theirs too."""
+        return (self.visible_units or "").partition(":")[0] == "softmax"
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Return the request as it is run: layers and sequences become their own requests; epochs 0 of pairs are chosen from the data."""

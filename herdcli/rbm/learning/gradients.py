@@ -118,21 +118,18 @@ def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidde
     """Compute the gradient of the mean log pseudo-likelihood of rows (n, D)."""
     h, v = _as_harmonium(sweeper, visible, hidden), visible.round_to_states(rows.astype(np.float64))
     first, error = _data_moments(h, v)
-    n, units = len(v), h.W.shape[0] // visible.group
-    assert visible.support is not None
+    n, units = len(v), visible.count_units(h.W.shape[0])
     W, b, hidden_sum = units * first.pairs, np.zeros(len(h.b)), np.zeros((n, len(h.c)))
     for unit, others in enumerate(enumerate_unit_values(h, v)):
-        columns = slice(unit * visible.group, (unit + 1) * visible.group)
+        columns, support = visible.unit_columns(unit), visible.unit_values(unit)
         # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): the
         # number of units times the derivative at the rows, minus its mean over rows with one unit replaced.
         p = exact_arithmetic.exp(others.log_weight - exact_arithmetic.log_sum_exp(others.log_weight, axis=0))
         weighted = p[:, :, None] * h.hidden.mean(others.inputs)
         hidden_sum += weighted.sum(axis=0)
         # In the unit's own columns v is replaced by the alternatives; all other columns keep it, and are added below in one product.
-        W[columns] += (
-            exact_arithmetic.product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", visible.support, weighted) / n
-        )
-        b[columns] = (v[:, columns] - exact_arithmetic.product(p.T, visible.support)).mean(axis=0)
+        W[columns] += exact_arithmetic.product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", support, weighted) / n
+        b[columns] = (v[:, columns] - exact_arithmetic.product(p.T, support)).mean(axis=0)
     W -= exact_arithmetic.product(v.T, hidden_sum) / n
     c = units * first.hidden - hidden_sum.mean(axis=0)
     return _make_gradient_statistics(W, b, c, error, first.hidden)

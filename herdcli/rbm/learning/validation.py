@@ -39,7 +39,7 @@ def validation_figures(h: Harmonium, heldout: Any, trained: Any, log_z: float) -
     )
     pseudo = (
         np.nan
-        if h.visible.support is None
+        if not h.visible.finite
         else log_pseudo_likelihood(h, h.visible.round_rows_to_states(select_evenly_spaced(heldout, FEW))).mean()
     )
     own = np.nan if np.isnan(log_z) else row_log_likelihood(h, h.visible.round_rows_to_states(rows), log_z).mean()

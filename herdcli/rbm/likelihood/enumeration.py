@@ -11,7 +11,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.likelihood.gaussian_enumeration import GaussianVisibleSums
 from herdcli.rbm.likelihood.row_likelihood import BLOCK, Map
-from herdcli.rbm.likelihood.unit_states import decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.units.base import UnitFamily
@@ -27,7 +27,9 @@ LARGEST_SUM = 600.0  # largest sum of logarithms whose exponentials are multipli
 
 def log2_state_count(units: UnitFamily, columns: int) -> float:
     """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
-    return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
+    if units.support is not None:
+        return columns // units.group * math.log2(len(units.support))
+    return math.log2(count_states(units, units.count_units(columns))) if units.finite else float("inf")
 
 
 def is_enumerable(h: Harmonium) -> bool:
@@ -100,8 +102,8 @@ class HiddenStateBlock:
     @property
     def far(self) -> Array:
         """The state of the other units, (K − near columns,)."""
-        count = self.h.W.shape[1] // self.h.hidden.group - self.near
-        state: Array = decode_state_indices(self.h.hidden, count, np.array([self.block]))[0]
+        count = self.h.hidden.count_units(self.h.W.shape[1]) - self.near
+        state: Array = decode_state_indices(self.h.hidden, count, np.array([self.block]), first=self.near)[0]
         return state
 
     @property
@@ -113,7 +115,7 @@ class HiddenStateBlock:
     @property
     def natural(self) -> Array:
         """The natural parameters (S, D) of the visible units."""
-        result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
+        result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self._rows.shape[1] :], self.far)
         return result
 
     @property
@@ -122,7 +124,7 @@ class HiddenStateBlock:
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
-        fixed = exact_arithmetic.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base_measure(far)
+        fixed = exact_arithmetic.product(far, self.h.c[self._rows.shape[1] :]) + self.h.hidden.log_base_measure(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
 
@@ -135,16 +137,14 @@ def iterate_hidden_states(h: Harmonium) -> Iterator[HiddenStateBlock]:
 
 def hidden_state_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
     """Return the number of blocks of hidden states, and a function that makes the block of a number."""
-    assert h.hidden.support is not None
-    base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
-    near = 0  # the states of the first `near` units are the rows of a block; each block fixes all other units
-    while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
-        near += 1
-    columns = near * h.hidden.group
-    rows = decode_state_indices(h.hidden, near, np.arange(base**near))
+    units = h.hidden.count_units(h.W.shape[1])
+    # The states of the first `near` units are the rows of a block; each block fixes all other units.
+    near = count_near_units(h.hidden, units, BLOCK // h.W.shape[0])
+    rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
+    columns = rows.shape[1]
     natural = exact_arithmetic.product(rows, h.W.T[:columns]) + h.b
     weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base_measure(rows)
-    return base ** (units - near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
+    return count_states(h.hidden, units - near, first=near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
 
 
 def hidden_log_weight_blocks(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
@@ -159,6 +159,12 @@ def hidden_log_weight_blocks(h: Harmonium) -> tuple[int, int, Callable[[int], Ar
         return products.near, products.blocks, products.log_weights
     blocks, states = hidden_state_blocks(h)
     return states(0).near, blocks, lambda block: states(block).log_weight
+
+
+def _largest_value(units: UnitFamily) -> float:
+    """Return the largest absolute value of a unit; units with a bounded range have one."""
+    assert units.range is not None
+    return max(map(abs, units.range))
 
 
 @dataclass(frozen=True)
@@ -183,18 +189,14 @@ class HiddenStateSums:
     @classmethod
     def of(cls, h: Harmonium) -> HiddenStateSums | None:
         """Make the sums; None if a model's units or the size of its weights require the logarithms one by one."""
-        assert h.hidden.support is not None
         if h.visible.states is None:
             return None
         low, high = h.visible.states
-        base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
-        near = 0
-        while near < units and base ** (near + 1) <= NEAR:
-            near += 1
-        columns = near * h.hidden.group
-        rows = decode_state_indices(h.hidden, near, np.arange(base**near))
+        near = count_near_units(h.hidden, h.hidden.count_units(h.W.shape[1]), NEAR)
+        rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
+        columns = rows.shape[1]
         natural = (high - low) * exact_arithmetic.product(h.W[:, :columns], rows.T)
-        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
+        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * _largest_value(h.hidden) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
         weight = (
@@ -207,8 +209,7 @@ class HiddenStateSums:
     @property
     def blocks(self) -> int:
         """The number of far parts."""
-        assert self.h.hidden.support is not None
-        return int(len(self.h.hidden.support) ** (self.h.W.shape[1] // self.h.hidden.group - self.near))
+        return count_states(self.h.hidden, self.h.hidden.count_units(self.h.W.shape[1]) - self.near, first=self.near)
 
     def log_sum(self, block: int) -> float:
         """Compute the log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
@@ -222,8 +223,9 @@ class HiddenStateSums:
 
     def _compute_log_weights(self, block: int) -> tuple[Array, float]:
         """Compute log weights (S,), and the constant to add to all of them."""
-        h, columns = self.h, self.near * self.h.hidden.group
-        far = decode_state_indices(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
+        h, count = self.h, self.h.hidden.count_units(self.h.W.shape[1]) - self.near
+        far = decode_state_indices(h.hidden, count, np.array([block]), first=self.near)[0]
+        columns = h.W.shape[1] - len(far)
         natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
         shift = self.gap * natural
         # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is converted to its logarithm before this bound exceeds

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.unit_states import decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -44,14 +44,15 @@ class GaussianVisibleSums:
     @classmethod
     def from_harmonium(cls, h: Harmonium) -> GaussianVisibleSums:
         """Make the sums for a model with gaussian visible units, and hidden units with finitely many states."""
-        assert h.hidden.support is not None
-        base, group = len(h.hidden.support), h.hidden.group
-        units = h.W.shape[1] // group
-        one = 0
-        while one < units // 2 and base ** (one + 1) <= NEAR:
-            one += 1
+        units = h.hidden.count_units(h.W.shape[1])
+        one = count_near_units(h.hidden, units // 2, NEAR)
         two = min(one, units - one)
-        first, second = (decode_state_indices(h.hidden, count, np.arange(base**count)) for count in (one, two))
+        while count_states(h.hidden, two, first=one) > max(NEAR, count_states(h.hidden, one)):
+            two -= 1
+        first, second = (
+            decode_state_indices(h.hidden, count, np.arange(count_states(h.hidden, count, first=start)), first=start)
+            for start, count in ((0, one), (one, two))
+        )
         G, field = exact_arithmetic.product(h.W.T, h.W), h.c + exact_arithmetic.product(h.W.T, h.b)
         a, b = first.shape[1], first.shape[1] + second.shape[1]
         cross = np.asarray(exact_arithmetic.product(exact_arithmetic.product(first, G[:a, a:b]), second.T))
@@ -73,8 +74,8 @@ class GaussianVisibleSums:
     @property
     def parts(self) -> int:
         """The number of far parts."""
-        assert self.h.hidden.support is not None
-        return int(len(self.h.hidden.support) ** ((self.h.W.shape[1] - self.near) // self.h.hidden.group))
+        near = self.h.hidden.count_units(self.near)
+        return count_states(self.h.hidden, self.h.hidden.count_units(self.h.W.shape[1]) - near, first=near)
 
     @property
     def blocks(self) -> int:
@@ -85,7 +86,8 @@ class GaussianVisibleSums:
         """Compute the log of the sum of e^{−E} over all visible states and the near parts, for the far parts of a block."""
         h, near, cut = self.h, self.near, self.first.shape[1]
         numbers = np.arange(block * TOGETHER, min((block + 1) * TOGETHER, self.parts))
-        far = decode_state_indices(h.hidden, (h.W.shape[1] - near) // h.hidden.group, numbers)
+        first = h.hidden.count_units(near)
+        far = decode_state_indices(h.hidden, h.hidden.count_units(h.W.shape[1]) - first, numbers, first=first)
         fixed = exact_arithmetic.product(far, self.field[near:]) + 0.5 * (exact_arithmetic.product(far, self.G[near:, near:]) * far).sum(
             axis=1
         )

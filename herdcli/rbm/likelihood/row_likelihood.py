@@ -66,7 +66,7 @@ def log_pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     The value is exact and takes S·n·D·K operations for units of S values.  Raises BadUsage for units of infinitely many values.
     Source: Besag (1975); for RBMs usually estimated from one random unit, which is too noisy to compare models.
     """
-    if h.visible.support is None:
+    if not h.visible.finite:
         raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {h.visible.name}")
     return _map_row_blocks(
         partial(_log_pseudo_likelihood_block if h.visible.two_state else _multistate_log_pseudo_likelihood, h), v, sum(h.W.shape), map
@@ -94,7 +94,7 @@ def _multistate_log_pseudo_likelihood(h: Harmonium, v: Array) -> Array:
     """Compute the pseudo-likelihood of a block by log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
     total = np.zeros(len(v))
     for unit, others in enumerate(enumerate_unit_values(h, v)):
-        columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
+        columns = h.visible.unit_columns(unit)
         here = exact_arithmetic.product(v[:, columns], h.b[columns]) + h.visible.log_base_measure(v[:, columns])
         here = here + h.hidden.summed_log_partition(exact_arithmetic.product(v, h.W) + h.c)
         total += here - exact_arithmetic.log_sum_exp(others.log_weight, axis=0)
@@ -111,10 +111,9 @@ class UnitAlternatives:
 
 def enumerate_unit_values(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
     """Yield for each visible unit the rows v (n, D) with that unit at each of its values and all others unchanged."""
-    assert h.visible.support is not None
-    x, support = exact_arithmetic.product(v, h.W) + h.c, h.visible.support
-    for first in range(0, h.W.shape[0], h.visible.group):
-        columns = slice(first, first + h.visible.group)
+    x = exact_arithmetic.product(v, h.W) + h.c
+    for unit in range(h.visible.count_units(h.W.shape[0])):
+        columns, support = h.visible.unit_columns(unit), h.visible.unit_values(unit)
         fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base_measure(support)
         # The hidden inputs without unit j, plus each of its values.
         inputs = (x - exact_arithmetic.product(v[:, columns], h.W[columns])) + exact_arithmetic.product(support, h.W[columns])[:, None]

@@ -97,7 +97,7 @@ class RecurrentRBM:
                     require_bounded_hidden(units)
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
-            if columns % units.group:
+            if not units.fits(columns):
                 raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
         for name in ("base_rates", "base_mean", "base_variance", "column_mean", "column_scale"):
             part = getattr(self, name)

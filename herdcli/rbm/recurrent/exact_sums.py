@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.likelihood.enumeration import log2_state_count, max_log2_states
-from herdcli.rbm.likelihood.unit_states import decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.recurrent.model import RecurrentModel, StepHarmoniums
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -58,22 +58,20 @@ class _EnumeratedLayer:
         turned = layer_log2_states(model.visible, model.p.W.shape[0]) < layer_log2_states(model.hidden, model.p.W.shape[1])
         W = model.p.W.T if turned else model.p.W
         units, other = (model.visible, model.hidden) if turned else (model.hidden, model.visible)
-        assert units.support is not None
-        count = W.shape[1] // units.group
-        while count > 1 and layer_log2_states(units, count * units.group) > most:
-            count -= 1
-        states, first = decode_state_indices(units, count, np.arange(len(units.support) ** count)), W[:, : count * units.group]
+        count = max(1, count_near_units(units, units.count_units(W.shape[1]), int(2**most)))
+        states = decode_state_indices(units, count, np.arange(count_states(units, count)))
+        first = W[:, : states.shape[1]]
         return cls(
             states, np.zeros(len(states)) + units.log_base_measure(states), states @ first.T, W[:, first.shape[1] :], units, other, turned
         )
 
     def log_z(self, own: Array, far: Array) -> Array:
         """Compute log Z (m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
-        near, count = own[:, : self.states.shape[1]], self.rest.shape[1] // self.units.group
-        assert self.units.support is not None
+        near, first = own[:, : self.states.shape[1]], self.units.count_units(self.states.shape[1])
+        count = self.units.count_units(own.shape[1]) - first
         total = np.full(len(own), -np.inf)
-        for number in range(len(self.units.support) ** count):
-            beyond = decode_state_indices(self.units, count, np.array([number]))[0]
+        for number in range(count_states(self.units, count, first=first)):
+            beyond = decode_state_indices(self.units, count, np.array([number]), first=first)[0]
             weight = self.log_weight(near, far + self.rest @ beyond)
             fixed = own[:, near.shape[1] :] @ beyond + self.units.log_base_measure(beyond)
             total = np.logaddexp(total, _log_sum_exp(weight) + fixed)

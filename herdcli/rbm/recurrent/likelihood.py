@@ -11,6 +11,7 @@ import numpy as np
 from herdcli.rbm.recurrent.exact_sums import NEAR, Map, enumeration_cost, log_z_per_step, smaller_layer_log2_states, step_expectations
 from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
 from herdcli.rbm.recurrent.model import RecurrentModel, SequenceHistory, StepHarmoniums, TimeOrder
+from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -68,8 +69,10 @@ def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, se
     if smaller_layer_log2_states(model) <= NEAR:
         chosen = select_evenly_spaced(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
         return float(row_log_likelihoods(model, heldout.v[chosen], select_steps(driven, chosen), map=map).mean())
-    if model.visible.support is not None:
-        chosen = select_evenly_spaced(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
+    if model.visible.finite:
+        chosen = select_evenly_spaced(
+            chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / _values_per_unit(model.visible) / 10 / model.p.W.size))
+        )
         rows = model.visible.round_to_states(heldout.v[chosen].astype(np.float64))
         return float(row_pseudo_log_likelihoods(model, rows, select_steps(driven, chosen)).mean())
     chosen = select_evenly_spaced(chosen, LOOKED_AT)
@@ -77,16 +80,20 @@ def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, se
     return -float(np.square(heldout.v[chosen] - expected).mean())
 
 
+def _values_per_unit(units: UnitFamily) -> int:
+    """Return the number of values of a unit, of the largest if units differ."""
+    return units.group if units.support is None else len(units.support)
+
+
 def row_pseudo_log_likelihoods(model: RecurrentModel, v: Array, driven: StepHarmoniums) -> Array:
     """Compute Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
     units, W = model.visible, model.p.W
-    assert units.support is not None
     natural, total = v @ W + driven.c, np.zeros(len(v))
     here = model.hidden.summed_log_partition(natural.copy())
-    for first in range(0, W.shape[0], units.group):
-        own = slice(first, first + units.group)
+    for unit in range(units.count_units(W.shape[0])):
+        own = units.unit_columns(unit)
         b, values, others = driven.b[:, own], v[:, own], np.full(len(v), -np.inf)
-        for state in units.support:
+        for state in units.unit_values(unit):
             # With unit j at s in place of v_j, W'v changes by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
             moved = model.hidden.summed_log_partition(natural + (state - values) @ W[own])
             others = np.logaddexp(others, moved + b @ state + units.log_base_measure(state))

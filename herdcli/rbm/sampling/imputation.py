@@ -68,8 +68,7 @@ def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, fi
 
 def hidden_state_posterior(h: Harmonium, row: Array, is_given: Array, natural: Array, fixed: Array) -> Array:
     """Compute p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
-    group = h.visible.group
-    free = h.visible.log_partition(natural)[:, ~is_given.reshape(-1, group)[:, 0]].sum(axis=1)
+    free = h.visible.log_partition(natural)[:, ~is_given[h.visible.first_columns(len(is_given))]].sum(axis=1)
     # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
     # others are summed out.
     weight = fixed + exact_arithmetic.product(natural[:, is_given], row[is_given]) + free
@@ -98,9 +97,9 @@ def _impute_by_gibbs(h: Harmonium, rows: Array, is_known: Array, draws: np.rando
 
 def require_complete_units(h: Harmonium, is_known: Array) -> None:
     """Raise DataError if only some columns of a unit are true in `is_known` (n, D)."""
-    units = is_known.reshape(len(is_known), -1, h.visible.group)
-    torn = units.any(axis=2) & ~units.all(axis=2)
+    starts = np.flatnonzero(h.visible.first_columns(is_known.shape[1]))
+    torn = np.logical_or.reduceat(is_known, starts, axis=1) & ~np.logical_and.reduceat(is_known, starts, axis=1)
     if torn.any():
         row, unit = np.argwhere(torn)[0]
-        first = unit * h.visible.group
-        raise DataError(f"columns {first} to {first + h.visible.group - 1} are one unit, but row {row} has only some of them")
+        columns = h.visible.unit_columns(int(unit))
+        raise DataError(f"columns {columns.start} to {columns.stop - 1} are one unit, but row {row} has only some of them")

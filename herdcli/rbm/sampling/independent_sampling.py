@@ -29,7 +29,7 @@ from herdcli.rbm.likelihood.enumeration import (
     orient_for_enumeration,
 )
 from herdcli.rbm.likelihood.row_likelihood import Map
-from herdcli.rbm.likelihood.unit_states import decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, convert_to_lowest_layer, make_gibbs_sweeper
 from herdcli.records import dataclass
@@ -60,25 +60,17 @@ class EnumerationPart:
     @property
     def units(self) -> int:
         """The number of units of the enumerated layer; 0 if it has infinitely many states."""
-        return 0 if self.side.hidden.support is None else self.side.W.shape[1] // self.side.hidden.group
-
-    @property
-    def base(self) -> int:
-        """The number of states of one of these units."""
-        return 1 if self.side.hidden.support is None else len(self.side.hidden.support)
+        return self.side.hidden.count_units(self.side.W.shape[1]) if self.side.hidden.finite else 0
 
     @property
     def together(self) -> int:
         """The number of units of which all states are in one group."""
-        together = 0
-        while together < self.units and self.base ** (together + 1) <= GROUP:
-            together += 1
-        return together
+        return count_near_units(self.side.hidden, self.units, GROUP)
 
     @property
     def groups(self) -> int:
         """The number of groups."""
-        return int(self.base ** (self.units - self.together))
+        return count_states(self.side.hidden, self.units - self.together, first=self.together)
 
     @property
     def work(self) -> float:
@@ -86,7 +78,7 @@ class EnumerationPart:
         if not self.units:
             return float(len(self.side.c)) ** 3
         each = 1 if self.side.visible.states is not None else BY_LOGARITHMS
-        return float(self.base**self.units * (each * len(self.side.b) + OF_A_ROW * len(self.places)))
+        return float(count_states(self.side.hidden, self.units) * (each * len(self.side.b) + OF_A_ROW * len(self.places)))
 
 
 def plan_enumerations(problem: SamplingProblem) -> tuple[EnumerationPart, ...] | None:
@@ -132,15 +124,15 @@ def _plan_row_enumerations(h: Harmonium, partial_rows: Array) -> list[Enumeratio
 
 def _plan_pattern_enumerations(h: Harmonium, free: Array, rows: Array, row_indices: list[Array]) -> list[EnumerationPart] | None:
     """Return the parts for rows (n, D) with the same free units: one enumeration of hidden states, or one of free units for each row."""
-    own = Harmonium(h.W[free], h.b[free], h.c, h.visible, h.hidden)
+    own = Harmonium(h.W[free], h.b[free], h.c, h.visible.of_columns(free), h.hidden)
     extra = exact_arithmetic.product(rows[:, ~free].astype(np.float64), h.W[~free])
     together = [EnumerationPart(own, False, free, extra, tuple(row_indices))]
     if has_gaussian_layers(h):
         return together
     alone = []
-    if log2_state_count(h.visible, int(free.sum())) <= max_log2_states(h.hidden):
+    if log2_state_count(own.visible, int(free.sum())) <= max_log2_states(h.hidden):
         for more, draws in zip(extra, row_indices, strict=True):
-            side = Harmonium(own.W, own.b, own.c + more, h.visible, h.hidden).transposed()
+            side = Harmonium(own.W, own.b, own.c + more, own.visible, h.hidden).transposed()
             alone.append(EnumerationPart(side, True, free, np.zeros((1, side.W.shape[1])), (draws,)))
     if log2_state_count(h.hidden, h.W.shape[1]) > max_log2_states(h.visible):
         return alone or None
@@ -203,17 +195,18 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
             self._made.clear()
             self._made[number] = hidden_log_weight_blocks(part.side)
         near, _, weights_of = self._made[number]
-        blocks = part.base ** (part.together - near)
+        blocks = count_states(part.side.hidden, part.together - near, first=near)
         weights = np.concatenate(list(self.map(weights_of, range(group * blocks, (group + 1) * blocks))))
         first = sum(len(each.places) for each in self.parts[:number])
         list(self.map(partial(self._update_samples, state, part, weights, group, first), range(len(part.places))))
 
     def _update_samples(self, state: IndependentState, part: EnumerationPart, weights: Array, group: int, first: int, row: int) -> None:
         """Update the samples of one row by a group's log weights (S,)."""
-        hidden, columns = part.side.hidden, part.together * part.side.hidden.group
+        hidden = part.side.hidden
         if part.extra[row].any():
             near = decode_state_indices(hidden, part.together, np.arange(len(weights)))
-            far = decode_state_indices(hidden, part.units - part.together, np.array([group]))[0]
+            far = decode_state_indices(hidden, part.units - part.together, np.array([group]), first=part.together)[0]
+            columns = near.shape[1]
             weights = (
                 weights
                 + exact_arithmetic.product(near, part.extra[row, :columns])

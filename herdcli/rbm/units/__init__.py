@@ -57,7 +57,8 @@ def family_names() -> list[str]:
 def unit_family(name: str) -> UnitFamily:
     """Return the family with a name as stored in artifacts and written on the command line.
 
-    NAME+softmax:K has a label after its columns.
+    NAME+softmax:K has a label after its columns.  softmax:3,2 has a unit of three columns and one of two; softmax leaves the numbers of
+    columns to the data.
 
     Raises BadUsage for other names.
     """
@@ -72,6 +73,8 @@ def unit_family(name: str) -> UnitFamily:
             return LabelledUnits(units, cast(SoftmaxUnits, unit_family(label)))
     kind, colon, number = name.partition(":")
     entry = TABLE.get(kind)
+    if kind == "softmax" and (not colon or "," in number):
+        return _mixed_softmax_units(name, number)
     if entry is None or bool(colon) != bool(entry.number):
         raise _unknown_family(name)
     if entry.number is None:
@@ -84,6 +87,19 @@ def unit_family(name: str) -> UnitFamily:
         raise BadUsage(f"{kind} units take a number from {least} to {MOST}, not {number}")
     parameterised: UnitFamily = instantiate_class(entry.path, UnitFamily, int(number))
     return parameterised
+
+
+def _mixed_softmax_units(name: str, numbers: str) -> UnitFamily:
+    """Return softmax units with the numbers of columns in a text, such as 3,2,4; an empty text leaves them to the data."""
+    from herdcli.rbm.units.softmax import MixedSoftmaxUnits
+
+    parts = numbers.split(",") if numbers else []
+    if not all(part.isascii() and part.isdecimal() and part[0] != "0" and len(part) <= 4 for part in parts):
+        raise _unknown_family(name)
+    for part in parts:
+        if not 2 <= int(part) <= MOST:
+            raise BadUsage(f"softmax units take a number from 2 to {MOST}, not {part}")
+    return MixedSoftmaxUnits(tuple(map(int, parts)))
 
 
 def _unknown_family(name: str) -> BadUsage:

@@ -11,6 +11,7 @@ rate:n     counts 0 … n           n log(1 + e^a)        n over x        n bina
 gaussian   real                   a²/2                  N(x; 0, 1)
 poisson    counts 0, 1, …         e^a                   1/x!
 softmax:k  one of k columns       log Σ e^a             1               k columns are one unit
+softmax:k,l,…  the same           the same              1               the first k columns are a unit, the next l another one
 
 Data and results show the values of rate units as proportions, counts/n; `scale` is n for them, and 1 for other families.
 A layer is sampled in float32, as in learning: a `Layer` turns products x'W into scaled means in place and samples states.  The
@@ -78,10 +79,10 @@ class UnitFamily(ABC):
     Arrays are (..., columns); U = columns / group units.
 
     name      the name, as stored and typed.
-    group     number of columns of one unit.
+    group     number of columns of one unit; of the largest, if units differ.
     scale     ratio of the values to those in data and results.
     range     lowest and highest value, None if there is none.
-    support   (S, group) the values of one unit if they are finitely many, else None.
+    support   (S, group) the values of one unit if they are finitely many and the same for all units, else None.
     variance_function  (α, β, γ): the variance of a column with mean m is α + β m + γ m².  Source: Morris (1982).
 
     Optional declarations; code that has a faster way for some families checks these and never a name:
@@ -93,6 +94,7 @@ class UnitFamily(ABC):
     proportions      whether data show its values as proportions of their range.
     sparse           whether rows may stay sparse when they are read.
     labels           the softmax unit of the row's label, the last columns.
+    visible_only     whether the units cannot be hidden units.
     """
 
     name: str
@@ -109,11 +111,44 @@ class UnitFamily(ABC):
     proportions: bool = False
     sparse: bool = False
     labels: UnitFamily | None = None
+    visible_only: bool = False
 
     @property
     def columns(self) -> UnitFamily:
         """The family of the columns without those of a label."""
         return self
+
+    @property
+    def finite(self) -> bool:
+        """Whether every unit has finitely many values."""
+        return self.support is not None
+
+    def fits(self, columns: int) -> bool:
+        """Whether a layer of such units can have this number of columns."""
+        return columns % self.group == 0
+
+    def count_units(self, columns: int) -> int:
+        """Return the number of units in the first `columns` columns of a layer."""
+        return columns // self.group
+
+    def unit_columns(self, unit: int) -> slice:
+        """Return the columns of the unit with this number."""
+        return slice(unit * self.group, (unit + 1) * self.group)
+
+    def unit_values(self, unit: int) -> Array:
+        """Return the values (S, columns of the unit) of the unit with this number, whose values are finitely many."""
+        assert self.support is not None
+        return self.support
+
+    def of_columns(self, chosen: Array) -> UnitFamily:
+        """Return the family of the chosen columns (D,) bool of a layer, which make up whole units."""
+        return self
+
+    def first_columns(self, columns: int) -> Array:
+        """Return the mask (columns,) of the first column of each unit."""
+        mask = np.zeros(columns, dtype=bool)
+        mask[[self.unit_columns(unit).start for unit in range(self.count_units(columns))]] = True
+        return mask
 
     @abstractmethod
     def log_partition(self, natural: Array) -> Array:

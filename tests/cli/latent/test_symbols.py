@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -130,11 +131,91 @@ def test_columns_of_text_with_other_numbers_of_levels_are_named(herd, tmp_path):
     (tmp_path / "t.csv").write_text("u,v,w\n" + "".join(f"{'ab'[k % 2]},{'cde'[k % 3]},{'xyz'[k % 3]}\n" for k in range(30)))
     ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
     assert ended.code == 65
-    assert "fit-rbm: t.csv: column 'u' has 2 levels, but softmax:3 units have 3 states each\nhint: choose columns" in ended.err
+    assert ended.err.endswith(
+        "herd fit-rbm: t.csv: column 'u' has 2 levels, but the softmax:3 unit of this column has 3 states\n"
+        "hint: --visible-units softmax gives each text column a unit with as many states as it has levels\n"
+    )
     assert herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "--columns", "v,w", "-o", "m.h5").code == 0
-    ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax", "-o", "m.h5")
+    ended = herd("fit-rbm", "t.csv", "--units", "softmax", "-o", "m.h5")
     assert ended.code == 2
-    assert "'softmax' needs the number of states of a unit: softmax:3 takes columns of text with 3 levels each" in ended.err
+    assert "'softmax' needs the number of states of a unit, as in softmax:3" in ended.err
+
+
+def text_table(rows=300):
+    """Three text columns of 3, 2 and 4 words, the second of which depends on the first; the last word of the third is rare."""
+    random = np.random.default_rng(1)
+    first = random.choice(["red", "green", "blue"], rows, p=[0.5, 0.3, 0.2])
+    second = np.where(random.random(rows) < 0.9, np.where(first == "red", "yes", "no"), random.choice(["yes", "no"], rows))
+    third = random.choice(["w", "x", "y"], rows)
+    third[7] = third[-1] = "z"
+    return [",".join(row) for row in zip(first, second, third, strict=True)]
+
+
+def test_each_text_column_is_a_softmax_unit_with_its_own_states(herd, tmp_path):
+    """The likelihood is that of all 24 rows, enumerated here from the stored weights; samples have one state of each column."""
+    rows = text_table()
+    (tmp_path / "t.csv").write_text("\n".join(["colour,answer,letter", *rows]) + "\n")
+    fitted = herd("fit-rbm", "t.csv", "--visible-units", "softmax", "--hidden", "3", "--epochs", "60", "-o", "m.h5")
+    assert fitted.code == 0, fitted.err
+    model = load(str(tmp_path / "m.h5")).value
+    assert model.visible_units == "softmax:3,2,4"
+    levels = (("blue", "green", "red"), ("no", "yes"), ("w", "x", "y", "z"))
+    W, b, c = (part[0].astype(np.float64) for part in (model.W, model.b, model.c))
+    log_p = {}
+    for state in itertools.product(*levels):
+        v = np.concatenate([np.array([level == value for level in known], dtype=float) for known, value in zip(levels, state, strict=True)])
+        log_p[",".join(state)] = v @ b + np.logaddexp(0, v @ W + c).sum()
+    log_z = np.logaddexp.reduce(list(log_p.values()))
+    expected = np.mean([log_p[row] - log_z for row in rows])
+    judged = herd("eval", "m.h5", "--data", "t.csv", "--format", "json")
+    assert judged.code == 0, judged.err
+    figures = json.loads(judged.out)[0]
+    assert figures["log_likelihood"] == pytest.approx(expected, abs=1e-6)
+    counts = [np.unique(column, return_counts=True)[1] for column in zip(*(row.split(",") for row in rows), strict=True)]
+    entropies = [float((n / n.sum()) @ np.log(n / n.sum())) for n in counts]
+    assert figures["log_likelihood"] > sum(entropies) + 0.1, "the answer depends on the colour"
+    assert herd("sample", "m.h5", "-m", "400", "-o", "drawn.csv").code == 0
+    head, *drawn = (tmp_path / "drawn.csv").read_text().replace('"', "").splitlines()
+    assert head == "colour,answer,letter"
+    assert set(drawn) <= set(log_p)
+    shares = (
+        np.mean([line.startswith("red,yes") for line in drawn]),
+        np.exp([p - log_z for row, p in log_p.items() if row.startswith("red,yes")]).sum(),
+    )
+    assert shares[0] == pytest.approx(shares[1], abs=4 * 0.5 / 20)
+    assert herd("convert", "m.h5", "-o", "m.onnx").code == 0
+    assert herd("apply", "m.h5", "drawn.csv", "-o", "f.csv").code == 0
+
+
+def test_empty_cells_are_completed_and_unknown_levels_refused(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(["colour,answer,letter", *text_table()]) + "\n")
+    assert herd("fit-rbm", "t.csv", "--visible-units", "softmax", "--hidden", "3", "--epochs", "60", "-o", "m.h5").code == 0
+    (tmp_path / "gaps.csv").write_text("colour,answer,letter\nred,,x\n,no,w\n")
+    assert herd("sample", "m.h5", "--given", "gaps.csv", "--count", "60", "-o", "drawn.csv").code == 0
+    drawn = [line.split(",") for line in (tmp_path / "drawn.csv").read_text().replace('"', "").splitlines()[1:]]
+    assert {(row[0], row[2]) for row in drawn[:60]} == {("red", "x")}
+    assert np.mean([row[1] == "yes" for row in drawn[:60]]) > 0.7
+    assert {(row[1], row[2]) for row in drawn[60:]} == {("no", "w")}
+    assert np.mean([row[0] == "red" for row in drawn[60:]]) < 0.3
+    (tmp_path / "new.csv").write_text("colour,answer,letter\nred,no,x\npurple,no,w\n")
+    ended = herd("eval", "m.h5", "--data", "new.csv")
+    assert ended.code == 65
+    assert "'purple' of column 'colour' (1 row) occurs in no training row" in ended.err
+
+
+def test_softmax_units_without_a_number_need_text_columns(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("u,size,w\n" + "".join(f"{'ab'[k % 2]},{k % 5},{'xyz'[k % 3]}\n" for k in range(30)))
+    ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax", "-o", "m.h5")
+    assert ended.code == 65
+    assert ended.err.endswith(
+        "herd fit-rbm: t.csv: column 'size' holds numbers, but softmax units are for text columns\n"
+        "hint: leave out numbers: --drop size; or use herd fit-mrf, which takes whole numbers as states\n"
+    )
+    assert herd("fit-rbm", "t.csv", "--visible-units", "softmax", "--drop", "size", "-o", "m.h5").code == 0
+    (tmp_path / "n.csv").write_text("u,v\n" + "".join(f"{k % 2},{k % 5}\n" for k in range(30)))
+    ended = herd("fit-rbm", "n.csv", "--visible-units", "softmax", "-o", "m.h5")
+    assert ended.code == 65
+    assert "has no text column with 2 to 50 levels, but softmax units without a number are for text columns" in ended.err
 
 
 def test_ranges_of_columns_are_named(herd, tmp_path):

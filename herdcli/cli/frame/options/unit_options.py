@@ -9,10 +9,15 @@ from herdcli.rbm.units import TABLE
 
 def _parse_units(text: str) -> str:
     """Return the name of a unit family.  Raises ValueError if the family is unknown or softmax has no number of states."""
+    if text == "softmax":
+        raise ValueError("needs the number of states of a unit, as in softmax:3; without it, it is for --visible-units of fit-rbm")
+    return _parse_visible_units(text)
+
+
+def _parse_visible_units(text: str) -> str:
+    """Return the name of a unit family, which may leave the numbers of states of softmax units to the text columns."""
     from herdcli.rbm.units import unit_family
 
-    if text == "softmax":
-        raise ValueError("needs the number of states of a unit: softmax:3 takes columns of text with 3 levels each")
     try:
         return unit_family(text).name
     except BadUsage as error:
@@ -20,6 +25,7 @@ def _parse_units(text: str) -> str:
 
 
 UNITS = parsed_kind("units", _parse_units)
+VISIBLE_UNITS = parsed_kind("units", _parse_visible_units)
 
 
 def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:
@@ -28,13 +34,17 @@ def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:
     return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Type of all units, visible and hidden: {names}.")
 
 
-def visible_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
-    """Declare --visible-units."""
+def visible_units_option(only: tuple[Condition, ...] | Condition = (), *, from_data: bool = False) -> str | None:
+    """Declare --visible-units.
+
+    from_data  whether softmax may leave the numbers of states to the text columns of the input.
+    """
+    softmax = "softmax:K, softmax (one unit for each text column)" if from_data else "softmax:K"
     return option(
-        UNITS,
+        VISIBLE_UNITS if from_data else UNITS,
         metavar="UNITS",
         only=only,
-        help="Type of the visible units: binary, spin, rate:N, gaussian, poisson, softmax:K …  [default: that of --units, binary]",
+        help=f"Type of the visible units: binary, spin, rate:N, gaussian, poisson, {softmax} …  [default: that of --units, binary]",
     )
 
 

@@ -330,7 +330,8 @@ def rows_with_missing(
 ) -> tuple[PreparedRows, Array]:
     """Return the rows of a data set in the values of a model's visible units, and the mask (n, D) bool of known entries.
 
-    An entry is missing if it is NaN or if `mask` has a 0 for it.  `mask` is a data set with as many entries, or with one row for all rows.
+    An entry is missing if it is NaN, if `mask` has a 0 for it, or if all columns of its unit of several columns are 0.  `mask` is a data
+    set with as many entries, or with one row for all rows.
     """
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.sampling.imputation import require_complete_units
@@ -340,6 +341,9 @@ def rows_with_missing(
     artifact = align_dataset(session, artifact, model.feature_names, columns)
     X = dataset_preparation.dense_copy(artifact.value, np.float64)
     known = ~np.isnan(X)
+    if units.group > 1 and units.fits(X.shape[1]):  # the one-hot columns of an empty cell are all 0
+        starts = np.flatnonzero(units.first_columns(X.shape[1]))
+        known &= np.repeat(np.logical_or.reduceat(X != 0, starts, axis=1), np.diff([*starts, X.shape[1]]), axis=1)
     if mask is not None:
         shown = dataset_preparation.dense_copy(align_dataset(session, mask, model.feature_names, columns).value, np.float64)
         if shown.shape not in (X.shape, (1, X.shape[1])):
@@ -350,7 +354,7 @@ def rows_with_missing(
         require_complete_units(model.harmonium(), known)
     X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
     if units.group > 1:  # any valid value will do: set the first column of each unit
-        X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
+        X[~known] = np.broadcast_to(units.first_columns(X.shape[1]), X.shape)[~known]
     return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), request, default=0.5), known
 
 
@@ -360,5 +364,5 @@ def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, req
     from herdcli.rbm.units import unit_family
 
     artifact = align_dataset(session, artifact, model.feature_names, model.W.shape[1])
-    filled, known = streamed_rows.rows_with_missing(artifact.value.X, model, unit_family(model.visible_units).group)
+    filled, known = streamed_rows.rows_with_missing(artifact.value.X, model, unit_family(model.visible_units))
     return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=filled)), request, default=0.5), known

@@ -306,11 +306,8 @@ def standardized_rows(
     return made, mean, scale
 
 
-def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix, ConvertedMatrix]:
-    """Return rows with a number valid for any unit instead of NaN, and the mask (n, D) bool of known entries.
-
-    group  the number of columns of one unit.
-    """
+def rows_with_missing(X: LazyMatrix, model: RBM, units: UnitFamily) -> tuple[LazyMatrix, ConvertedMatrix]:
+    """Return rows with a value valid for any unit instead of NaN, and the mask (n, D) bool of known entries."""
     from herdcli.rbm.sampling.imputation import require_complete_units
 
     known, least = lazy_matrix.ConvertedMatrix(X, lambda rows: ~np.isnan(np.asarray(rows, dtype=np.float64)), np.dtype(bool)), np.inf
@@ -321,8 +318,8 @@ def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix
             require_complete_units(model.harmonium(), there)
         least = min(least, float(rows[there].min(initial=np.inf)))
     fill = np.array(least if np.isfinite(least) else 0.0)
-    if group > 1:  # any valid value will do: set the first column of each unit
-        fill = (np.arange(X.shape[1]) % group == 0).astype(np.float64)
+    if units.group > 1:  # any valid value will do: set the first column of each unit
+        fill = units.first_columns(X.shape[1]).astype(np.float64)
     return lazy_matrix.FilledMatrix(X.ranges, X.chosen, columns=X.columns, fill=fill), known
 
 

@@ -208,6 +208,7 @@ KINDS: dict[str, Kind] = {
             name="herding",
             versions=("herdcli.herding.model.Herding",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_herding"},
+            sample="herdcli.cli.herd.pseudo_samples.sample_herding",
             metrics="herdcli.evaluation.figures.herding.metrics",
             baseline="moment_gap_random",
             verdicts=("not converged", "worse than random", "worse than majority", "no better than chance"),

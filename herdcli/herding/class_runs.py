@@ -15,6 +15,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.herding import MODELS, dynamics, visible_herding
 from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values, varies
+from herdcli.herding.categorical_variables import CategoricalVariables
 from herdcli.herding.driving_rates import compute_driving_sums, largest_moment_gaps
 from herdcli.herding.model import DrivingRates, Herding, MomentGaps, MomentSums
 from herdcli.numerics.nearest_neighbours import nearest_rows_parallel
@@ -87,18 +88,29 @@ def prepare_class_groups(
     return ClassGroups(on, RowLabels(y, split, names, units, truth.shape[1], scored))
 
 
-def make_hidden_problem(groups: ClassGroups, settings: dynamics.HiddenHerdingSettings) -> dynamics.HiddenHerdingProblem:
-    """Make the problem of herding with hidden variables, with one run per class of the groups."""
+def make_hidden_problem(
+    groups: ClassGroups, settings: dynamics.HiddenHerdingSettings, variables: CategoricalVariables | None = None
+) -> dynamics.HiddenHerdingProblem:
+    """Make the problem of herding with hidden variables, with one run per class of the groups.
+
+    variables  the units of which one is high in every state.
+    """
     runs = tuple(pack_rows(groups.training(label), settings.representation) for label in range(len(groups.labels.names)))
-    return dynamics.HiddenHerdingProblem(runs, settings, pack_bits(groups.scored()) if len(groups.labels.scored) else None)
+    scored = pack_bits(groups.scored()) if len(groups.labels.scored) else None
+    return dynamics.HiddenHerdingProblem(runs, settings, scored, variables=variables)
 
 
-def make_visible_problem(groups: ClassGroups, settings: visible_herding.VisibleHerdingSettings) -> visible_herding.VisibleHerdingProblem:
-    """Make the problem of fully visible herding, with one run per class of the groups."""
+def make_visible_problem(
+    groups: ClassGroups, settings: visible_herding.VisibleHerdingSettings, variables: CategoricalVariables | None = None
+) -> visible_herding.VisibleHerdingProblem:
+    """Make the problem of fully visible herding, with one run per class of the groups.
+
+    variables  the units of which one is high in every state.
+    """
     rows = [to_unit_values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
     queries = to_unit_values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
     return visible_herding.VisibleHerdingProblem(
-        tuple(visible_herding.source_from_rows(part, settings.features) for part in rows), settings, queries
+        tuple(visible_herding.source_from_rows(part, settings.features) for part in rows), settings, queries, variables
     )
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError, Diverged
-from herdcli.herding.binary_features import EXACT, LANES, PackedRows
+from herdcli.herding.binary_features import EXACT, LANES, REPRESENTATIONS, PackedRows
+from herdcli.herding.categorical_variables import ascend as ascend_with_variables
 from herdcli.herding.parallel_runs import HerdingRuns
 from herdcli.herding.problem import DrivingTerms, HiddenHerdingProblem, HiddenHerdingSettings
 from herdcli.numerics.scores import add_standardised_energies
@@ -196,7 +197,11 @@ def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count
                 # are pulled inwards (Welling 2009, prop. 3).
                 start = unit.row(int(work.energy.argmin()), settings.representation)
         run.x[...] = start
-        run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.uses_spins, settings.flips, settings.sweeps, work.scratch)
+        if problem.variables is not None:
+            low = REPRESENTATIONS[settings.representation][0]
+            run.sweeps += ascend_with_variables(run.M, run.b, run.c, run.x, run.z, low, settings.sweeps, problem.variables)
+        else:
+            run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.uses_spins, settings.flips, settings.sweeps, work.scratch)
         squares = _update_weights(unit, run, settings, work)
         _record_trace(run, settings, squares, t, n if isinstance(unit, PackedRows) else unit.n)
         _check_overflow(run, *work.sums[1:], iteration=t + 1)

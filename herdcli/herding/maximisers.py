@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.herding.binary_features import REPRESENTATIONS, split_pairwise_weights, to_unit_values
+from herdcli.herding.categorical_variables import CategoricalVariables
 from herdcli.schema import Array
 
 ENUMERABLE = 20  # units up to which all states are enumerated
@@ -39,15 +40,25 @@ def enumerate_states(units: int, representation: str) -> Array:
     return to_unit_values((index[:, None] >> np.arange(units)) & 1 == 1, representation)
 
 
-def maximise_by_enumeration(weights: Array, units: int, features: str, representation: str) -> Array:
-    """Return the state (D,) of highest score among all 2^D, the first on ties."""
-    best = int(enumerate_scores(weights, units, features, representation).argmax())
+def maximise_by_enumeration(
+    weights: Array, units: int, features: str, representation: str, variables: CategoricalVariables | None = None
+) -> Array:
+    """Return the state (D,) of highest score among all 2^D, or among those with one high unit of each variable; the first on ties."""
+    score = enumerate_scores(weights, units, features, representation)
+    if variables is None:
+        best = int(score.argmax())
+    else:
+        valid = variables.valid_states(units)
+        best = int(valid[score[valid].argmax()])
     return to_unit_values((best >> np.arange(units)) & 1 == 1, representation)
 
 
-def maximise_by_sign(weights: Array, representation: str) -> Array:
-    """Return the maximiser (D,) of w·x: each unit by the sign of its weight, high at w_i = 0."""
+def maximise_by_sign(weights: Array, representation: str, variables: CategoricalVariables | None = None) -> Array:
+    """Return the maximiser (D,) of w·x: each unit by the sign of its weight, high at w_i = 0; of each variable the first largest."""
     # w·x is largest where each unit has the sign of its weight (Bach et al. 2012, sec. 5.2).
+    if variables is not None:
+        low = REPRESENTATIONS[representation][0]
+        return variables.choose_states(weights, np.full(len(weights), low, dtype=np.int8), low)
     return to_unit_values(weights >= 0, representation)
 
 
@@ -66,13 +77,18 @@ def score_rows(weights: Array, rows: Array, features: str) -> Array:
     return twice / 2.0
 
 
-def maximise_by_coordinates(weights: Array, start: Array, features: str, representation: str) -> Array:
+def maximise_by_coordinates(
+    weights: Array, start: Array, features: str, representation: str, variables: CategoricalVariables | None = None
+) -> Array:
     """Return a local maximiser (D,): starting at `start`, flip the unit that gains most until no flip gains.
 
-    Flipping unit i gains (other value − x_i)(b_i + Σ_j J_ij x_j); the fields are updated after each flip.
+    Flipping unit i gains (other value − x_i)(b_i + Σ_j J_ij x_j); the fields are updated after each flip.  In a variable, the high unit
+    and another one change together.
     """
     if features == "x":
-        return maximise_by_sign(weights, representation)
+        return maximise_by_sign(weights, representation, variables)
+    if variables is not None:
+        return _maximise_by_changes(weights, start, representation, variables)
     total = sum(REPRESENTATIONS[representation])
     b, J = split_pairwise_weights(weights, len(start))
     x = start.astype(J.dtype)
@@ -86,3 +102,30 @@ def maximise_by_coordinates(weights: Array, start: Array, features: str, represe
         change = total - 2 * x[best]
         x[best] += change
         field += change * J[best]
+
+
+def _maximise_by_changes(weights: Array, start: Array, representation: str, variables: CategoricalVariables) -> Array:
+    """Return a local maximiser (D,) by flips of units outside of variables and changes of the state of a variable."""
+    low, high = REPRESENTATIONS[representation]
+    gap, variable_of = high - low, variables.variable_of_unit
+    b, J = split_pairwise_weights(weights, len(start))
+    x = start.astype(J.dtype)
+    field = b + J @ x
+    while True:
+        gain = (low + high - 2 * x) * field
+        own = x[variables.units] > 0
+        present = variables.units[own][variable_of]  # the high unit of each unit's own variable
+        # From unit i to unit j, g = high − low: −g f_i + g f_j − g² J_ij, since x_i falls while x_j rises.
+        change = gap * (field[variables.units] - field[present]) - gap * gap * J[variables.units, present]
+        gain[variables.units] = np.where(own, 0, change)
+        best = int(gain.argmax())
+        if gain[best] <= 0:
+            return x.astype(np.int8)
+        moved = [best]
+        place = np.flatnonzero(variables.units == best)
+        if len(place):
+            moved.append(int(present[place[0]]))
+        for unit in moved:
+            difference = low + high - 2 * x[unit]
+            x[unit] += difference
+            field += difference * J[unit]

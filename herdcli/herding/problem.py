@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding.binary_features import EXACT, PackedRows
+from herdcli.herding.categorical_variables import CategoricalVariables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -90,12 +91,14 @@ class HiddenHerdingProblem:
     """The source of driving terms of each run, and the rows (q, ceil(D/64)) whose energies all runs average.
 
     numbers  the numbers of these runs among all runs; they determine the random numbers of each run.  None: 0, 1, ….
+    variables  the units of which one is high in every state; None: there are none.
     """
 
     units: tuple[PackedRows | DrivingTerms, ...]
     settings: HiddenHerdingSettings
     queries: Array | None = None
     numbers: Sequence[int] | None = None
+    variables: CategoricalVariables | None = None
 
     def __post_init__(self) -> None:
         for unit in self.units:

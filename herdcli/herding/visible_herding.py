@@ -19,6 +19,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding import maximisers
 from herdcli.herding.binary_features import REPRESENTATIONS, feature_count, feature_sums
+from herdcli.herding.categorical_variables import CategoricalVariables
 from herdcli.herding.parallel_runs import HerdingRuns
 from herdcli.numerics.scores import add_standardised_energies
 from herdcli.records import dataclass
@@ -112,11 +113,15 @@ def source_from_vectors(vectors: Array) -> MomentSource:
 
 @dataclass(frozen=True)
 class VisibleHerdingProblem:
-    """The sources of all runs, and the rows (q, D) of unit values whose energies all runs average."""
+    """The sources of all runs, and the rows (q, D) of unit values whose energies all runs average.
+
+    variables  the units of which one is high in every state; None: there are none.
+    """
 
     sources: tuple[MomentSource, ...]
     settings: VisibleHerdingSettings
     queries: Array | None = None
+    variables: CategoricalVariables | None = None
 
     def __post_init__(self) -> None:
         D, settings = self.sources[0].units, self.settings
@@ -194,13 +199,19 @@ def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:
         runs.append(
             VisibleRunState(
                 counts=np.zeros(length, dtype=np.int64),
-                x=np.full(source.units, low, dtype=np.int8),
+                x=_initial_units(source.units, low, problem.variables),
                 weight_norm=np.zeros(settings.iterations),
                 energy=np.zeros(queried),
                 states=np.zeros((settings.kept, 4 if rows else -(-source.units // 8)), dtype=np.uint8),
             )
         )
     return VisibleHerdingState(0, 0, runs)
+
+
+def _initial_units(units: int, low: int, variables: CategoricalVariables | None) -> Array:
+    """Return the units (D,) before the first iteration: all low, except the first unit of each variable."""
+    x = np.full(units, low, dtype=np.int8)
+    return x if variables is None else variables.choose_states(np.full(units, -1.0), x, low)
 
 
 @dataclass(frozen=True)
@@ -252,7 +263,7 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
             run.chosen = int((source.candidates @ w).argmax())
             run.counts[run.chosen] += 1
         else:
-            run.x[...] = _find_maximising_state(source, run, settings, w)
+            run.x[...] = _find_maximising_state(source, run, settings, w, problem.variables)
             run.counts += feature_sums(run.x[None, :], settings.features)
         w = current_weights(source, run, t, settings.features)
         run.weight_norm[t - 1] = np.sqrt(np.square(w.astype(np.float64)).sum()) / max(source.n, 1)
@@ -262,13 +273,15 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
             run.states[place] = np.array([run.chosen], dtype="<u4").view(np.uint8) if settings.features == "rows" else bits
 
 
-def _find_maximising_state(source: MomentSource, run: VisibleRunState, settings: VisibleHerdingSettings, w: Array) -> Array:
+def _find_maximising_state(
+    source: MomentSource, run: VisibleRunState, settings: VisibleHerdingSettings, w: Array, variables: CategoricalVariables | None
+) -> Array:
     """Return the state (D,) that the maximiser finds for weights w."""
     if settings.maximiser == "exact":
-        return maximisers.maximise_by_sign(w, settings.representation)
+        return maximisers.maximise_by_sign(w, settings.representation, variables)
     if settings.maximiser == "enumerate":
-        return maximisers.maximise_by_enumeration(w, source.units, settings.features, settings.representation)
+        return maximisers.maximise_by_enumeration(w, source.units, settings.features, settings.representation, variables)
     if settings.maximiser == "rows":
         best: Array = source.candidates[int(maximisers.score_rows(w, source.candidates, settings.features).argmax())]
         return best
-    return maximisers.maximise_by_coordinates(w, run.x, settings.features, settings.representation)
+    return maximisers.maximise_by_coordinates(w, run.x, settings.features, settings.representation, variables)

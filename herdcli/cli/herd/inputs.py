@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.herd.request import Request
     from herdcli.herding import dynamics, visible_herding
+    from herdcli.herding.categorical_variables import CategoricalVariables
     from herdcli.herding.model import Herding
     from herdcli.herding.parallel_runs import HerdingRuns
     from herdcli.schema import Array
@@ -83,12 +84,11 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
         nearest = class_runs.nearest_training_classes(groups, session.place.of(len(names)), session.map)
     hidden = not request.visible
     problem: Problem
+    variables = _text_variables(session, rows.feature_names, labels.units)
     if hidden:
-        problem = class_runs.make_hidden_problem(
-            groups, settings_from_request(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration)
-        )
+        problem = class_runs.make_hidden_problem(groups, _hidden_settings(session, request, variables), variables)
     else:
-        problem = class_runs.make_visible_problem(groups, _visible_settings(request, len(labels.units)))
+        problem = class_runs.make_visible_problem(groups, _visible_settings(request, len(labels.units)), variables)
     _warn_of_pruned(session, len(labels.units), labels.all_units)
     seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
@@ -101,6 +101,32 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
         )
 
     return HerdingInputs(problem, dynamics.HiddenHerding if hidden else visible_herding.VisibleHerding, finish, data)
+
+
+def _text_variables(session: Session, names: list[str] | None, units: Array) -> CategoricalVariables | None:
+    """Return the units of text columns: of each column's levels, one unit is high in every state; None without text columns.
+
+    units  (D,) indices of the columns that are units.
+    """
+    from herdcli.artifacts.recoding import one_hot_column_names
+    from herdcli.herding.categorical_variables import find_variables
+
+    recoding = session.recoding
+    if recoding is None or recoding.codes or not recoding.levels or names is None:
+        return None
+    return find_variables(names, [one_hot_column_names(name, recoding) for name in recoding.levels], units)
+
+
+def _hidden_settings(
+    session: Session, request: Request, variables: CategoricalVariables | None, **inherited: Any
+) -> dynamics.HiddenHerdingSettings:
+    """Return the settings of herding with hidden units; flipping all spins would leave the states that text columns can have."""
+    from herdcli.herding.dynamics import HiddenHerdingSettings
+
+    if variables is not None:
+        session.ignored("flip", "with text columns")
+        inherited["flip"] = False
+    return settings_from_request(HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
 
 
 def _warn_of_pruned(session: Session, kept_units: int, count: int) -> None:
@@ -136,6 +162,8 @@ def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInput
 
 def _inputs_to_continue_rates(session: Session, path: str, request: Request) -> HerdingInputs:
     """Return the inputs for the driving rates of an earlier run, which continues from its last weights."""
+    import numpy as np
+
     from herdcli.herding import class_runs, dynamics
     from herdcli.herding.driving_rates import make_driving_terms
 
@@ -146,9 +174,9 @@ def _inputs_to_continue_rates(session: Session, path: str, request: Request) -> 
     for name in inherited:
         if name in session.given and getattr(request, name) != inherited[name]:
             raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {getattr(request, name)}", where=earlier.name)
-    problem = dynamics.HiddenHerdingProblem(
-        drives, settings_from_request(dynamics.HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
-    )
+    units = np.arange(learned.b.shape[1]) if learned.units is None else learned.units
+    variables = _text_variables(session, learned.feature_names, units)
+    problem = dynamics.HiddenHerdingProblem(drives, _hidden_settings(session, request, variables, **inherited), variables=variables)
     kept = {
         name: getattr(learned, name)
         for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range", "feature_names")

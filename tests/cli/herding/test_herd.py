@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+from herdcli.artifacts.load_save import load
 from herdcli.cli.main import cli
 from herdcli.herding import dynamics, visible_herding
 
@@ -208,3 +209,47 @@ def test_rows_are_held_once_while_they_are_read_and_freed_before_the_run(run, tm
     tracemalloc.stop()
     assert ended.code == 0
     assert peak < 1.2 * 5 * X.size + 3e6  # 4 bytes a value as stored, and one as truth values; blocks and the program
+
+
+def text_and_bits(path, rows=200):
+    random = np.random.default_rng(0)
+    colour = random.choice(["red", "green", "blue"], rows, p=[0.5, 0.3, 0.2])
+    answer = np.where(random.random(rows) < 0.9, np.where(colour == "red", "yes", "no"), random.choice(["yes", "no"], rows))
+    bit = random.integers(2, size=rows)
+    path.write_text("colour,bit,answer\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(colour, bit, answer, strict=True)))
+    return colour, bit, answer
+
+
+@pytest.mark.parametrize("options", [("--hidden", "8"), ("--model", "mrf", "--features", "x,xx")])
+def test_pseudo_samples_of_text_columns_have_one_named_state_each(herd, tmp_path, options):
+    colour, bit, answer = text_and_bits(tmp_path / "t.csv")
+    ended = herd("herd", "t.csv", *options, "--iterations", "1000", "--split", "1,0,0", "-o", "h.h5")
+    assert ended.code == 0, ended.err
+    drawn = herd("sample", "h.h5", "-m", "500", "-o", "drawn.csv")
+    assert drawn.code == 0, drawn.err
+    head, *rows = (tmp_path / "drawn.csv").read_text().replace('"', "").splitlines()
+    assert head == "bit,colour,answer"
+    cells = [row.split(",") for row in rows]
+    assert len(cells) == 500
+    for position, given in ((0, bit.astype(str)), (1, colour), (2, answer)):
+        found = np.array([row[position] for row in cells])
+        assert set(found) == set(given)
+        for level in set(given):
+            assert np.mean(found == level) == pytest.approx(np.mean(given == level), abs=0.06)
+    if "mrf" in options:
+        share = np.mean([row[1:] == ["red", "yes"] for row in cells])
+        assert share == pytest.approx(np.mean((colour == "red") & (answer == "yes")), abs=0.02)
+
+
+def test_pseudo_samples_are_rows_of_the_last_iterations(herd, tmp_path):
+    (tmp_path / "b.csv").write_text("a,b,c\n" + "".join(f"{k % 2},{k % 3 > 0:d},1\n" for k in range(60)))
+    assert herd("herd", "b.csv", "--hidden", "4", "--iterations", "100", "--keep-last", "20", "--split", "1,0,0", "-o", "h.h5").code == 0
+    drawn = herd("sample", "h.h5", "-o", "drawn.csv")
+    assert drawn.code == 0
+    assert "left out 1 column that is the same in all training rows" in drawn.err
+    kept = load(str(tmp_path / "h.h5")).value.kept(0)[0]
+    found = np.loadtxt(tmp_path / "drawn.csv", delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(found, kept > 0)
+    ended = herd("sample", "h.h5", "-m", "30", "-o", "x.csv")
+    assert ended.code == 2
+    assert ended.err.endswith("h.h5: there are 20 pseudo-samples of each run, not 30\nhint: herd herd --keep-last keeps more\n")

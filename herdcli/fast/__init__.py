@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_wide import *
 
 TWINS = {  # the functions of each pair; this is their only list
-    "adaptive": "adam_update momentum_update",
+    "adaptive": "adam_update momentum_update scaled_rows",
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",

@@ -1,14 +1,12 @@
-/* Updates of all parameters of a model, each in one pass: the loops of _adaptive.pyx. */
+/* Scaled rows of minibatches, and updates of all parameters of a model in one pass: the loops of _adaptive.pyx.
+ *
+ * They are compiled with -fno-math-errno: a square root that sets no errno vectorises.
+ */
 #ifndef HERD_ADAPTIVE_H
 #define HERD_ADAPTIVE_H
 #include <math.h>
 
 #include "simd.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-math-errno") /* a square root that sets no errno vectorises */
-#endif
 
 #define HERD_ADAM(NAME, REAL, ROOT)                                                                                                        \
     HERD_LOOP(void, NAME,                                                                                                                  \
@@ -43,7 +41,20 @@ HERD_ADAM(herd_adam_double, double, sqrt)
 HERD_MOMENTUM_UPDATE(herd_momentum_float, float)
 HERD_MOMENTUM_UPDATE(herd_momentum_double, double)
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+/* (x − mean) · factor of one row, in the type REAL. */
+#define HERD_SCALED_ROW(NAME, SOURCE, REAL, OUT)                                                                                           \
+    HERD_LOOP(void, NAME,                                                                                                                  \
+              (const SOURCE *restrict x, ptrdiff_t count, const REAL *restrict mean, const REAL *restrict factor, OUT *restrict out),      \
+              (x, count, mean, factor, out))                                                                                               \
+    {                                                                                                                                      \
+        for (ptrdiff_t i = 0; i < count; i++)                                                                                              \
+            out[i] = (OUT)(((REAL)x[i] - mean[i]) * factor[i]);                                                                            \
+    }
+
+HERD_SCALED_ROW(herd_scaled_byte_float, uint8_t, float, float)
+HERD_SCALED_ROW(herd_scaled_byte_double, uint8_t, double, double)
+HERD_SCALED_ROW(herd_scaled_float_float, float, double, float)
+HERD_SCALED_ROW(herd_scaled_float_double, float, double, double)
+HERD_SCALED_ROW(herd_scaled_double_float, double, double, float)
+HERD_SCALED_ROW(herd_scaled_double_double, double, double, double)
 #endif

@@ -1,9 +1,11 @@
+# distutils: extra_compile_args = -fno-math-errno
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Updates of all parameters of a model, compiled: the twin of `numpy_adaptive.py`.  The loops are in _adaptive.h."""
+"""Rows of minibatches and updates of all parameters, compiled: the twin of `numpy_adaptive.py`.  The loops are in _adaptive.h."""
 
 import numpy as np
 
 from cython cimport floating
+from libc.stdint cimport int64_t, uint8_t
 
 from herdcli.fast import numpy_adaptive as _twin
 
@@ -15,6 +17,12 @@ cdef extern from "_adaptive.h" nogil:
     void herd_adam_double(double *, double *, double *, const double *, Py_ssize_t, double, double, double, double, double, double)
     void herd_momentum_float(float *, float *, const float *, Py_ssize_t, float, float)
     void herd_momentum_double(double *, double *, const double *, Py_ssize_t, double, double)
+    void herd_scaled_byte_float(const uint8_t *, Py_ssize_t, const float *, const float *, float *)
+    void herd_scaled_byte_double(const uint8_t *, Py_ssize_t, const double *, const double *, double *)
+    void herd_scaled_float_float(const float *, Py_ssize_t, const double *, const double *, float *)
+    void herd_scaled_float_double(const float *, Py_ssize_t, const double *, const double *, double *)
+    void herd_scaled_double_float(const double *, Py_ssize_t, const double *, const double *, float *)
+    void herd_scaled_double_double(const double *, Py_ssize_t, const double *, const double *, double *)
 
 
 def adam_update(theta, first, second, gradient, double rate, double decay, double second_decay, double least):
@@ -58,3 +66,61 @@ cdef _momentum(floating[::1] theta, floating[::1] velocity, const floating[::1] 
             herd_momentum_float(&theta[0], &velocity[0], &gradient[0], count, <float>rate, <float>momentum)
         else:
             herd_momentum_double(&theta[0], &velocity[0], &gradient[0], count, rate, momentum)
+
+
+def scaled_rows(X, const int64_t[::1] chosen, mean, factor, out):
+    """See the twin."""
+    _twin.require_rows(X, np.asarray(chosen), mean, factor, out)
+    if X.dtype == np.uint8:
+        if out.dtype == np.float32:
+            _scaled_bytes[float](X, chosen, mean, factor, out)
+        else:
+            _scaled_bytes[double](X, chosen, mean, factor, out)
+    elif X.dtype == np.float32:
+        if out.dtype == np.float32:
+            _scaled_floats[float](X, chosen, mean, factor, out)
+        else:
+            _scaled_floats[double](X, chosen, mean, factor, out)
+    elif out.dtype == np.float32:
+        _scaled_doubles[float](X, chosen, mean, factor, out)
+    else:
+        _scaled_doubles[double](X, chosen, mean, factor, out)
+
+
+cdef _scaled_bytes(const uint8_t[:, ::1] X, const int64_t[::1] chosen, const floating[::1] mean, const floating[::1] factor,
+                   floating[:, ::1] out):
+    cdef Py_ssize_t row, count = X.shape[1]
+    if not count:
+        return
+    with nogil:
+        for row in range(chosen.shape[0]):
+            if floating is float:
+                herd_scaled_byte_float(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])
+            else:
+                herd_scaled_byte_double(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])
+
+
+cdef _scaled_floats(const float[:, ::1] X, const int64_t[::1] chosen, const double[::1] mean, const double[::1] factor,
+                    floating[:, ::1] out):
+    cdef Py_ssize_t row, count = X.shape[1]
+    if not count:
+        return
+    with nogil:
+        for row in range(chosen.shape[0]):
+            if floating is float:
+                herd_scaled_float_float(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])
+            else:
+                herd_scaled_float_double(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])
+
+
+cdef _scaled_doubles(const double[:, ::1] X, const int64_t[::1] chosen, const double[::1] mean, const double[::1] factor,
+                     floating[:, ::1] out):
+    cdef Py_ssize_t row, count = X.shape[1]
+    if not count:
+        return
+    with nogil:
+        for row in range(chosen.shape[0]):
+            if floating is float:
+                herd_scaled_double_float(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])
+            else:
+                herd_scaled_double_double(&X[chosen[row], 0], count, &mean[0], &factor[0], &out[row, 0])

@@ -1,4 +1,4 @@
-"""NumPy loops of optimisers: updates of all parameters of a model at once, by Adam and by momentum."""
+"""NumPy loops of minibatches: their scaled rows, and updates of all parameters of a model at once, by Adam and by momentum."""
 
 from __future__ import annotations
 
@@ -47,3 +47,31 @@ def momentum_update(theta: Array, velocity: Array, gradient: Array, rate: float,
     gradient *= kind(rate)
     velocity -= gradient
     theta += velocity
+
+
+ROW_TYPES = (np.uint8, np.float32, np.float64)  # of the rows that `scaled_rows` reads
+
+
+def require_rows(X: Array, chosen: Array, mean: Array, factor: Array, out: Array) -> None:
+    """Raise ValueError unless rows, indices, scaling and result fit each other."""
+    kind = out.dtype if X.dtype == np.uint8 else np.float64
+    if X.dtype not in ROW_TYPES or not X.flags.c_contiguous or out.dtype not in ROW_TYPES[1:] or not mean.dtype == factor.dtype == kind:
+        raise ValueError("rows are of uint8, float32 or float64 in C order, the scaling of float64, or for uint8 of the result's type")
+    if out.shape != (len(chosen), X.shape[1]) or not mean.shape == factor.shape == (X.shape[1],):
+        raise ValueError("rows, scaling and result have one number of columns")
+    if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(X):
+        raise ValueError("an index is outside the rows")
+
+
+def scaled_rows(X: Array, chosen: Array, mean: Array, factor: Array, out: Array) -> None:
+    """Write (x − mean) · factor of chosen rows into out (m, D), of float32 or float64.
+
+    X             (n, D), of uint8, float32 or float64, in C order.
+    chosen        (m,) int64.
+    mean, factor  (D,) in the type that is computed in: that of `out` for uint8, else float64.
+    """
+    require_rows(X, chosen, mean, factor, out)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.subtract(X[chosen], mean, dtype=mean.dtype)
+        found *= factor
+        out[:] = found

@@ -1,4 +1,4 @@
-"""Updates of parameters: their formulas, and the same bytes by both kinds of loops on every instruction set."""
+"""Scaled rows and updates of parameters: their formulas, and the same bytes by both kinds of loops on every instruction set."""
 
 from __future__ import annotations
 
@@ -56,3 +56,41 @@ def test_arrays_that_differ_are_refused(loops: str) -> None:
         module.adam_update(*np.ones((3, 4)), np.ones(5), 0.1, 0.9, 0.99, 1e-8)
     with pytest.raises(ValueError, match="one length and one type"):
         module.momentum_update(*np.ones((2, 4)), np.ones(4, np.float32), 0.1, 0.9)
+
+
+@pytest.mark.parametrize("name", compiled.instruction_sets())
+@pytest.mark.parametrize("stored", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scaled_rows_are_the_same_bytes(name: str, stored: str, dtype: str) -> None:
+    random = np.random.default_rng(0)
+    X = random.integers(0, 256, (50, 37)).astype(stored)
+    if stored != "uint8":
+        X += random.normal(size=X.shape).astype(stored)
+    scale = dtype if stored == "uint8" else "float64"
+    mean, factor, chosen = X.mean(axis=0).astype(scale), random.uniform(size=37).astype(scale), random.permutation(50)[:20]
+    before = compiled.instruction_set()
+    compiled.use_instruction_set(name)
+    try:
+        mine, other = np.empty((20, 37), dtype), np.empty((20, 37), dtype)
+        compiled.scaled_rows(X, chosen, mean, factor, mine)
+        numpy_adaptive.scaled_rows(X, chosen, mean, factor, other)
+    finally:
+        compiled.use_instruction_set(before)
+    assert mine.tobytes() == other.tobytes()
+    assert np.allclose(mine, (X[chosen].astype(float) - mean) * factor, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("loops", ["numpy_adaptive", "_adaptive"])
+def test_scaled_rows_refuse_arrays_that_do_not_fit(loops: str) -> None:
+    module = importlib.import_module(f"herdcli.fast.{loops}")
+    X, scale, chosen, out = np.ones((5, 3)), np.ones(3), np.array([0, 4]), np.empty((2, 3))
+    for index in (5, -1):
+        with pytest.raises(ValueError, match="an index is outside the rows"):
+            module.scaled_rows(X, np.array([0, index]), scale, scale, out)
+    for bad in ((X, chosen, np.ones(4), scale, out), (X, chosen, scale, scale, np.empty((1, 3)))):
+        with pytest.raises(ValueError, match="one number of columns"):
+            module.scaled_rows(*bad)
+    for rows in (X.astype(np.int32), np.asfortranarray(X)):
+        with pytest.raises(ValueError, match="rows are of uint8, float32 or float64 in C order"):
+            module.scaled_rows(rows, chosen, scale, scale, out)
+    module.scaled_rows(np.ones((5, 0)), chosen, np.ones(0), np.ones(0), np.empty((2, 0)))

@@ -13,7 +13,6 @@ from herdcli.cli.frame.output import outputs
 from herdcli.cli.regress import runs
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.numerics.block_statistics import ArrayRows
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     null = RegressionProblem(ArrayRows(scaled.targets, weight=rows.weight), family, outputs_of, 0)
     start = initial_coefficients(null, session.map)[:, -1]
     columns = cache(lambda: None if optimizer == "trust-region" else batch_columns(scaled, request.dtype or DTYPE))
-    linear = cache(lambda: fit_linear_model(problem, scaled, start, session.map, columns()))
+    linear = cache(lambda: fit_linear_model(problem, scaled, start, session.map, columns(), request.dtype or DTYPE))
     return PerceptronRun(inputs, problem, validation, scaled, start, optimizer, columns, linear)
 
 
@@ -179,8 +178,7 @@ def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> R
         request.seed,
         request.dtype or DTYPE,
     )
-    stored = run.rows.rows.X.nnz if is_sparse(run.rows.rows.X) else problem.rows.count * problem.features
-    needed = batch_bytes(problem, stored, settings.batch_size, settings.dtype)
+    needed = batch_bytes(problem, run.rows.rows.X, settings.batch_size, settings.dtype)
     make = partial(MinibatchDescent, problem, run.rows, settings=settings, validation=run.validation, map=session.map)
 
     def batches(restart: int) -> MinibatchDescent:

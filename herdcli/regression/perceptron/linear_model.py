@@ -40,15 +40,19 @@ class ApproximateTrustRegion(TrustRegion):
         return np.isfinite(state.objective) and state.foreseen <= LEAST_GAIN * max(1.0, abs(state.objective))
 
 
-def fit_linear_model(problem: PerceptronProblem, rows: ScaledRows, start: Array, map: Map = map, columns: Any = None) -> Array:
+def fit_linear_model(
+    problem: PerceptronProblem, rows: ScaledRows, start: Array, map: Map = map, columns: Any = None, dtype: str = "float32"
+) -> Array:
     """Return coefficients (K, D + 1) of scaled rows, the intercept last, with a ridge worth at least one row.
 
     start    (K,) intercepts.
     columns  rows as of `batch_columns`, if they exist already.
+    dtype    type of the products of minibatches.
     """
     l2, count = max(problem.l2, 1.0 / rows.count), problem.outputs * (problem.features + 1)
     if rows.count * count > (MOST_WORK if columns is None else MOST_WORK_BATCHES):
-        return _fit_by_minibatches(replace(problem, l2=l2), rows, start, batch_columns(rows, "float32") if columns is None else columns)
+        stored = batch_columns(rows, dtype) if columns is None else columns
+        return _fit_by_minibatches(replace(problem, l2=l2), rows, start, stored, dtype)
     table = problem.rows if isinstance(problem.rows, ArrayRows) else rows.in_memory()
     linear = RegressionProblem(table, problem.family, problem.outputs, problem.features, l2=l2)
     theta = np.zeros((problem.outputs, problem.features + 1))
@@ -61,12 +65,12 @@ def fit_linear_model(problem: PerceptronProblem, rows: ScaledRows, start: Array,
     return run_algorithm(descent).theta
 
 
-def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Array, columns: Any) -> Array:
+def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Array, columns: Any, dtype: str) -> Array:
     """Return the coefficients by a few epochs of Adam: a perceptron without hidden layers."""
     shape = Architecture((problem.features, problem.outputs), problem.architecture.activation)
     batch = min(BATCH, max(1, rows.count // 50))
     epochs = min(max(EPOCHS, UPDATES * batch // rows.count), MOST_EPOCHS)
-    settings = BatchSettings("adam", epochs, batch, RATE, 0.0, 0, 0, columns.dtype.name)
+    settings = BatchSettings("adam", epochs, batch, RATE, 0.0, 0, 0, dtype)
     theta = np.append(np.zeros(problem.outputs * problem.features), start)
     alone = replace(problem, architecture=shape)
     descent: Any = MinibatchDescent(alone, rows, columns, theta, settings, ValidationRows(None, problem.family), 0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from herdcli import fast, rng
 from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import BLOCK, Map
+from herdcli.numerics.block_statistics import Map
 from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.perceptron import backpropagation
@@ -68,13 +68,16 @@ class BatchState:
 class BatchBuffers:
     """What the batches of a step share: targets and offsets (n, 2), weights (n,), memory for rows and gradient, and the penalty.
 
-    scale    one over the mean weight.
-    penalty  (q,) factors of the parameters in the gradient; None: no penalty.
+    scale         one over the mean weight.
+    mean, factor  (D,) scaling of dense columns in the type of `fast.scaled_rows`.
+    penalty       (q,) factors of the parameters in the gradient; None: no penalty.
     """
 
     targets: Array
     weight: Array
     scale: float
+    mean: Array
+    factor: Array
     rows: Array
     gradient: Array
     penalty: Array | None
@@ -85,7 +88,7 @@ class MinibatchDescent:
     """One start of a fit by minibatches.
 
     problem  the problem, whose rows give targets, offsets and weights.
-    columns  (n, D) of the settings' dtype, scaled and dense, or unscaled and CSR; as of `batch_columns`.
+    columns  (n, D) as of `batch_columns`: unscaled, dense or CSR.
     start    (q,).
     """
 
@@ -127,10 +130,21 @@ class MinibatchDescent:
         """Return memory for one batch, and what all batches have in common."""
         rows, kind = self.rows, state.theta.dtype
         weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
-        size = (0, 0) if is_sparse(self.columns) else (self.settings.batch_size, self.columns.shape[1])
+        size = (0, 0) if is_sparse(self.columns) else (min(self.settings.batch_size, rows.count), self.columns.shape[1])
+        # single precision resolves the difference of a byte from a mean
+        scale = kind if self.columns.dtype == np.uint8 else np.dtype(np.float64)
         penalty = (self.problem.l2 * self.problem.penalised).astype(kind) if self.problem.l2 else None
         gradient = np.empty_like(state.theta)
-        return BatchBuffers(rows.targets, weight, float(rows.count / weight.sum()), np.empty(size, kind), gradient, penalty)
+        return BatchBuffers(
+            rows.targets,
+            weight,
+            float(rows.count / weight.sum()),
+            rows.scaling.mean.astype(scale),
+            rows.scaling.factor.astype(scale),
+            np.empty(size, kind),
+            gradient,
+            penalty,
+        )
 
     def _batch_gradient(self, state: BatchState, chosen: Array, work: BatchBuffers) -> None:
         """Compute the mean gradient of a batch with its penalty, and add its loss to that of the epoch."""
@@ -140,7 +154,8 @@ class MinibatchDescent:
         if sparse:
             layers[0], rows = scaling.folded(layers[0]), self.columns[chosen]
         else:
-            rows = np.take(self.columns, chosen, axis=0, out=work.rows[: len(chosen)], mode="clip")
+            rows = work.rows[: len(chosen)]
+            fast.scaled_rows(self.columns, chosen, work.mean, work.factor, rows)
         passed = backpropagation.forward(layers, shape.function, rows)
         with np.errstate(over="ignore", invalid="ignore"):
             loss, slope, _ = family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
@@ -192,25 +207,33 @@ class MinibatchDescent:
 
 
 def batch_columns(rows: ScaledRows, dtype: str) -> Any:
-    """Return the columns of all rows (n, D) for minibatches: scaled, or as they are if they are in CSR."""
-    X = rows.rows.X
+    """Return the columns of all rows (n, D) for minibatches, without a copy where that is possible.
+
+    Dense rows are in a type that `fast.scaled_rows` reads, and each batch is scaled as it is read.  CSR rows are in `dtype`.
+    """
+    X = _without_truth_values(rows.rows.X)
     if is_sparse(X):
-        return X.astype(dtype)
-    found = np.empty(X.shape, dtype=dtype)
-    exact = X.dtype.itemsize <= 2 and X.dtype.kind in "iub"  # numbers whose difference from a mean single precision resolves
-    mean, factor = (each.astype(dtype if exact else np.float64) for each in (rows.scaling.mean, rows.scaling.factor))
-    for start in range(0, len(X), BLOCK):
-        part = slice(start, start + BLOCK)
-        if exact:
-            found[part] = X[part]
-            found[part] -= mean
-            found[part] *= factor
-        else:
-            found[part] = (X[part] - mean) * factor
-    return found
+        return X.astype(dtype, copy=False)
+    return np.ascontiguousarray(X, dtype=_batch_type(X.dtype))
 
 
-def batch_bytes(problem: PerceptronProblem, stored: int, batch_size: int, dtype: str) -> int:
-    """Return the bytes of the rows, of a batch's layers and of parameter vectors.  stored  entries of the rows."""
+def _without_truth_values(X: Any) -> Any:
+    """Return dense rows of bool as uint8 in the same memory, others unchanged."""
+    return X.view(np.uint8) if not is_sparse(X) and X.dtype == bool else X
+
+
+def _batch_type(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which dense rows of another type are read: the smallest of uint8, float32 and float64 with the same values."""
+    return next(kind for kind in map(np.dtype, (np.uint8, np.float32, np.float64)) if kind.itemsize == 8 or np.can_cast(stored, kind))
+
+
+def batch_bytes(problem: PerceptronProblem, X: Any, batch_size: int, dtype: str) -> int:
+    """Return the bytes of a copy of the rows X (n, D), if there is one, of a batch's layers and of parameter vectors."""
     size, widths = np.dtype(dtype).itemsize, sum(problem.architecture.widths)
-    return size * (stored + 4 * min(batch_size, problem.rows.count) * widths + 6 * problem.architecture.parameters)
+    if is_sparse(X):
+        copied = 0 if X.dtype == dtype else X.nnz * size
+    else:
+        X = _without_truth_values(X)
+        read = _batch_type(X.dtype)
+        copied = 0 if read == X.dtype and X.flags.c_contiguous else X.size * read.itemsize
+    return copied + size * (4 * min(batch_size, problem.rows.count) * widths + 6 * problem.architecture.parameters)

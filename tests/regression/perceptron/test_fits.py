@@ -18,7 +18,7 @@ from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.backpropagation import forward
 from herdcli.regression.perceptron.early_stopping import BestParameters, is_patience_exhausted, record_evaluation
 from herdcli.regression.perceptron.linear_model import can_start_linear, fit_linear_model, linear_start
-from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_columns
+from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes, batch_columns
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.restarts import RestartedFit
 from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
@@ -192,6 +192,26 @@ def test_sparse_rows_give_the_fit_of_dense_ones():
     assert scipy.sparse.issparse(columns)
     assert np.allclose(*fits, rtol=1e-9, atol=1e-12)
     assert np.isclose(*losses, rtol=1e-12)
+
+
+@pytest.mark.parametrize("stored", [bool, np.uint8, np.int8, np.float16, np.float32, np.int64, np.float64])
+def test_dense_rows_of_every_type_give_one_fit_and_are_copied_only_to_change_their_type(stored):
+    random = np.random.default_rng(2)
+    X, y = random.integers(0, 2 if stored is bool else 100, size=(N, D)).astype(stored), random.normal(size=N)
+    scaling = find_scaling(X.astype(float), y, np.zeros(N), None, problem().family)
+    fits = []
+    for rows_of in (X.astype(float), X, np.asfortranarray(X)):
+        scaled = ScaledRows(FittedRows(rows_of, y, np.zeros(N), None), scaling)
+        given = replace(problem(), rows=scaled)
+        columns = batch_columns(scaled, "float64")
+        settings = BatchSettings("adam", 3, 16, 0.01, 0.9, 0, seed=0, dtype="float64")
+        fits.append(
+            run_algorithm(MinibatchDescent(given, scaled, columns, given.architecture.initial(0, 0, np.zeros(1)), settings, NONE, 0)).theta
+        )
+        copied = batch_bytes(given, rows_of, 16, "float64") - batch_bytes(given, np.zeros((N, D)), 16, "float64")
+        assert copied == (0 if np.shares_memory(columns, rows_of) else columns.nbytes)
+    assert np.allclose(fits[0], fits[1], rtol=1e-9, atol=1e-12)
+    assert np.array_equal(fits[1], fits[2])
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "logistic", "softplus"])

@@ -313,6 +313,23 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     assert len(json.loads((tmp_path / "c.json").read_text())) == 4
 
 
+def test_rows_without_a_level_are_not_taken_for_the_base_level(herd, tmp_path):
+    """The intercept is the mean of the rows without a colour, and the coefficients are differences from it."""
+    rng = np.random.default_rng(2)
+    colours = np.array(["red", "blue", ""])[rng.integers(0, 3, 90)]
+    value = np.round(rng.normal(size=90) + (colours == "red") * 3 - (colours == "") * 5, 6)
+    (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{c},{v}\n" for c, v in zip(colours, value, strict=True)))
+    ended = herd("regress", "t.csv", "--target", "v", "--split", "1,0,0", "--missing", "mean", "-o", "c.json")
+    assert ended.code == 0
+    assert "t.csv: rows without a value of 'colour' are the base level (the intercept stands for them)\n" in ended.err
+    assert "combinations of others" not in ended.err
+    means = {name: value[colours == name].mean() for name in ("blue", "red", "")}
+    found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}
+    assert found == pytest.approx(
+        {"intercept": means[""], "colour=blue": means["blue"] - means[""], "colour=red": means["red"] - means[""]}, abs=1e-5
+    )
+
+
 def test_a_sealed_data_set_with_all_levels_loses_them_too(herd, tmp_path):
     (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{'rgb'[i % 3]},{i % 3 + (i % 7) / 10}\n" for i in range(60)))
     assert herd("convert", "t.csv", "-o", "t.h5").code == 0

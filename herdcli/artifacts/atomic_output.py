@@ -71,7 +71,7 @@ def atomic_file(path: str, *, clobber: bool = True, binary: bool = True) -> Iter
         with _convert_write_errors(shown):
             yield temporary
             _commit(temporary, descriptor, target, path, clobber)
-    except BaseException:
+    except BaseException:  # raised again
         if file_locks.is_lock_current(temporary, descriptor):
             temporary.unlink()
         raise
@@ -188,7 +188,7 @@ def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
     try:
         with _convert_write_errors(path):
             os.ftruncate(descriptor, 0)
-    except BaseException:
+    except BaseException:  # raised again
         temporary.unlink(missing_ok=True)
         os.close(descriptor)
         raise

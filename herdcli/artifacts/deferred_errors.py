@@ -86,7 +86,7 @@ def create_hdf5(path: str | os.PathLike[str], **layout: Any) -> Iterator[Any]:
     try:
         with h5py.File(target, "w", **layout) as file:
             yield file
-    except Exception:
+    except Exception:  # of h5py, after a failed write, which is the error to report
         if target.error is None:
             raise
     finally:

@@ -33,7 +33,7 @@ def acquire_lock(file: Path, message: str, *, where: str, hint: str | None = Non
             _lock_descriptor(descriptor, message, where, hint)
             if is_lock_current(file, descriptor):
                 return descriptor
-        except BaseException:
+        except BaseException:  # raised again
             os.close(descriptor)
             raise
         os.close(descriptor)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import posixpath
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from herdcli.artifacts import memory_budget, process_limits
+from herdcli.artifacts import library_errors, memory_budget
 from herdcli.artifacts.h5py_import import h5py
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import DataError
 
 FILTERS = {
     h5py.h5z.FILTER_DEFLATE,
@@ -33,38 +32,28 @@ LEAST = {  # the least bytes of a chunk for filters whose decoder reads that man
 CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
 UNWRITTEN = "make the file again: the program that wrote it did not finish"
 MAX_OBJECTS = 1_000_000
+LONGEST_REASON = 1000  # characters of HDF5's reason, which names the step that failed at its end
 
 
 @contextmanager
 def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> Iterator[Any]:
-    """Open the file for reading and visit all its links; any error while it is open becomes one DataError, marked if it came from HDF5.
+    """Open the file for reading and visit all its links; errors of h5py while it is open become one DataError.
 
     include_soft_links  links to another name in the same file are followed, as they occur in files of users.
     """
-    try:
-        with h5py.File(path, "r", locking="best-effort") as file:
-            walk_datasets(file, where=where, include_soft_links=include_soft_links)
-            yield file
-    except (HerdError, MemoryError):
-        raise
-    except BlockingIOError as error:
-        raise DataError("another program is writing this file", where=where, hint="wait until it is closed") from error
-    except Exception as error:
-        if process_limits.is_memory_error(error):
-            raise MemoryError from error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if not _is_raised_by_hdf5(error):
-            hint = "it may be damaged; if you trust it, run again with --debug and report the traceback"
-            raise DataError(f"its contents cannot be read ({type(error).__name__}: {reason})", where=where, hint=hint) from error
-        raise DataError(
-            f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again"
-        ) from error
 
+    def describe(error: Exception) -> DataError:
+        if isinstance(error, BlockingIOError):
+            return DataError("another program is writing this file", where=where, hint="wait until it is closed")
+        reason = library_errors.error_reason(error, LONGEST_REASON)
+        return DataError(f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again")
 
-def _is_raised_by_hdf5(error: Exception) -> bool:
-    """Return whether the error came from h5py and not from herd's own code."""
-    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return next((package for package in reversed(packages) if package in {"h5py", "herdcli"}), "") == "h5py"
+    with (
+        library_errors.convert_library_errors(("h5py",), describe),
+        h5py.File(path, "r", locking="best-effort") as file,
+    ):
+        walk_datasets(file, where=where, include_soft_links=include_soft_links)
+        yield file
 
 
 def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) -> dict[str, Any]:

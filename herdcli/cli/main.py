@@ -266,7 +266,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     try:
         with iterate.allow_interrupts(afterwards=_end_on_signal if argv is None else None):
             code = _run_command_line(args)
-    except BaseException as error:
+    except BaseException as error:  # every end of the process has its own exit code; unknown exceptions are internal errors
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):
             traceback.print_exc()
         code, stopped = _report_error(label, error), isinstance(error, Interrupted)

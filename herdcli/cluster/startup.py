@@ -117,7 +117,7 @@ def wrap_start_errors(where: ClusterAddress) -> Iterator[None]:
         raise BadUsage(
             f"--cluster {where} does not take these settings ({_first_error_line(error)})", hint="check --cluster-option"
         ) from error
-    except Exception as error:
+    except Exception as error:  # the start of a cluster runs code of Dask, of its plug-ins and of the queue, all with their own exceptions
         raise Unavailable(f"--cluster {where} does not start ({_first_error_line(error)})") from error
 
 
@@ -318,7 +318,7 @@ def _rejection_recording_class(cluster: Any, refused: list[str]) -> Any:
         async def _submit_job(self, script: str) -> Any:
             try:
                 return await super()._submit_job(script)
-            except Exception as error:
+            except Exception as error:  # raised again
                 refused.append(_first_error_line(RuntimeError(str(error).rpartition("stderr:")[2] or str(error))))
                 raise
 

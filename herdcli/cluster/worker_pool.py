@@ -174,7 +174,7 @@ class WorkerPool:
 
     def end(self) -> None:
         """Stop the workers' tasks for this run, and close the connection."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
             if self.there and self.asked.where.kind == "running":
                 self.client.run(worker_tasks.stop_run_units, self.run)
 
@@ -214,5 +214,5 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
             yield farm
         finally:
             farm.end()
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
                 client.close(timeout=2)

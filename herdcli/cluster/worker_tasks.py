@@ -130,7 +130,7 @@ def run_block_sums(rows: bytes, statistics: bytes, skipped: int, required_enviro
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": error.where}
     except np.linalg.LinAlgError as error:
         return {"singular": str(error)}
-    except Exception as error:
+    except Exception as error:  # may be a fault of this worker alone; the run gives the unit to others before it ends
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 
@@ -178,7 +178,7 @@ def _run_command(program: str, arguments: list[str], words: list[Any], folder: P
         }
     except click.ClickException as error:
         return {"error": "BadUsage", "message": error.format_message(), "hint": None, "where": None}
-    except Exception as error:
+    except Exception as error:  # may be a fault of this worker alone; the run gives the unit to others before it ends
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 

@@ -46,11 +46,13 @@ def _read_wav(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about chunks without sound
             rate, X = wavfile.read(io.BytesIO(raw))
-            return int(rate), X
-    except Exception as error:  # scipy.io raises ValueError, struct.error and others
+    except MemoryError:
+        raise
+    except Exception as error:  # only SciPy runs here: it raises ValueError, struct.error and others
         if importlib.util.find_spec("soundfile") is not None:
             return _decode(raw, where, options)
         raise DataError(f"the WAV file cannot be read ({_error_reason(error)})", where=where, hint=HINT) from error
+    return int(rate), X
 
 
 def _read_with_soundfile(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:

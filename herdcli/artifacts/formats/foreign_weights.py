@@ -20,8 +20,9 @@ import numpy as np
 from herdcli.artifacts import hdf5_guard, memory_budget
 from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.formats import format_detection, npz
+from herdcli.artifacts.library_errors import error_reason
 from herdcli.artifacts.sealed import codec, seal_header
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -87,16 +88,16 @@ def _read_safetensors(source: ByteSource, limit: int) -> tuple[dict[str, Array],
         raise BadUsage(
             "safetensors files need the package safetensors", where=source.name, hint="pip install 'herdcli[safetensors]'"
         ) from None
-    try:
-        with source.file() as path:
-            memory_budget.require_memory(os.path.getsize(path), limit, where=source.name)
+    with source.file() as path:
+        memory_budget.require_memory(os.path.getsize(path), limit, where=source.name)
+        try:
             with safe_open(path, framework="np") as file:
                 return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 (it is no mapping)
-    except HerdError:
-        raise
-    except Exception as error:  # the library has its own exceptions, and types that NumPy lacks
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"safetensors cannot be read ({reason})", where=source.name, hint="it may be cut short: fetch it again") from error
+        except MemoryError:
+            raise
+        except Exception as error:  # only the library runs here: it has its own exceptions, and types of numbers that NumPy lacks
+            hint = "it may be cut short: fetch it again"
+            raise DataError(f"safetensors cannot be read ({error_reason(error)})", where=source.name, hint=hint) from error
 
 
 def _read_hdf5(path: str, source: ByteSource, limit: int) -> dict[str, Array]:

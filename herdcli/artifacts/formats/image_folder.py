@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.library_errors import error_reason
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
 from herdcli.artifacts.tables.named_arrays import PARTS
@@ -75,22 +76,26 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
 def _decode_image(image: Any, path: Path) -> Any:
     try:
         return image.open(path)
-    except Exception as error:  # pillow's readers raise exceptions of many types
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"is not a readable picture ({reason})", where=str(path), hint="remove or repair it") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # only pillow runs here, and its readers raise exceptions of many types
+        raise DataError(f"is not a readable picture ({error_reason(error)})", where=str(path), hint="remove or repair it") from error
 
 
 def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
     """Return the pixels (h, w) or (h, w, 3) as bytes; 16-bit values are scaled to 8 bits."""
+    is_deep = picture.mode in ("I;16", "I", "F")
     try:
-        if picture.mode in ("I;16", "I", "F"):
-            deep = np.asarray(picture, dtype=np.float64)
-            return np.asarray(np.round(deep / max(255.0, 65535.0 if deep.max() > 255 else 255.0) * 255.0), dtype=np.uint8)
-        return np.asarray(picture.convert(mode))
-    except Exception as error:
+        pixels = np.asarray(picture, dtype=np.float64) if is_deep else np.asarray(picture.convert(mode))
+    except MemoryError:
+        raise
+    except Exception as error:  # only pillow runs here, and decodes the picture
         raise DataError("the picture is cut short or damaged", where=str(path), hint="remove or repair it") from error
     finally:
         picture.close()
+    if not is_deep:
+        return pixels
+    return np.asarray(np.round(pixels / max(255.0, 65535.0 if pixels.max() > 255 else 255.0) * 255.0), dtype=np.uint8)
 
 
 def _splits_and_labels(parent_folders: list[tuple[str, ...]], folder: str) -> tuple[list[int] | None, list[str] | None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.formats.matlab_elements import readable_variables
 from herdcli.artifacts.formats.unsealed_hdf5 import choose_label
+from herdcli.artifacts.library_errors import convert_library_errors, error_reason
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables import named_arrays
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
 HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
@@ -26,8 +29,15 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """Read the data set of X and y, of other known names, or of the only matrix."""
     from scipy.io import loadmat, whosmat
 
+    def damaged(error: Exception) -> DataError:
+        hint = "fetch or save the file again: it may be cut short or damaged"
+        return DataError(f"the MATLAB file cannot be read ({error_reason(error)})", where=where, hint=hint)
+
     try:
         readable = readable_variables(path)
+    except (OSError, ValueError, struct.error, zlib.error) as error:
+        raise damaged(error) from error
+    with convert_library_errors(("scipy", "numpy"), damaged):
         there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
         listed = [(name, shape) for name, shape, kind in there if kind in PLAIN and (readable is None or name in readable)]
         memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), options.limit, where=where)
@@ -35,13 +45,6 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
         for item in values.values():
             if hasattr(item, "check_format"):
                 item.check_format(full_check=True)  # indices within the shape
-    except (HerdError, MemoryError):
-        raise
-    except Exception as error:  # scipy.io raises its own exceptions, and those of zlib and struct
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(
-            f"the MATLAB file cannot be read ({reason})", where=where, hint="fetch or save the file again: it may be cut short or damaged"
-        ) from error
     found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
     found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))

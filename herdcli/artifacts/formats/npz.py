@@ -14,11 +14,12 @@ from numpy.lib import format as npy
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.formats.unsealed_hdf5 import LABELS, choose_label, select_kept_columns
+from herdcli.artifacts.library_errors import convert_library_errors, error_reason
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables import native_arrays
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, map_indices_to_names
 from herdcli.artifacts.tables.named_arrays import dataset_from_arrays, flatten_images
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
 ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
@@ -106,16 +107,14 @@ def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
 
 @contextmanager
 def _convert_read_errors(what: str, where: str) -> Iterator[None]:
-    """Convert the various errors of zipfile, zlib, struct, tokenize, ast and NumPy to one DataError; arrays of Python 2 give no warning."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Reading .* required additional header parsing", UserWarning)
-            yield
-    except (HerdError, MemoryError):
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{what} cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    """Convert the various errors of zipfile and NumPy, and of what they call, to one DataError; arrays of Python 2 give no warning."""
+
+    def describe(error: Exception) -> DataError:
+        return DataError(f"{what} cannot be read ({error_reason(error)})", where=where, hint="it may be cut short or damaged")
+
+    with convert_library_errors(("zipfile", "numpy"), describe), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Reading .* required additional header parsing", UserWarning)
+        yield
 
 
 def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:

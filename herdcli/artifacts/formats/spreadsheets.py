@@ -7,10 +7,11 @@ from typing import Any
 
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.library_errors import convert_library_errors, error_reason
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.artifacts.text import csv_header
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, DataError
 
 INSTALL = "pip install 'herdcli[table]', or save the sheet as CSV"
 
@@ -30,18 +31,17 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
         import openpyxl
     except ImportError:
         raise BadUsage("Excel files need openpyxl", where=where, hint=INSTALL) from None
-    try:
-        with open(path, "rb") as file:
-            with zipfile.ZipFile(file) as archive:
-                memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), options.limit, where=where)
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheet = _choose_sheet(book, where, options)
-            lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
-    except (HerdError, MemoryError):
-        raise
-    except Exception as error:  # openpyxl's parsers raise exceptions of many types
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"the workbook cannot be read ({reason})", where=where, hint="it may be damaged; save the sheet as CSV") from error
+
+    def damaged(error: Exception) -> DataError:
+        hint = "it may be damaged; save the sheet as CSV"
+        return DataError(f"the workbook cannot be read ({error_reason(error)})", where=where, hint=hint)
+
+    with convert_library_errors(("openpyxl", "zipfile", "xml", "et_xmlfile", "lxml"), damaged), open(path, "rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), options.limit, where=where)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        sheet = _choose_sheet(book, where, options)
+        lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
     below = [["" if cell is None else str(cell).strip() for cell in line] for line in lines[1 : csv_header.SEEN]]
     if titles and not csv_header.are_column_titles(titles, below):

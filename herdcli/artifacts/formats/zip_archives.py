@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.byte_sources import ByteSource
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.artifacts.library_errors import convert_library_errors, error_reason
+from herdcli.errors import BadUsage, DataError
 
 LISTED = 8
 
@@ -32,20 +33,18 @@ def has_no_numpy_arrays(path: str) -> bool:
 @contextmanager
 def open_member(path: str, member: str | None, *, where: str, limit: int) -> Iterator[ByteSource]:
     """Open one file of an archive: the named one, or the only one.  Raises BadUsage if there are several and none is named."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = _archive_members(archive)
-            listed = ", ".join(names[:LISTED]) + (" …" if len(names) > LISTED else "")
-            if member is None and len(names) > 1:
-                raise BadUsage(f"holds {len(names)} files", where=where, hint=f"name one: {where}:{names[0]}; there are {listed}")
-            chosen = names[0] if member is None else member
-            if chosen not in names:
-                raise BadUsage("has no such file", where=where, hint=f"it holds {listed}")
-            memory_budget.require_memory(archive.getinfo(chosen).file_size, limit, where=where)
-            with archive.open(chosen) as stream:
-                yield ByteSource(where if member is not None else f"{where}:{chosen}", stream, regular=False, limit=limit)  # type: ignore[arg-type]
-    except (HerdError, MemoryError):
-        raise
-    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"the archive cannot be read ({reason})", where=where, hint="unpack it, and name the file") from error
+
+    def damaged(error: Exception) -> DataError:
+        return DataError(f"the archive cannot be read ({error_reason(error)})", where=where, hint="unpack it, and name the file")
+
+    with convert_library_errors(("zipfile",), damaged), zipfile.ZipFile(path) as archive:
+        names = _archive_members(archive)
+        listed = ", ".join(names[:LISTED]) + (" …" if len(names) > LISTED else "")
+        if member is None and len(names) > 1:
+            raise BadUsage(f"holds {len(names)} files", where=where, hint=f"name one: {where}:{names[0]}; there are {listed}")
+        chosen = names[0] if member is None else member
+        if chosen not in names:
+            raise BadUsage("has no such file", where=where, hint=f"it holds {listed}")
+        memory_budget.require_memory(archive.getinfo(chosen).file_size, limit, where=where)
+        with archive.open(chosen) as stream:
+            yield ByteSource(where if member is not None else f"{where}:{chosen}", stream, regular=False, limit=limit)  # type: ignore[arg-type]

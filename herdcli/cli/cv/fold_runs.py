@@ -54,7 +54,7 @@ def cross_validate(session: Session, request: Request) -> None:
                 for future in futures:
                     rows.append(future.result())
                     progress.show(RunProgress(len(rows), request.folds))
-            except BaseException:
+            except BaseException:  # raised again
                 fits.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

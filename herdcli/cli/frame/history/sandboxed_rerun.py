@@ -192,7 +192,7 @@ def main() -> None:
         }
     except MemoryError:
         answer = {"error": "DataError", "message": "not enough memory", "where": None, "hint": "raise --max-memory"}
-    except Exception as error:
+    except Exception as error:  # sent to the parent, which raises it again as an internal error
         answer = {"internal": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     _job_result_path(question).write_text(json.dumps(answer), encoding="utf-8")
 

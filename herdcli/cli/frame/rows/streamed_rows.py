@@ -100,7 +100,7 @@ def suggest_streaming(hint: str, is_available: Callable[[], object], where: str 
         if error.hint is not None and error.hint.startswith("raise --max-memory") and is_available():
             error.hint = f"{hint}; or {error.hint}"
         raise
-    except Exception as error:
+    except Exception as error:  # only errors of memory, which libraries word in their own ways, are replaced
         refusal = process_limits.memory_error_for(error, () if where is None else (where,))
         if refusal is None or not is_available():
             raise

@@ -16,6 +16,7 @@ from herdcli.schema import Array
 
 REPRESENTATIONS = {"spin": (-1, 1), "binary": (0, 1)}  # low and high value of a unit
 EXACT = 1 << 53  # integers below this, and their sums, are exact in float64; the dynamics stop when weights reach it
+PACKED = 8  # units whose columns are packed together
 LANES = 32  # the compiled loops process hidden units in blocks of this many
 
 
@@ -25,7 +26,7 @@ def pack_bits(truth: Array) -> Array:
     octets = np.packbits(truth, axis=1, bitorder="little")
     padded = np.zeros((rows, -(-units // 64) * 8), dtype=np.uint8)
     padded[:, : octets.shape[1]] = octets
-    return padded.view("<u8").astype(np.uint64)
+    return padded.view("<u8").astype(np.uint64, copy=False)
 
 
 def unpack_bits(words: Array, units: int) -> Array:
@@ -62,8 +63,9 @@ class PackedRows:
 def pack_rows(truth: Array, representation: str) -> PackedRows:
     """Pack truth values (n, D) into `PackedRows`."""
     low, high = REPRESENTATIONS[representation]
-    ones = truth.sum(axis=0, dtype=np.int64)
-    return PackedRows(pack_bits(truth), pack_bits(np.ascontiguousarray(truth.T)), low * len(truth) + (high - low) * ones)
+    ones, units = truth.sum(axis=0, dtype=np.int64), range(0, truth.shape[1], PACKED)
+    columns = np.concatenate([pack_bits(np.ascontiguousarray(truth[:, first : first + PACKED].T)) for first in units])
+    return PackedRows(pack_bits(truth), columns, low * len(truth) + (high - low) * ones)
 
 
 def varies(truth: Array, rows: Array) -> Array:

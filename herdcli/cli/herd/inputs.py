@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.frame.history.request import settings_from_request
-from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, nonzero_weight_rows, warn_of_weights
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -47,10 +47,19 @@ def read_inputs(session: Session, request: Request) -> HerdingInputs:
     return _inputs_from_binary_rows(session, request)
 
 
-def _load_dataset(session: Session, request: Request) -> Artifact:
-    """Load the data set without rows of weight 0."""
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    data = drop_zero_weights(session, data)
+def _load_dataset(session: Session, request: Request, *, can_stay: bool = False) -> Artifact:
+    """Load the data set without rows of weight 0.  can_stay  whether its rows may stay in their file, if they exceed --max-memory."""
+    from herdcli.artifacts.dataset import take_rows
+    from herdcli.cli.frame.rows import streamed_rows
+
+    read: dict[str, Any] = {"input_format": request.input_format, "label": request.label}
+    data = None
+    if can_stay:
+        data = streamed_rows.open_streamed(session, request.source, is_requested=False, unit_bytes=1, same=True, **read)
+    if data is None:
+        data = drop_zero_weights(session, session.load(request.source, "data", kinds={"dataset"}, **read))
+    elif (kept := nonzero_weight_rows(session, data.value.weight)) is not None:
+        data = replace(data, value=take_rows(data.value, kept))
     warn_of_weights(session, data.value)
     return data
 
@@ -69,15 +78,16 @@ def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHe
 def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInputs:
     """Return the inputs for binary rows: one run, or one per class."""
     from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
+    from herdcli.cli.frame.rows.streamed_rows import read_converted_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
 
-    data = _load_dataset(session, request)  # loaded here so that no caller keeps its rows in memory
+    data = _load_dataset(session, request, can_stay=True)  # loaded here so that no caller keeps its rows in memory
     rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     scored = request.per_class
     groups = class_runs.prepare_class_groups(
-        rows.X.view(bool), y, rows.split, names, per_class=scored, score_training=scored and request.score_training
+        read_converted_rows(rows.X).view(bool), y, rows.split, names, per_class=scored, score_training=scored and request.score_training
     )
     labels, nearest = groups.labels, None
     if scored:

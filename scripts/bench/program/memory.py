@@ -97,6 +97,10 @@ RUNS = {
         ["herd", "FILE", *TWO, *LABEL, "--hidden", "4", "--iterations", "3", "--burn-in", "1"],
         Held(5, 30, 40, "the rows as stored, until they are bytes; then 2 bits a unit"),
     ),
+    "herd --max-memory 200M": Run(
+        ["herd", "FILE", *TWO, *LABEL, "--hidden", "4", "--iterations", "3", "--burn-in", "1", "--max-memory", "200M"],
+        Held(1, 30, 80, "the rows as bytes; labels and split"),
+    ),
     "fit-mrf": Run(["fit-mrf", "FILE", *TWO], Held(1, 30, 60, "rows kept for evaluation, as bytes")),
     "convert": Run(["convert", "FILE"], BLOCKS),
     "apply, classifier": Run(["apply", "linear.h5", "FILE"], BLOCKS),

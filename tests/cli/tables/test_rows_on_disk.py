@@ -47,6 +47,15 @@ CASES = {
     "shuffled classifier": (["nherd-train", "--passes", "2", "--shuffle", "--split", "1,0,0"], BASE | {"y": CLASSES, "weight": WEIGHT}),
     "sorted classifier": (["nherd-train", "--passes", "2"], {"c0": np.sort(SCORE), "y": np.sort(SCORE) > 0}),
     "classifier by label": (["nherd-train", "--passes", "1", "--label", "kind"], BASE | {"kind": CLASSES, "split": SPLIT}),
+    "herding": (["herd", "--hidden", "3", "--iterations", "5", "--threshold", ".5", "--range=-9,9"], BASE | {"weight": WEIGHT}),
+    "herding of classes": (
+        ["herd", "--per-class", "--label", "kind", "--hidden", "3", "--iterations", "5", "--threshold", ".5", "--range=-9,9"],
+        BASE | {"kind": CLASSES},
+    ),
+    "visible herding": (
+        ["herd", "--features", "x,xx", "--model", "mrf", "--iterations", "5", "--threshold", ".5", "--range=-9,9"],
+        BASE | {"split": SPLIT},
+    ),
     "harmonium": (["fit-rbm", "--on-disk", "--units", "gaussian", "--standardize", "--epochs", "1", "--hidden", "2"], BASE),
 }
 OPENED = streamed_rows.open_streamed

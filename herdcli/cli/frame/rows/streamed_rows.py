@@ -278,6 +278,16 @@ def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[n
     return found if lazy_matrix.has_cheap_row_reads(X) else lazy_matrix.SpilledMatrix.of(found)
 
 
+def read_converted_rows(rows: Array | ConvertedMatrix | SpilledMatrix) -> Array:
+    """Return rows that `convert_rows` returned as an array, read a few at a time; an array is returned as it is."""
+    if isinstance(rows, np.ndarray):
+        return rows
+    found, step = np.empty(rows.shape, dtype=rows.dtype), lazy_matrix.rows_per_read(rows.shape[1])
+    for start in range(0, len(rows), step):
+        found[start : start + step] = rows[start : start + step]
+    return found
+
+
 def standardized_rows(
     X: LazyMatrix, values: Callable[[Array], Array], units: UnitFamily, moments: tuple[Array | None, Array | None], training: Array | None
 ) -> tuple[ConvertedMatrix | SpilledMatrix, Array | None, Array | None]:

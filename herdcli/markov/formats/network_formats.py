@@ -1,11 +1,14 @@
 """Networks as text: the table of all formats, and UAI models and libDAI factor graphs; the readers take text and open no files.
 
 In UAI tables the last variable varies fastest, in .fg tables the first; .fg contains only nonzero values.
+pyAgrum (3.3.1) writes and reads UAI in another order.  In its Bayesian networks the child varies fastest and then the first parent; files
+with its comments are read in its order.  Its Markov networks list the variables of a table in another order than the table has.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -20,6 +23,10 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LARGEST_TABLE = 1 << 28
+AGRUM_SCOPE = re.compile(r"(?m)^\d[\d ]*\d {3}# .+$")  # "3 1 7 0   # name": pyAgrum writes the name of the child beside each scope
+AGRUM_COUNT = re.compile(r"(?m)^\d+ # nbr Factors")
+AGRUM_NOTE = "the tables are read in the order of pyAgrum: the child varies fastest, then the first parent"
+AGRUM_MARKOV = "pyAgrum wrote this file and its tables may be in another order than their scopes, so the answers may be wrong"
 
 
 def read_network(text: str, form: str, *, missing_rows: str | None = None, notes: list[str] | None = None) -> Network:
@@ -61,7 +68,25 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
             raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()
-    return build_network(cardinality, factors, directed=preamble == "BAYES")
+    return build_network(cardinality, _in_order_of_agrum(factors, cardinality, text, notes), directed=preamble == "BAYES")
+
+
+def _in_order_of_agrum(factors: list[Factor], cardinality: list[int], text: str, notes: list[str] | None) -> list[Factor]:
+    """Return the factors of a file; tables of several parents in a Bayesian network of pyAgrum are transposed."""
+    told = notes if notes is not None else []
+    if AGRUM_COUNT.search(text) and any(len(scope) > 1 for scope, _ in factors):
+        told.append(AGRUM_MARKOV)
+    children = [scope[-1] if scope else -1 for scope, _ in factors]
+    if children != list(range(len(cardinality))) or len(AGRUM_SCOPE.findall(text)) != len(factors):
+        return factors
+    if all(len(scope) < 3 for scope, _ in factors):
+        return factors
+    told.append(AGRUM_NOTE)
+    made: list[Factor] = []
+    for scope, values in factors:
+        axes = [*range(len(scope) - 2, -1, -1), len(scope) - 1]
+        made.append((scope, values.reshape([cardinality[scope[k]] for k in axes]).transpose(np.argsort(axes))))
+    return made
 
 
 def find_conditional_violation(network: Network) -> str | None:

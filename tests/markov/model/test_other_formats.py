@@ -84,7 +84,7 @@ def test_names_of_another_network_are_refused(text, message):
 # pyAgrum 3.3.1 of a{x|y}->c{u|v}<-b{p|q|r}: P(c=u | a, b) is .1 .2 .3 for a=x, .4 .5 .6 for a=y
 EXPECTED = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
 AGRUM_UAI = (
-    "bayes\n3\n2 2 3 \n3\n1 0   # a\n3 0 2 1   # c\n1 2   # b\n\n2\n  .3 .7 \n\n12\n .1 .9\n .2 .8\n .3 .7\n .4 .6\n .5 .5\n .6 .4\n"
+    "bayes\n3\n2 2 3 \n3\n1 0   # a\n3 0 2 1   # c\n1 2   # b\n\n2\n  .3 .7 \n\n12\n .1 .9\n .4 .6\n .2 .8\n .5 .5\n .3 .7\n .6 .4\n"
     "\n3\n .2 .3 .5\n"
 )
 AGRUM_XDSL = """<?xml version="1.0" ?>
@@ -166,6 +166,30 @@ def test_files_of_other_programs(form, text):
     np.testing.assert_allclose(tables(read)["a",], [0.3, 0.7], rtol=0, atol=1e-15)
     if form != "uai":
         assert {name: read.states_of(i) for i, name in enumerate(read.names)} == {"a": ["x", "y"], "b": ["p", "q", "r"], "c": ["u", "v"]}
+
+
+def test_uai_in_the_order_of_pyagrum():
+    """Bayesian networks with its comments are read in its order, which a note says; without them the last parent varies fastest."""
+    notes: list[str] = []
+    formats.read_network(AGRUM_UAI, "uai", notes=notes)
+    assert notes == ["the tables are read in the order of pyAgrum: the child varies fastest, then the first parent"]
+    for other in (AGRUM_UAI.replace("#", "//"), AGRUM_UAI.replace("   # b", ""), AGRUM_UAI.replace("3 0 2 1 ", "3 2 0 1 ")):
+        notes = []
+        plain = formats.read_network(other, "uai", notes=notes)
+        table = next(table for scope, table in plain.factors() if len(scope) == 3)
+        if "3 2 0 1" in other:  # first b, which varies faster
+            assert len(notes) == 1
+            np.testing.assert_allclose(table[..., 0], [[0.1, 0.5], [0.4, 0.3], [0.2, 0.6]], atol=1e-15)
+        else:
+            assert notes == []
+            np.testing.assert_allclose(table[..., 0], [[0.1, 0.4, 0.2], [0.5, 0.3, 0.6]], atol=1e-15)
+    notes = []
+    pairs = "MARKOV\n2 # nbr Nodes\n2 3 \n1 # nbr Factors \n2 1 0 \n\n6 # {0, 1}\n  1 4 \n  2 5 \n  3 6 \n"
+    formats.read_network(pairs, "uai", notes=notes)
+    assert notes == ["pyAgrum wrote this file and its tables may be in another order than their scopes, so the answers may be wrong"]
+    notes = []
+    formats.read_network(pairs.replace(" # nbr Factors ", ""), "uai", notes=notes)
+    assert notes == []
 
 
 LAUGHS = (

@@ -354,7 +354,7 @@ KINDS: dict[str, Kind] = {
             judged_by=("data",),
             apply="herdcli.cli.em.apply.apply_model",
             sample="herdcli.cli.em.sample_rows.sample_model",
-            plots=_plots("plots.em_plots", "clusters", "ledger"),
+            plots=_plots("plots.em_plots", "clusters", "means", "ledger"),
         ),
         Kind(
             name="kmeans",
@@ -368,7 +368,7 @@ KINDS: dict[str, Kind] = {
             judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.apply_model",
-            plots=_plots("plots.em_plots", "clusters", "ledger"),
+            plots=_plots("plots.em_plots", "clusters", "means", "ledger"),
         ),
         Kind(
             name="factors",

@@ -18,7 +18,7 @@ from herdcli.em.mixture.variational_mixture import HELD, predictive_posteriors
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import DataError
 from herdcli.records import dataclass, former_classes
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_image_shape
 
 FLAT = 1e-30  # share of a mean square: a variance below it is the rounding error of a constant column, which every model raises
 
@@ -80,6 +80,7 @@ class FitFacts:
     sizes: Array | None = array("S", "numbers of components that were tried", kind="i", optional=True)
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
     criterion: str | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
 
     @property
     def constant(self) -> Array:
@@ -91,6 +92,7 @@ class FitFacts:
         if len(self.base_mean) != columns:
             raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, the model {columns}")
         require_moments(self, columns)
+        require_image_shape(self.image_shape, columns)
         if self.holdout_y is not None and (holdout is None or len(self.holdout_y) != len(holdout)):
             raise DataError("/known/holdout_y are labels of other rows than /holdout")
 

@@ -45,6 +45,7 @@ class FitRows:
     holdout_y: Array | None = None
     feature_names: list[str] | None = None
     class_names: list[str] | None = None
+    image_shape: Array | None = None  # (2,) if rows are images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,7 @@ class PreparedFit:
             holdout_y=None if rows.holdout is None else rows.holdout_y,
             feature_names=rows.feature_names,
             class_names=rows.class_names,
+            image_shape=rows.image_shape,
             supervised=self.asked.supervised,
             per_class=1 if self.asked.classes is None else search.size,
             sizes=np.array(self.search.sizes[: len(search.scores)]) if several else None,

@@ -249,6 +249,7 @@ class Classifier(Classifier2):
     documents: DocumentConversion | None = None  # how documents become rows, if it was learned from documents
     column: Array | None = array("d", "column of each weight, where hashed ones without evidence are left out", kind="i", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
 
     @property
     def columns(self) -> int:

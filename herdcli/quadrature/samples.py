@@ -8,7 +8,7 @@ from herdcli.errors import DataError
 from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.rules import active_set, min_norm_point, sequential_rules
 from herdcli.records import dataclass, former_classes
-from herdcli.schema import Array, array, require_valid_indices
+from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class Samples:
     group_names: list[str] | None = None
     feature_names: list[str] | None = None
     state: list[Continuation] | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
 
     def validate(self) -> None:
         """Raise DataError unless groups, figures and continuation states match these atoms."""
@@ -92,6 +93,7 @@ class Samples:
             raise DataError("/scale has a 0")
         if self.feature_names is not None and len(self.feature_names) != self.x.shape[1]:
             raise DataError(f"/feature_names has {len(self.feature_names)} names, /x has {self.x.shape[1]} columns")
+        require_image_shape(self.image_shape, self.x.shape[1])
         for name, count in (("summary", self.summary and len(self.summary.mmd)), ("state", self.state and len(self.state))):
             if count and count != self.groups:
                 raise DataError(f"/{name} has {count} groups, there are {self.groups}")

@@ -31,7 +31,7 @@ from herdcli.regression.fit import (
 from herdcli.regression.separation import RecessionDirections
 from herdcli.regression.small_sample_correction import CovarianceUncertainty
 from herdcli.regression.sparse_rows import SparseRows, regression_blocks
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_image_shape
 
 COVERED = 0.95  # coverage of the intervals of a table
 
@@ -103,6 +103,7 @@ class GeneralisedLinear:
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
     holdout: HeldoutRows | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
 
     def validate(self) -> None:
         """Raise DataError unless family, predictors and classes are consistent."""
@@ -121,6 +122,7 @@ class GeneralisedLinear:
             raise DataError(f"/standard_error has {self.standard_error.shape[1]} columns, expected {D + 1}")
         if self.feature_names is not None and len(self.feature_names) != D:
             raise DataError(f"/feature_names has {len(self.feature_names)} names for {D} columns")
+        require_image_shape(self.image_shape, D)
         if self.baselines is not None:
             self.baselines.require_shape(len(self.classes or []) or 2, D)
         if self.holdout is not None and self.holdout.predictor.shape[1] != K:

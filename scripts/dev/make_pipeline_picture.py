@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from herdcli.artifacts import load
-from herdcli.evaluation.plots.plot_list import tile_into_mosaic
+from herdcli.evaluation.plots.tiles import tile_into_mosaic
 
 INK, PAPER, EDGE, ACCENT = "#1b1b1b", "#ffffff", "#8a8a8a", "#0072b2"
 MIDDLE = 0.56  # of the boxes' height

@@ -32,7 +32,7 @@ from shared.real_data import path
 
 from herdcli import artifacts
 from herdcli.algorithm import run_algorithm
-from herdcli.evaluation.plots import gallery_plots, plot_list
+from herdcli.evaluation.plots import gallery_plots, plot_list, tiles
 from herdcli.ica.filters import filter_metrics
 from herdcli.rbm import pairs
 from herdcli.rbm.learning import parallel_fits
@@ -106,14 +106,14 @@ def examples(work: Path, target: Path) -> Row:
         chosen = np.linspace(0, len(data.X) - 1, 20).astype(int)
         levels = np.sort(data.X[chosen].astype(float) / data.value_range[1], axis=1)
         apart = max(apart, float(np.ptp(levels, axis=0).mean()))
-        shown = plot_list.rows_as_images(data.X[chosen], data.image_shape) / data.value_range[1]
+        shown = tiles.rows_as_images(data.X[chosen], data.image_shape) / data.value_range[1]
         side = 32
         frame = np.full((len(chosen), side, side), np.nan)
         top, left = ((side - length) // 2 for length in shown.shape[1:])
         frame[:, top : top + shown.shape[1], left : left + shown.shape[2]] = shown
         pictures.append(frame)
     plot_list.write_figure(
-        plot_list.tile_images(np.concatenate(pictures), columns=10, title="normalised faces: ORL above, Yale below"), target, ".png"
+        tiles.tile_images(np.concatenate(pictures), columns=10, title="normalised faces: ORL above, Yale below"), target, ".png"
     )
     return {"figure": "3.4", "of": "faces", "quantity": "spread of histograms", "value": apart}
 
@@ -149,7 +149,7 @@ def parts(work: Path, target: Path) -> np.ndarray:
     weights[:, varies] = state.W[0].T
     order = np.argsort(-np.sum(weights**2, axis=1), kind="stable")[:60]
     plot_list.write_figure(
-        plot_list.tile_images(plot_list.rows_as_images(weights[order], data.image_shape), signed=True, columns=12), target, ".png"
+        tiles.tile_images(tiles.rows_as_images(weights[order], data.image_shape), signed=True, columns=12), target, ".png"
     )
     return weights
 

@@ -28,6 +28,7 @@ from shared.real_data import path
 from herdcli import artifacts
 from herdcli.evaluation.plots import gabor, plot_list
 from herdcli.evaluation.plots.ica_plots import curve_panels
+from herdcli.evaluation.plots.tiles import tile_images
 from herdcli.ica.filters import filter_metrics, filter_spectra
 from herdcli.ica.model import ICA
 from herdcli.numerics.principal_components import fit_principal_components
@@ -108,10 +109,10 @@ def store(found: dict[str, dict[str, str]], target: Path) -> None:
     write_csv(target, [found[name] for name in EXPERIMENTS if name in found])
 
 
-def tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> None:
+def draw_tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> None:
     """Pictures (n, h, w), each on a scale of its own, zero mid-grey."""
     scaled_pictures = pictures / np.abs(pictures).max(axis=(1, 2), keepdims=True)
-    plot_list.write_figure(plot_list.tile_images(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
+    plot_list.write_figure(tile_images(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
 
 
 def speech(value: ICA, results: Path) -> None:
@@ -132,24 +133,24 @@ def pictures(value: ICA, target: Path) -> None:
     side = int(value.image_shape[0])
     rows = value.whitening.rotated(value.J).reshape(-1, side, side)
     rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
-    tiles(rows[np.argsort(gabor.fit_gabors(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
+    draw_tiles(rows[np.argsort(gabor.fit_gabors(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
 
 
 def faces(value: ICA, results: Path, data: Path) -> None:
     """Fig. 4.13a and b: eigenfaces, and the features by their rows of raw pixels."""
     shape = tuple(int(side) for side in value.image_shape)
     eigen = fit_principal_components(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
-    tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
+    draw_tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
     rows = value.whitening.rotated(value.J).reshape(-1, *shape)
     rows = rows[np.random.default_rng(0).choice(len(rows), 32, replace=False)]
-    tiles(rows, results / "ica-faces-features.png", 8, "32 features, drawn at random")
+    draw_tiles(rows, results / "ica-faces-features.png", 8, "32 features, drawn at random")
 
 
 def faces_pixels(value: ICA, results: Path, data: Path) -> None:
     """Fig. 4.13c: the outputs of the filters over the pixels, as pictures."""
     outputs = pixel_outputs(value, data).reshape(-1, 64, 64)
     outputs = outputs[np.random.default_rng(0).choice(len(outputs), 32, replace=False)]
-    tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
+    draw_tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
 
 
 def neighbours(value: ICA, rows: Path, target: Path) -> None:

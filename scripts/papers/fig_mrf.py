@@ -25,7 +25,7 @@ from shared.figure_pipeline import Row, herd, pyplot, read_csv, side_by_side, to
 from shared.real_data import path
 
 from herdcli.artifacts import load
-from herdcli.evaluation.plots import plot_list
+from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.schema import Array
 
 SIZES = range(7, 12)
@@ -124,7 +124,7 @@ def examples(x: Array, folder: Path) -> None:
     write_csv(folder / "mrf-fig6.5.csv", [{"row": int(row), "pixels": "".join(map(str, x[row]))} for row in rows])
     ink = 1 - x[rows].reshape(-1, 8, 8).astype(float)
     plot_list.write_figure(
-        plot_list.tile_images(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png"
+        tiles.tile_images(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png"
     )
 
 

@@ -12,7 +12,16 @@ from herdcli.artifacts import Dataset
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import feature_importance
-from herdcli.evaluation.plots import classifier_plots, graph_layout, herding_plots, network_plots, plot_list, plot_style, samples_plots
+from herdcli.evaluation.plots import (
+    classifier_plots,
+    graph_layout,
+    herding_plots,
+    network_plots,
+    planes,
+    plot_list,
+    plot_style,
+    samples_plots,
+)
 from herdcli.markov.model.network import build_network
 
 
@@ -54,12 +63,12 @@ def test_neighbours_are_drawn_nearer_than_strangers_and_always_in_the_same_place
 def test_principal_axes_are_those_of_the_covariance_from_either_gram_matrix():
     random = np.random.default_rng(1)
     X = random.normal(size=(7, 20)) * np.linspace(3, 0.1, 20)
-    axes, mean, share = plot_list.principal_axes(X)
+    axes, mean, share = planes.principal_axes(X)
     values, vectors = np.linalg.eigh(np.cov(X.T, bias=True))
     np.testing.assert_allclose(np.abs(axes.T @ vectors[:, :-3:-1]), np.eye(2), atol=1e-8)
     np.testing.assert_allclose(share, values[:-3:-1] / values.sum())
     np.testing.assert_allclose(mean, X.mean(axis=0))
-    assert plot_list.principal_axes(X[:, :1])[0].tolist() == [[1.0, 0.0]]
+    assert planes.principal_axes(X[:, :1])[0].tolist() == [[1.0, 0.0]]
 
 
 def test_a_network_is_coloured_by_its_exact_marginals():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage
-from herdcli.evaluation.plots import plot_list
+from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.kinds import KINDS
 
 
@@ -17,20 +17,20 @@ def test_a_mosaic_keeps_the_pictures_apart() -> None:
     pictures = np.arange(12.0).reshape(3, 2, 2)
     nan = np.nan
     expected = [[0, 1, nan, 4, 5], [2, 3, nan, 6, 7], [nan] * 5, [8, 9, nan, nan, nan], [10, 11, nan, nan, nan]]
-    np.testing.assert_array_equal(plot_list.tile_into_mosaic(pictures, 2), expected)
+    np.testing.assert_array_equal(tiles.tile_into_mosaic(pictures, 2), expected)
 
 
 def test_rows_become_pictures_of_the_stored_shape() -> None:
     rows = np.arange(12).reshape(2, 6)
-    assert plot_list.rows_as_images(rows, np.array([2, 3])).shape == (2, 2, 3)
-    np.testing.assert_array_equal(plot_list.rows_as_images(rows, None), rows[None])
+    assert tiles.rows_as_images(rows, np.array([2, 3])).shape == (2, 2, 3)
+    np.testing.assert_array_equal(tiles.rows_as_images(rows, None), rows[None])
 
 
 @pytest.mark.parametrize("suffix", plot_list.SUFFIXES)
 def test_equal_figures_are_equal_bytes(suffix: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in "ab":
-        plot_list.write_figure(plot_list.tile_images(np.eye(4)[None], title="one"), tmp_path / name, suffix)
+        plot_list.write_figure(tiles.tile_images(np.eye(4)[None], title="one"), tmp_path / name, suffix)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -48,7 +48,7 @@ def test_marks_of_one_look_say_it_once() -> None:
 
 def test_only_so_many_tiles_are_drawn_and_the_title_says_so() -> None:
     pytest.importorskip("matplotlib")
-    figure = plot_list.tile_images(np.random.default_rng(0).random((500, 2, 2)), columns=20, title="many")
+    figure = tiles.tile_images(np.random.default_rng(0).random((500, 2, 2)), columns=20, title="many")
     (axes,) = figure.axes
     assert axes.get_title(loc="left") == "many (the first 400 of 500)"
     assert axes.images[0].get_array().shape == (20 * 3 - 1, 20 * 3 - 1)
@@ -56,7 +56,7 @@ def test_only_so_many_tiles_are_drawn_and_the_title_says_so() -> None:
 
 def test_signed_tiles_have_zero_in_the_middle_and_blank_stays_blank() -> None:
     pytest.importorskip("matplotlib")
-    (axes,) = plot_list.tile_images(np.array([[[-1.0, np.nan], [0.0, 4.0]]]), signed=True).axes
+    (axes,) = tiles.tile_images(np.array([[[-1.0, np.nan], [0.0, 4.0]]]), signed=True).axes
     assert axes.images[0].get_clim() == (-4.0, 4.0)
     assert np.ma.getmaskarray(axes.images[0].get_array())[0, 1]
 
@@ -69,7 +69,7 @@ def test_curves_carry_their_names() -> None:
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), x**2)
 
 
-@pytest.mark.parametrize("draw", [lambda: plot_list.tile_images(np.empty((0, 2, 2))), lambda: plot_list.curve_plot({}, x="", y="")])
+@pytest.mark.parametrize("draw", [lambda: tiles.tile_images(np.empty((0, 2, 2))), lambda: plot_list.curve_plot({}, x="", y="")])
 def test_nothing_is_not_drawn(draw: object) -> None:
     with pytest.raises(BadUsage, match="there is nothing to draw"):
         draw()  # type: ignore[operator]

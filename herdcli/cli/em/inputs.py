@@ -118,6 +118,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
         holdout_y=y[test] if y is not None and len(test) else None,
         feature_names=data.feature_names,
         class_names=names if y is not None else None,
+        image_shape=data.image_shape,
     )
 
 

@@ -78,6 +78,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
         valid=None if valid is None else FileRows(valid, room),
         holdout=None if test is None else test.take(choose_heldout_rows(session, np.arange(test.count), test.columns)),
         feature_names=names,
+        image_shape=artifact.value.image_shape,
     )
     return artifact, rows
 

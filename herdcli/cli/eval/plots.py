@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from herdcli.cli.frame.output import outputs
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation.plots import plot_list as pictures
+from herdcli.evaluation.plots.appearance import Appearance, mapped_artists
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -25,27 +27,47 @@ def check_plots(session: Session, request: Request) -> None:
         outputs.check_side_file(session, _plot_path(Path(path), "PLOT") if name == pictures.ALL else path)
     if request.plots:
         pictures.require_matplotlib()
+        _appearance(request).check()
+
+
+def _appearance(request: Request) -> Appearance:
+    """Return the appearance that the options ask for."""
+    sides = [float(side) for side in (request.size or "").split("x") if side]
+    size = None if not sides else (sides[0], sides[1] if len(sides) > 1 else None)
+    return Appearance(cmap=request.cmap, size=size, dpi=request.dpi, title=request.title)
 
 
 def draw_plots(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
     """Draw and write each plot of an artifact; `all` draws every plot that the artifact has data for, in files with the plots' names."""
+    appearance = _appearance(request)
     for name, path in request.plots:
+        plot = partial(_draw, session, artifact, settings, appearance)
         if name == pictures.ALL:
-            _draw_all_plots(session, artifact, Path(path), settings)
+            _draw_all_plots(session, artifact, Path(path), plot)
         else:
-            _write_figure(session, pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), path)
+            figure = plot(name)
+            _write_figure(session, figure, path)
+            if appearance.cmap is not None and not mapped_artists(figure):
+                session.console.warn(f"--cmap has no effect on the plot {name}")
 
 
-def _draw_all_plots(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
-    """Draw every possible plot: name.svg becomes name-PLOT.svg, and a plot without data is noted.  Raises BadUsage if there is none."""
+def _draw(session: Session, artifact: Artifact, settings: EvaluationSettings, appearance: Appearance, name: str) -> pictures.Figure:
+    return pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map, appearance=appearance)
+
+
+def _draw_all_plots(session: Session, artifact: Artifact, path: Path, plot: Callable[[str], pictures.Figure]) -> None:
+    """Draw every possible plot: name.svg becomes name-PLOT.svg.
+
+    Plots without data are left out, which -v reports.  Raises BadUsage if there is none.
+    """
     drawn = 0
     for name in pictures.plot_names(artifact.kind):
         target = _plot_path(path, name)
         outputs.check_side_file(session, target)
         try:
-            figure = pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map)
+            figure = plot(name)
         except HerdError as error:
-            session.console.note(f"no picture of {name}: {error}" + (f" ({error.hint})" if error.hint else ""))
+            session.console.detail(f"no picture of {name}: {error}" + (f" ({error.hint})" if error.hint else ""))
             continue
         _write_figure(session, figure, target)
         drawn += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.eval.values import DIMENSIONS, PLOT
+from herdcli.cli.eval.values import DIMENSIONS, PLOT, SIZE
 from herdcli.cli.frame.history.request import (
     field_recorded_as,
     field_recorded_as_file,
@@ -36,6 +36,7 @@ AT_A_TIME = "ask for one at a time"
 ONE_ARTIFACT = Condition(
     "has_one_artifact", refusal="{option} draws one artifact, but {artifacts} are given", hint="run herd eval for each"
 )
+PLOTTED = Condition("has_plots", why="without --plot")
 SEVERAL_CLASSIFIERS = Condition(
     "has_several_artifacts", refusal="{option} compares two classifiers or more", hint="herd eval A.h5 B.h5 --mcnemar"
 )
@@ -103,6 +104,37 @@ class Request:
         only=(ONE_ARTIFACT, Condition("has_usual_rows", why="with --{table}")),
         help="Draw this plot of the artifact into FILE (.png, .pdf, .svg); all: every plot, name.svg becoming name-PLOT.svg.  "
         + plots_by_kind(),
+    )
+    cmap: str | None = option(
+        text_kind(),
+        metavar="NAME",
+        group=OUTPUT,
+        record=field_recorded_if_changed(None),
+        only=PLOTTED,
+        help="Plots: matplotlib's colour map of this name for all numbers, such as magma.  [default: that of the plot]",
+    )
+    size: str | None = option(
+        SIZE,
+        metavar="WIDTH[xHEIGHT]",
+        group=OUTPUT,
+        record=field_recorded_if_changed(None),
+        only=PLOTTED,
+        help="Plots: width, or width and height, in inches.  [default: that of the plot]",
+    )
+    dpi: int | None = option(
+        integer_kind(10, 2400),
+        group=OUTPUT,
+        record=field_recorded_if_changed(None),
+        only=PLOTTED,
+        help="Plots: dots per inch of .png.  [default: 150]",
+    )
+    title: str | None = option(
+        text_kind(),
+        metavar="TEXT",
+        group=OUTPUT,
+        record=field_recorded_if_changed(None),
+        only=PLOTTED,
+        help="Plots: title, or '' for none.  [default: that of the plot]",
     )
     report: str | None = option(
         path_kind(),
@@ -209,6 +241,11 @@ class Request:
     def has_one_artifact(self) -> bool:
         """Whether exactly one artifact is evaluated."""
         return self.artifacts == 1
+
+    @property
+    def has_plots(self) -> bool:
+        """Whether plots are drawn."""
+        return bool(self.plots)
 
     @property
     def has_several_artifacts(self) -> bool:

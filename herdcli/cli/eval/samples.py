@@ -49,7 +49,11 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
         reference = samples.target_reference(kernel, target, map=session.map)
     if request.trace and own is None:
         raise BadUsage("--curve needs samples: the rows of a data set have no order of selection", where=artifact.name)
-    return replace(artifact, value=samples.EvaluatedSamples(own, atoms, weight, reference, kernel, traced=request.trace))
+    shape = artifact.value.image_shape
+    return replace(
+        artifact,
+        value=samples.EvaluatedSamples(own, atoms, weight, reference, kernel, traced=request.trace, feature_names=names, image_shape=shape),
+    )
 
 
 def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:

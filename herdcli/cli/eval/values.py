@@ -15,4 +15,19 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
 
 
 DIMENSIONS = parsed_kind("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
+MOST_INCHES = 100.0
+
+
+def _parse_size(text: str) -> str:
+    parts = text.lower().split("x")
+    try:
+        sides = [float(part) for part in parts]
+    except ValueError:
+        sides = []
+    if len(sides) not in (1, 2) or not all(1.0 <= side <= MOST_INCHES for side in sides):
+        raise ValueError(f"is not a width, or WIDTHxHEIGHT, in inches from 1 to {MOST_INCHES:g}")
+    return "x".join(f"{side:g}" for side in sides)
+
+
+SIZE = parsed_kind("widthxheight", _parse_size)
 PLOT = ValueKind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file

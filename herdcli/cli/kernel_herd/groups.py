@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def _select_for_groups(
 
     names = inputs.group_names
     problem = whole.part(units) if names else whole
-    return result_assembly.assemble_group_samples(
+    parts = result_assembly.assemble_group_samples(
         problem,
         session.run(selection.AtomSelection(problem, session.map), label="herding", memory="herding"),
         [inputs.rows[g] for g in units] if names else inputs.rows,
@@ -56,6 +57,7 @@ def _select_for_groups(
         feature_names=inputs.feature_names,
         keep_state=not request.no_state,
     )
+    return [replace(part, image_shape=inputs.image_shape) for part in parts]
 
 
 def save_all_units(

@@ -47,6 +47,7 @@ class SelectionInputs:
     group_names: list[str] | None
     feature_names: list[str] | None
     history: Artifact | None
+    image_shape: Array | None = None  # (2,) if rows are images
     left_out: list[str] = field(default_factory=list)
 
 
@@ -106,6 +107,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
         left_out=data.left_out if data is not None else [],
+        image_shape=None if data is None else _shape_of_rows(data),
     )
 
 
@@ -267,6 +269,12 @@ def norm_sample_size(text: str | None, target: Target, candidates: Array | None)
     if text is not None:
         return 0 if text == "exact" else int(text.partition(":")[2])
     return NORM_SAMPLE if candidates is not None and isinstance(target, RowTarget) and len(target.X) > NORM_EXACT else 0
+
+
+def _shape_of_rows(data: _InputRows) -> Array | None:
+    """Return the height and width of rows that are images; None if columns were left out or added."""
+    shape: Array | None = getattr(data.artifact.value, "image_shape", None)
+    return shape if shape is not None and int(np.prod(shape)) == data.columns else None
 
 
 def read_input_rows(session: Session, request: Request) -> _InputRows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.output import outputs
@@ -108,9 +109,10 @@ def _learn_model(
 ) -> Classifier:
     """Return the classifier learned from a data set or from text."""
     if example_input.data is not None:
-        return dataset_rows.learn_from_rows(
-            session, dataset_rows.rows_for_task(session, example_input.data, request, model), settings, request, model, example_input.name
-        )
+        rows = dataset_rows.rows_for_task(session, example_input.data, request, model)
+        found = dataset_rows.learn_from_rows(session, rows, settings, request, model, example_input.name)
+        shape = example_input.data.value.image_shape
+        return replace(found, image_shape=shape if shape is not None and int(shape[0]) * int(shape[1]) == found.features else None)
     for name in ("only", "positive", "split", "label", "in_order"):
         session.ignored(name, "with text, which is learned as it arrives")
     made = text_stream.learn_from_text(session, example_input, settings, request, model)

@@ -105,7 +105,8 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
         pearson=request.dispersion == "pearson",
         map=session.map,
     )
-    value = replace(value, response=inputs.form, baselines=fit_baselines(distribution, inputs))
+    image = inputs.image_shape if inputs.image_shape is not None and int(np.prod(inputs.image_shape)) == inputs.X.shape[1] else None
+    value = replace(value, response=inputs.form, baselines=fit_baselines(distribution, inputs), image_shape=image)
     value = _add_heldout_rows(value, inputs, variance)
     write_result(session, value, inputs.history)
     warn_of_result(session, value, request)

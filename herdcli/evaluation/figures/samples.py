@@ -44,6 +44,7 @@ class EvaluatedSamples:
 
     samples  None for a data set.  atoms (m, d), weight (m,)  in the columns of the kernel; the weights sum to 1.
     target, kernel  None without a comparison.  traced  compute metrics for each of log-spaced numbers of atoms.
+    image_shape  (2,) of atoms that are images.
     """
 
     samples: Samples | None
@@ -52,6 +53,8 @@ class EvaluatedSamples:
     target: TargetReference | None
     kernel: Kernel | None
     traced: bool = False
+    feature_names: list[str] | None = None
+    image_shape: Array | None = None
 
     def rows(self) -> Row | list[Row]:
         """Return the columns of the samples, with those of the comparison with the target, or the trace."""

@@ -12,7 +12,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.classifier import BINS, calibration_error, heldout_predictions
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.metrics.feature_importance import column_namer, largest_weight_indices, weight_moments
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.online.model import Classifier
 from herdcli.schema import Array
 
@@ -43,7 +43,7 @@ def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map
                 if count:
                     dark = share[i, j] > 0.5
                     axes.text(j, i, str(count), ha="center", va="center", size=7, color=plot_style.ON_DARK if dark else plot_style.ON_LIGHT)
-    axes.set_title(f"{_row_label(value, y)}: {100 * np.mean(y != predicted):.2g} % in a wrong class")
+    axes.set_title(f"{_row_label(value, y)}: error {100 * np.mean(y != predicted):.2g} %")
     figure.colorbar(image, ax=axes, label="share of the true class")
     return figure
 
@@ -81,12 +81,12 @@ def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = m
     across, up = (np.bincount(bins, weights=each, minlength=BINS)[filled] / count[filled] for each in (top, right.astype(float)))
     figure = plot_list.new_figure(4.6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    plot_list.draw_diagonal(upper, np.array([float(across.min()), 1.0]), label="as sure as right")
+    plot_list.draw_diagonal(upper, np.array([float(across.min()), 1.0]), label="confidence = share right")
     error = 2.0 * np.sqrt(across * (1.0 - across) / count[filled])
-    upper.errorbar(across, up, yerr=error, fmt="o", color=plot_style.COLOURS[0], label="rows of like confidence, ±2 standard errors")
+    upper.errorbar(across, up, yerr=error, fmt="o", color=plot_style.COLOURS[0], label="rows in a bin, ±2 standard errors")
     upper.set(ylabel="share that is right", ylim=(0.0, 1.05))
     off = calibration_error(top, right)
-    upper.set_title(f"{_row_label(value, y)}: confidences are off by {off:.2g} on average")
+    upper.set_title(f"{_row_label(value, y)}: calibration error {off:.2g}")
     upper.legend(loc="lower right")
     upper.grid()
     lower.bar((np.arange(BINS) + 0.5) / BINS, count, 0.9 / BINS, color=plot_style.GREY)
@@ -109,7 +109,7 @@ def precision_recall(value: Classifier, settings: EvaluationSettings, *, map: Ma
         plot_list.draw_curve(axes, index, recall, precision, label=f"{value.classes[z]}: {average:.3f}", drawstyle="steps-pre")
     if len(found) == 1:
         axes.axhline(float(np.mean(y == worst[0])), color=plot_style.GREY, ls=":", label="by chance")
-    axes.set(xlabel="recall: share of the class that is found", ylabel="precision: share of those found that are right", ylim=(0, 1.03))
+    axes.set(xlabel="recall", ylabel="precision", ylim=(0, 1.03))
     hardest = f"; the {len(worst)} hardest of {len(found)} classes" if len(worst) < len(found) else ""
     axes.set_title(f"{_row_label(value, y)}, with average precision{hardest}")
     axes.legend(loc="lower left")
@@ -127,13 +127,15 @@ def precision_recall_points(score: Array, positive: Array) -> tuple[Array, Array
 
 
 def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The largest weights by the names of their features, with two standard deviations where variances are known."""
+    """The largest weights by the names of their features, with two standard deviations where variances are known; of images pictures."""
     (mean, spread), names = weight_moments(value), column_namer(value)
+    if value.image_shape is not None:
+        return _weight_images(value, mean)
     if len(mean) == 1 and len(value.classes) == 2:
         figure = plot_list.new_figure(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
         axes = figure.add_subplot()
         _draw_largest_weights(axes, mean[0], spread if spread is None else spread[0], names, STRONGEST)
-        axes.set_xlabel(f"weight: left speaks for {value.classes[0]}, right for {value.classes[1]}")
+        axes.set_xlabel(f"weight: {value.classes[0]} ← 0 → {value.classes[1]}")
         axes.set_title(f"the strongest of {mean.shape[1]} weights" + ("" if spread is None else ", ±2 standard deviations"))
         return figure
     shown = min(PANELS, len(mean))
@@ -146,6 +148,13 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
     what = "labels" if value.settings.task == "multilabel" else "classes"
     figure.suptitle(f"the strongest weights of {shown if shown < len(mean) else 'all'} {len(mean)} {what}")
     return figure
+
+
+def _weight_images(value: Classifier, mean: Array) -> plot_list.Figure:
+    """Return the weights (C, d) of each class as a picture; of two classes those for the second."""
+    names = value.classes[1:] if len(mean) == 1 and len(value.classes) == 2 else value.classes
+    images = tiles.rows_as_images(mean, value.image_shape)
+    return tiles.tile_images(images, signed=True, title=f"weights for {len(value.classes)} classes", scale="weight", names=names)
 
 
 def _draw_largest_weights(axes: Any, mean: Array, spread: Array | None, names: Callable[[int], str], max_weights: int) -> None:

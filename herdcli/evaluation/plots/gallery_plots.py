@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.gallery import RecognitionTask, model_similarity, recognition_rows
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.faces.rank_errors import RANKS, nearest_gallery_images
 from herdcli.rbm.pairs import PairRBM
 from herdcli.schema import Array
@@ -29,12 +29,12 @@ def filters(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, m
     order = np.argsort(-size, kind="stable")[:SHOWN]
     pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
     title = f"weights of {len(order)} hidden units to the first and the second image"
-    return plot_list.tile_images(_join_image_pairs(pairs, model.image_shape), signed=True, columns=10, title=title, scale="weight")
+    return tiles.tile_images(_join_image_pairs(pairs, model.image_shape), signed=True, title=title, scale="weight")
 
 
 def _join_image_pairs(pairs: Array, image_shape: Array | None) -> Array:
     """Pairs of rows (n, 2, D) as pictures (n, h, 2w + 1), a blank line between."""
-    pictures = plot_list.rows_as_images(pairs.reshape(-1, pairs.shape[2]), image_shape)
+    pictures = tiles.rows_as_images(pairs.reshape(-1, pairs.shape[2]), image_shape)
     if image_shape is None:
         return pictures
     blank = np.full((len(pairs), pictures.shape[1], 1), np.nan)
@@ -96,9 +96,9 @@ def closest(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, m
     found = judged.persons[judged.gallery[order]] == judged.persons[judged.probes][:, None]
     shown = np.argsort(found[:, 0], kind="stable")[:PROBES]
     lines = [np.vstack([judged.images[judged.probes[row]][None], judged.images[judged.gallery[order[row]]]]) for row in shown]
-    pictures = plot_list.rows_as_images(np.concatenate(lines), judged.model.image_shape)
+    pictures = tiles.rows_as_images(np.concatenate(lines), judged.model.image_shape)
     title = "probes (left) and their most similar gallery images"
-    return plot_list.tile_images(pictures, columns=1 + order.shape[1], title=title)
+    return tiles.tile_images(pictures, columns=1 + order.shape[1], title=title)
 
 
 def _require_gallery(value: PairRBM | RecognitionTask, name: str) -> RecognitionTask:

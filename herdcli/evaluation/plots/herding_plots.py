@@ -10,7 +10,8 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.herding import expected_random_gap
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import plot_list, plot_style, tiles
+from herdcli.evaluation.plots.plot_list import log_log_slope
 from herdcli.herding.model import Herding
 from herdcli.schema import Array
 
@@ -53,15 +54,16 @@ def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot
     for c in range(value.count):
         plot_list.draw_curve(axes, c, t, norm[t - 1, c] / t, label="‖w‖ / t, the moments' distance" if value.count == 1 else names[c])
     last = float(np.median(norm[-1])) / len(norm)
-    axes.plot(t, last * len(norm) / t, color=plot_style.INK, lw=0.8, ls=":", label="1 / t: herding")
-    axes.plot(t, last * np.sqrt(len(norm) / t), color=plot_style.GREY, lw=0.8, ls="--", label="1 / √t: independent draws")
+    axes.plot(t, last * len(norm) / t, color=plot_style.INK, lw=0.8, ls=":", label="1 / t")
+    axes.plot(t, last * np.sqrt(len(norm) / t), color=plot_style.GREY, lw=0.8, ls="--", label="1 / √t")
     ends = [part.max() for part in (value.gap.largest_visible, value.gap.largest_pair) if part is not None]
-    axes.plot([len(norm)], [max(ends)], marker="*", ms=9, ls="none", color=plot_style.INK, label="largest gap of a feature at the end")
+    axes.plot([len(norm)], [max(ends)], marker="*", ms=9, ls="none", color=plot_style.INK, label="largest gap of a feature")
     drawn = expected_random_gap(value)
     if drawn is not None:
-        axes.plot([len(norm)], [drawn], marker="x", ms=7, ls="none", color=plot_style.GREY, label="the same of as many independent draws")
+        axes.plot([len(norm)], [drawn], marker="x", ms=7, ls="none", color=plot_style.GREY, label="that of independent draws")
     axes.set(xlabel="iteration t", ylabel="distance of moments from rates", xscale="log", yscale="log")
-    axes.set_title("the moments come to the rates " + ("as 1 / t" if value.growth <= np.sqrt(2) else "more slowly than 1 / t"))
+    slope = log_log_slope(np.arange(1, len(norm) + 1), np.median(norm, axis=1) / np.arange(1, len(norm) + 1))
+    axes.set_title(f"distance of moments from rates over {len(norm)} iterations" + plot_list.slope_text(slope))
     axes.legend(ncols=1 if value.count < 6 else 2)
     axes.grid()
     return figure
@@ -78,7 +80,14 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     shape = value.image_shape
     runs = "" if value.count == 1 else f" of each of {value.count} runs"
     title = f"the last {len(kept[0])} pseudo-samples{runs}" + ("" if shape is not None else ", a line for each")
-    return plot_list.tile_images(plot_list.rows_as_images(np.concatenate(kept).astype(np.float64), shape), columns=10, title=title)
+    return tiles.rows_plot(
+        np.concatenate(kept).astype(np.float64),
+        shape,
+        row_label="pseudo-sample",
+        column_names=value.feature_names,
+        columns=None if value.count == 1 else 10,
+        title=title,
+    )
 
 
 def _restore_pruned_units(value: Herding, x: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.ica import GOOD_FIT, image_shape
-from herdcli.evaluation.plots import gabor, plot_list, plot_style
+from herdcli.evaluation.plots import gabor, plot_list, plot_style, tiles
 from herdcli.ica.filters import filter_spectra as signals
 from herdcli.ica.model import ICA
 from herdcli.schema import Array
@@ -31,18 +31,21 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     rows = _normalise_rows(value.whitening.rotated(value.J))
     shape = image_shape(value)
     if shape is not None:
-        return plot_list.tile_images(
+        return tiles.tile_images(
             rows.reshape(-1, *shape),
             columns=_topography_width(value),
             signed=True,
             title="filters in the whitened domain, each on its own scale",
         )
     if rows.shape[1] < FEW_COLUMNS:
-        return plot_list.tile_images(
-            _normalise_rows(value.unmixing_matrix)[None],
+        return tiles.matrix_plot(
+            _normalise_rows(value.unmixing_matrix),
+            row_label="output",
+            column_label="channel",
+            column_names=value.feature_names,
             signed=True,
             title="unmixing matrix, a line for each output",
-            scale="share of the largest",
+            scale="share of the largest in its line",
         )
     return curve_panels(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
 
@@ -59,7 +62,7 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     if shape is not None:
         power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
         shown = power / power.max(axis=(1, 2), keepdims=True)
-        return plot_list.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
+        return tiles.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
     power = signals.power_spectra(rows[:CURVES])
     return curve_panels(
         _normalise_rows(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters"
@@ -75,9 +78,7 @@ def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     height, width = rows.shape[1:]
     pairs = np.stack([rows, gabor.gabor_images(found, height, width)], axis=1)[shown].reshape(-1, height * width)
     title = f"filters and Gabor functions, from the best fit to the worst: r² ≥ {GOOD_FIT:g} for {100 * np.mean(r2 >= GOOD_FIT):.0f} %"
-    return plot_list.tile_images(
-        _normalise_rows(pairs).reshape(-1, height, width), columns=min(16, 2 * len(shown)), signed=True, title=title
-    )
+    return tiles.tile_images(_normalise_rows(pairs).reshape(-1, height, width), group=2, signed=True, title=title)
 
 
 def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:

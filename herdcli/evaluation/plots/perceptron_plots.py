@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.evaluation.plots import plot_list
+from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.regression.perceptron.model import Perceptron
 
 MOST = 144  # units drawn
@@ -19,8 +19,12 @@ def filters(value: Perceptron, settings: Any, *, map: Callable[..., Any] = map) 
     size = np.abs(weights).sum(axis=1)
     chosen = np.sort(np.argsort(-size, kind="stable")[:MOST])
     left = f" of {len(weights)}" if len(weights) > len(chosen) else ""
-    return plot_list.tile_images(
-        plot_list.rows_as_images(weights[chosen], value.image_shape),
+    return tiles.rows_plot(
+        weights[chosen],
+        value.image_shape,
+        row_label="hidden unit",
+        column_names=value.feature_names,
+        row_names=[str(index) for index in chosen],
         signed=True,
         title=f"first-layer weights of {len(chosen)}{left} hidden units",
         scale="weight of a standardised column",

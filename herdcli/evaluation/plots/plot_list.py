@@ -1,4 +1,4 @@
-"""The pictures of `herd eval --plot`: which ones a kind has, and the two forms they take, tiles of images and curves.
+"""The pictures of `herd eval --plot`: which ones a kind has, and the form of curves; `plots.tiles` has images.
 
 A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  `plots.plot_style` alone
 determines how plots look.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures are
@@ -22,6 +22,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, escape_text
 from herdcli.evaluation.plots import plot_style
+from herdcli.evaluation.plots.appearance import Appearance, finish_figure
 from herdcli.kinds import KINDS, kinds_with
 from herdcli.parts import import_named
 from herdcli.schema import Array
@@ -30,10 +31,10 @@ Figure = Any  # matplotlib.figure.Figure
 Plot = Callable[..., Figure]
 
 SUFFIXES = (".png", ".pdf", ".svg")
-MOST_TILES = 400
 LONG = 400  # characters of a path, which is then a curve
 ALL = "all"  # the name that stands for every plot of a kind
 COUNTED = ("epoch", "iteration", "step", "atoms")  # axes whose ticks are whole
+DEFAULT_APPEARANCE = Appearance()
 
 
 def plot_names(kind: str) -> list[str]:
@@ -56,13 +57,14 @@ def plot_caption(kind: str, name: str) -> str:
     return " ".join(whole.split("Source:")[0].split("\n\n")[0].split())
 
 
-def _draw_in_style(plot: Plot, *arguments: Any, **options: Any) -> Figure:
+def _draw_in_style(plot: Plot, *arguments: Any, appearance: Appearance = DEFAULT_APPEARANCE, **options: Any) -> Figure:
     """Return a plot drawn with the settings of `plot_style`, which matplotlib's artists read when they are made."""
     require_matplotlib()
     import matplotlib as mpl
 
-    with mpl.rc_context(plot_style.matplotlib_settings()):
-        return escape_mathtext(plot(*arguments, **options))
+    with mpl.rc_context(plot_style.matplotlib_settings()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        return finish_figure(escape_mathtext(plot(*arguments, **options)), appearance)
 
 
 def escape_mathtext(figure: Figure) -> Figure:
@@ -141,73 +143,6 @@ def _round_coordinates(match: re.Match[str]) -> str:
     digits = 1 if len(match[0]) > LONG else 2
     short = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), match[0])
     return re.sub(r"\s*\n\s*", " ", short).replace(' "', '"')
-
-
-def rows_as_images(rows: Array, image_shape: Array | None) -> Array:
-    """Rows (n, D) as pictures (n, height, width); without an image shape as one picture whose lines are the rows."""
-    if image_shape is None:
-        return np.asarray(rows)[None]
-    height, width = (int(length) for length in image_shape)
-    return np.asarray(rows).reshape(-1, height, width)
-
-
-def tile_into_mosaic(pictures: Array, columns: int | None = None) -> Array:
-    """Pictures (n, h, w) side by side, row after row, a gap of NaN between them: one array of float64."""
-    count, height, width = pictures.shape
-    gap = max(1, round(0.04 * max(height, width)))
-    columns = min(count, columns or max(1, round(np.sqrt(count * 1.4 * height / width))))
-    lines = -(-count // columns)
-    whole = np.full((lines * (height + gap) - gap, columns * (width + gap) - gap), np.nan)
-    for index, picture in enumerate(pictures):
-        top, left = (height + gap) * (index // columns), (width + gap) * (index % columns)
-        whole[top : top + height, left : left + width] = picture
-    return whole
-
-
-def tile_images(
-    pictures: Array,
-    *,
-    columns: int | None = None,
-    signed: bool = False,
-    limits: tuple[float, float] | None = None,
-    title: str = "",
-    scale: str | None = None,
-) -> Figure:
-    """Return a figure of pictures (n, h, w) in rows, grey on one scale, NaN blank; only the first MOST_TILES, which the title then says.
-
-    signed  whether zero is mid-grey and the largest absolute value black or white.
-    limits  the values that are black and white.
-    scale   what the values are, written beside a bar of the greys; None: no bar.
-    """
-    count = len(pictures)
-    if count == 0:
-        raise BadUsage("there is nothing to draw")
-    pictures = pictures[:MOST_TILES]
-    whole = tile_into_mosaic(pictures, columns)
-    if limits is None:
-        largest = float(np.nanmax(np.abs(whole))) or 1.0
-        limits = (-largest, largest) if signed else (float(np.nanmin(whole)), float(np.nanmax(whole)))
-    if count > MOST_TILES:
-        title = f"{title} (the first {MOST_TILES} of {count})".strip()
-    figure = new_figure(
-        min(
-            9.0,
-            max(
-                0.6 if scale is None else 1.4,
-                (plot_style.INCHES if scale is None else 0.86 * plot_style.INCHES) * whole.shape[0] / whole.shape[1],
-            ),
-        )
-        + (0.25 if title else 0.0)
-    )
-    axes = figure.add_subplot()
-    aspect = "equal" if 0.02 < whole.shape[0] / whole.shape[1] < 50 else "auto"
-    shown = axes.imshow(whole, cmap="gray", vmin=limits[0], vmax=limits[1], interpolation="none", aspect=aspect)
-    axes.set_axis_off()
-    if title:
-        axes.set_title(title, loc="left")
-    if scale is not None:
-        figure.colorbar(shown, ax=axes, label=scale, shrink=0.7, aspect=25)
-    return figure
 
 
 def curve_plot(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str = "", logarithmic: bool = False) -> Figure:
@@ -296,23 +231,22 @@ def scatter_plot(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, ti
     return figure
 
 
-def principal_axes(X: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
-    """Return the two axes (D, 2) along which rows (n, D) vary most, the mean (D,) of the rows, and the shares (2,) of variance.
+def log_log_slope(x: Array, y: Array) -> float | None:
+    """Return the slope of y (n,) over x (n,) by least squares on logarithmic axes, from a tenth of the range of x on; None if unknown.
 
-    The largest entry of each axis is positive.  The axes are computed from the smaller of the two Gram matrices, (n, n) or (D, D).
+    Points are taken at evenly spaced logarithms, so that the many last ones do not count more.
     """
-    X = np.asarray(X, dtype=np.float64)
-    share = np.full(len(X), 1.0 / len(X)) if weight is None else weight
-    mean = share @ X
-    Z = (X - mean) * np.sqrt(np.abs(share))[:, None]
-    if len(Z) < Z.shape[1]:
-        values, left = np.linalg.eigh(Z @ Z.T)
-        vectors = Z.T @ left
-        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)
-    else:
-        values, vectors = np.linalg.eigh(Z.T @ Z)
-    axes, size = vectors[:, ::-1][:, :2], np.maximum(values[::-1], 0.0)
-    if axes.shape[1] < 2:
-        axes, size = np.concatenate([axes, np.zeros((len(axes), 1))], axis=1), np.append(size, 0.0)
-    signs = np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
-    return axes * np.where(signs == 0, 1.0, signs), mean, size[:2] / max(float(size.sum()), 1e-300)
+    if len(x) < 2:
+        return None
+    at = np.unique(np.searchsorted(x, np.geomspace(max(x[0], x[-1] / 10), x[-1], 60)))
+    at = at[at < len(x)]
+    across, up = np.log(np.asarray(x, dtype=np.float64)[at]), np.asarray(y, dtype=np.float64)[at]
+    usable = (up > 0) & np.isfinite(up)
+    if usable.sum() < 3 or np.ptp(across[usable]) == 0:
+        return None
+    return float(np.polyfit(across[usable], np.log(up[usable]), 1)[0])
+
+
+def slope_text(slope: float | None) -> str:
+    """Return a slope on logarithmic axes as the end of a title; nothing if it is unknown."""
+    return "" if slope is None else f"; slope {slope:.2f}".replace("-", "−")

@@ -9,7 +9,7 @@ import numpy as np
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.plots import plot_list
+from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
@@ -25,8 +25,14 @@ SAMPLES, BURN_IN = 100, 1000
 def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W[: value.columns].T for W in value.W])
-    return plot_list.tile_images(
-        plot_list.rows_as_images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
+    return tiles.rows_plot(
+        weights,
+        value.image_shape,
+        row_label="hidden unit",
+        column_names=value.feature_names,
+        signed=True,
+        title=f"weights of {len(weights)} hidden units",
+        scale="weight",
     )
 
 
@@ -51,7 +57,9 @@ def draw_reconstructions(value: RBM, reconstruct: Callable[[Array, Array], Array
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     pairs = value.to_original(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
-    return plot_list.tile_images(plot_list.rows_as_images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
+    return tiles.rows_plot(
+        pairs, value.image_shape, row_label="row, reconstruction", column_names=value.feature_names, group=2, title=title
+    )
 
 
 def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -68,8 +76,13 @@ def draw_samples(
     parts = plan_enumerations(problem)
     found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
     how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
-    return plot_list.tile_images(
-        plot_list.rows_as_images(lowest.to_original(np.concatenate(found.rows)), lowest.image_shape), columns=10, title=f"means of {how}"
+    return tiles.rows_plot(
+        lowest.to_original(np.concatenate(found.rows)),
+        lowest.image_shape,
+        row_label="sample",
+        column_names=lowest.feature_names,
+        columns=10,
+        title=f"means of {how}",
     )
 
 
@@ -96,7 +109,7 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
-    return plot_list.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
+    return plot_list.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows by epoch")
 
 
 def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -105,9 +118,7 @@ def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_li
     if found is None or found.validated is None or found.error is None:
         raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
     lines = {"error": (found.validated, 100.0 * found.error)}
-    return plot_list.curve_plot(
-        lines, x="epoch", y="% of validation rows", title="wrong predictions of validation rows as learning goes on"
-    )
+    return plot_list.curve_plot(lines, x="epoch", y="% of validation rows", title="wrong predictions of validation rows by epoch")
 
 
 def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -123,4 +134,4 @@ def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
         columns = {name: shown[:, m] for m, name in enumerate(labels)}
     lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
     y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
-    return plot_list.curve_plot(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")
+    return plot_list.curve_plot(lines, x="epoch", y=y, title="log-likelihood tracked along the updates")

@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM
 from herdcli.rbm.recurrent.exact_sums import Map
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_next_rows, select_steps
@@ -17,8 +17,15 @@ MOST_STEPS, MOST_COLUMNS = 200, 4
 
 def filters(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The weights of every hidden unit as a picture."""
-    return plot_list.tile_images(
-        plot_list.rows_as_images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units", scale="weight"
+    W = value.parameters.W.T
+    return tiles.rows_plot(
+        W,
+        value.image_shape,
+        row_label="hidden unit",
+        column_names=value.feature_names,
+        signed=True,
+        title=f"weights of {len(W)} hidden units",
+        scale="weight",
     )
 
 
@@ -33,13 +40,13 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
             {"": (epochs, found.reconstruction)},
             x="epoch",
             y="mean squared reconstruction error",
-            title="reconstruction error over the epochs",
+            title=f"reconstruction error over {len(found.reconstruction)} epochs",
         )
     return plot_list.curve_plot(
         {"held out": (found.validated, found.valid)},
         x="epoch",
         y="figure of split 1, the higher the better",
-        title="held-out sequences as learning goes on",
+        title="held-out sequences by epoch",
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from herdcli.errors import DataError
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.regression.perceptron.model import Perceptron
@@ -20,7 +20,11 @@ BINS = 10
 
 
 def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
-    """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals."""
+    """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals; of images pictures."""
+    if value.image_shape is not None:
+        images = tiles.rows_as_images(value.coefficients, value.image_shape)
+        names = None if value.classes is None else value.classes[len(value.classes) - len(images) :]
+        return tiles.tile_images(images, signed=True, title=f"coefficients of {value.target}", scale="coefficient", names=names)
     whole = [row for row in value.table() if row["term"] != "intercept"]
     rows = [row for row in whole if row.get("note") != "no finite estimate"]
     if not rows:
@@ -37,7 +41,7 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     axes.plot(estimate, places, "o", ms=4, color=plot_style.COLOURS[0])
     axes.axvline(0, color=plot_style.INK, lw=0.8)
     axes.set_yticks(places, [f"{row['term']} ({row['class']})" if "class" in row else row["term"] for row in chosen])
-    axes.set_xlabel("change of the linear predictor a unit of the column")
+    axes.set_xlabel("coefficient: change of the linear predictor per unit of the column")
     left = f" of {len(rows)}" if len(rows) > len(chosen) else ""
     endless = f"; {len(whole) - len(rows)} without a finite estimate" if len(rows) < len(whole) else ""
     axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else "") + endless)
@@ -119,7 +123,7 @@ def _number_residual_plot(value: GeneralisedLinear | Perceptron, heldout: Heldou
     plot_list.draw_points(right, ranks, np.sort(rest))
     right.plot(ranks[[0, -1]], ranks[[0, -1]], color=plot_style.GREY, lw=1)
     right.set(xlabel="normal quantile")
-    figure.suptitle(f"residuals of {len(rest)} held-out rows: over the prediction, and beside normal ones")
+    figure.suptitle(f"standardised residuals of {len(rest)} held-out rows")
     return figure
 
 
@@ -135,7 +139,7 @@ def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
     axes.plot(across, rest, "o", ms=4, color=plot_style.COLOURS[0], label="observed less predicted")
     axes.axhline(0, color=plot_style.GREY, lw=1)
     axes.set(xlabel="mean probability predicted", ylabel="mean residual")
-    axes.set_title(f"what was observed less what was predicted, held-out rows in {len(groups)} groups")
+    axes.set_title(f"observed less predicted, held-out rows in {len(groups)} groups")
     axes.legend()
     return figure
 
@@ -144,6 +148,6 @@ def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = 
     """The penalised loss above its last value, step by step."""
     steps = np.arange(len(value.trace))
     return plot_list.curve_plot(
-        {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its minimum, nats a row", logarithmic=True,
+        {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its last value, nats per row", logarithmic=True,
         title=f"descent in {len(steps) - 1} steps",
     )  # fmt: skip

@@ -11,13 +11,15 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.samples import EvaluatedSamples, expected_random_mmd, trace_rows
-from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.plots import planes, plot_list, plot_style, tiles
 from herdcli.quadrature.samples import Samples
 from herdcli.schema import Array
 
 LARGEST, SMALLEST = 120.0, 16.0  # points², the area of the mark of the heaviest of few and of many atoms
 INK = 4000.0  # points² of all marks together between these
 MOST_ROWS = 1500  # maximum number of the target's rows that are drawn behind the atoms
+MOST_THUMBNAILS = 40  # atoms that are drawn as images
+CELLS, LEVELS = 80, 10  # cells on a side, and shades, of a density
 GROUPS = 12  # maximum number of groups in a legend
 Value = Samples | EvaluatedSamples
 Map = Callable[..., Any]
@@ -28,11 +30,15 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     X, weight = (value.atoms, value.weight) if isinstance(value, EvaluatedSamples) else (value.x, value.weight)
     rows = value.target.rows if isinstance(value, EvaluatedSamples) and value.target is not None else None
-    axes, centre, share = plot_list.principal_axes(X if rows is None else rows)
+    axes, centre, share = planes.principal_axes(X if rows is None else rows)
+    axes = planes.plane_of_columns(axes)
+    centre = centre if len(axes) > 2 else np.zeros(len(axes))
+    shape = _shape_of_atoms(value)
     figure = plot_list.new_figure(4.8)
     panel = figure.add_subplot()
     if rows is not None:
         behind = (rows[:: -(-len(rows) // MOST_ROWS)] - centre) @ axes
+        _draw_density(panel, behind)
         plot_list.draw_points(
             panel, behind[:, 0], behind[:, 1], color=plot_style.GREY, marker="o", markersize=1.5, alpha=0.5, label="rows of --data"
         )
@@ -45,14 +51,38 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     for g in range(len(names)):
         chosen = np.arange(len(flat)) if own is None or own.group is None else own.group_positions(g)
         _draw_group(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, shown[g] if g < GROUPS else "", len(flat) > plot_style.MANY)
-    panel.set_xlabel(f"first principal axis, {100 * share[0]:.0f} % of the variance")
-    panel.set_ylabel(f"second, {100 * share[1]:.0f} %")
-    panel.set_aspect("equal", adjustable="datalim")
+    if shape is not None:
+        heaviest = np.argsort(-np.abs(weight), kind="stable")[:MOST_THUMBNAILS]
+        groups = np.zeros(len(flat), dtype=int) if own is None or own.group is None else own.group
+        colours = [plot_style.cycle_colour(int(g)) for g in groups[heaviest]]
+        tiles.add_thumbnails(panel, flat[heaviest], tiles.rows_as_images((X if own is None else own.x)[heaviest], shape), colours=colours)
+    planes.label_plane(panel, axes, value.feature_names, share=share, image=shape is not None)
+    panel.set_aspect("equal" if len(axes) > 2 else "auto", adjustable="datalim")
     of = "" if len(names) == 1 else f" of {len(names)} groups"
-    panel.set_title(f"{len(X)} weighted points{of}; areas are weights" + (", hollow ones negative" if (weight < 0).any() else ""))
+    density = " over the density of the rows" if rows is not None else ""
+    panel.set_title(f"{len(X)} weighted points{of}{density}; areas are weights" + (", hollow ones negative" if (weight < 0).any() else ""))
     if len(names) > 1 or rows is not None:
-        panel.legend()
+        figure.legend(loc="outside right upper")
     return figure
+
+
+def _shape_of_atoms(value: Value) -> Array | None:
+    """Return the height and width of atoms that are images, else None."""
+    columns = (value.x if isinstance(value, Samples) else value.atoms).shape[1]
+    return value.image_shape if value.image_shape is not None and int(np.prod(value.image_shape)) == columns else None
+
+
+def _draw_density(panel: Any, points: Array) -> None:
+    """Shade a plane by the density of points (n, 2) on it: a kernel density estimate with Scott's bandwidth."""
+    spread = points.std(axis=0)
+    if len(points) < 10 or not (spread > 0).all():
+        return
+    width = spread * len(points) ** (-1 / 6)
+    low, high = points.min(axis=0) - 2 * width, points.max(axis=0) + 2 * width
+    grids = [np.linspace(low[k], high[k], CELLS) for k in range(2)]
+    x, y = (np.exp(-0.5 * np.square((grids[k][:, None] - points[None, :, k]) / width[k])) for k in range(2))
+    density = y @ x.T / (len(points) * 2 * np.pi * width.prod())
+    panel.contourf(*grids, density, levels=LEVELS, cmap="Greys", alpha=0.5, zorder=0)
 
 
 def _group_labels(names: Sequence[str]) -> list[str]:
@@ -108,7 +138,9 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_l
             label="to the target given",
         )
     axes.set(xlabel="atoms m", ylabel=f"MMD, {_shorten_kernel(own.kernel)}", xscale="log", yscale="log")
-    axes.set_title(f"how near the first m of {len(own.index)} points are to their target")
+    first = own.mmd[own.group_positions(0)]
+    slope = plot_list.log_log_slope(np.arange(1, len(first) + 1), first) if own.groups == 1 else None
+    axes.set_title(f"MMD of the first m of {len(own.index)} points to their target" + plot_list.slope_text(slope))
     axes.legend()
     axes.grid()
     return figure

@@ -77,7 +77,7 @@ def test_a_network_is_coloured_by_its_exact_marginals():
         [2, 2, 3], [((0,), np.array([1.0, 3.0])), ((0, 1), np.array([[2.0, 1.0], [1.0, 2.0]])), ((2,), np.array([1.0, 0.0, 1.0]))]
     )
     axes = network_plots.graph(network, None).axes[0]
-    assert axes.get_title() == "exact marginals: 3 variables, 1 pairs share a factor"
+    assert axes.get_title() == "exact marginals: 3 variables, 1 edge"
     (dots,) = (part for part in axes.collections if part.get_array() is not None)
     second = (1 * 1 + 3 * 2) / 12  # Σ over x_0 of f(x_0) g(x_0, 1), over all
     np.testing.assert_allclose(dots.get_array(), [0.75, second, 0.5])
@@ -91,6 +91,7 @@ def test_weights_are_named_and_the_strongest_come_first():
         settings=SimpleNamespace(bias=True),
         feature_names=["a", "b", "c"],
         classes=["no", "yes"],
+        image_shape=None,
     )
     (axes,) = classifier_plots.weights(value, None).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a", "c"]  # from the most negative upwards; the bias is none
@@ -143,6 +144,7 @@ def test_groups_with_numbers_as_names_are_called_groups():
     rows = Dataset(np.random.default_rng(3).normal(size=(40, 2)), columns={"side": np.array([1, 2] * 20)})
     samples = herdcli.kernel_herd(rows, count=4, by="side")
     for draw in (samples_plots.atoms, samples_plots.mmd):
-        legend = draw(samples, EvaluationSettings()).axes[0].get_legend()
+        figure = draw(samples, EvaluationSettings())
+        legend = figure.axes[0].get_legend() or figure.legends[0]
         shown = [text.get_text() for text in legend.get_texts()]
         assert shown[:2] == ["group 1", "group 2"]

@@ -87,9 +87,9 @@ def _set_title(figure: Figure, title: str) -> None:
     if figure.get_suptitle() or len(main) != 1:
         if not figure.get_suptitle() and main:
             main[0].set_title("", loc="left")
-        figure.suptitle(title)
+        figure.suptitle(title, parse_math=False)
         return
-    main[0].set_title(title, loc="left")
+    main[0].set_title(title, loc="left", parse_math=False)
 
 
 def _contrast_cell_texts(axes: Any) -> None:
@@ -179,8 +179,10 @@ def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[An
         outside = [legend.get_window_extent().x0 for legend in figure.legends]
         panels = [other.get_window_extent() for other in figure.axes if other is not axes and not _is_colorbar(other)]
         right = min([box.x0 for box in panels if box.x0 > axes.get_window_extent().x1 and _overlap(box, axes)] + [width, *outside])
+        middle = (axes.get_window_extent().x0 + axes.get_window_extent().x1) / 2
         yield axes._left_title, right - max(begin, 0.0)
-        yield axes.xaxis.label, (right if not _is_colorbar(axes) else width)
+        for text in (axes.title, axes.xaxis.label):
+            yield text, 2 * min(middle, right - middle)
         yield axes.yaxis.label, height
 
 

@@ -63,7 +63,7 @@ def _draw_in_style(plot: Plot, *arguments: Any, appearance: Appearance = DEFAULT
     import matplotlib as mpl
 
     with mpl.rc_context(plot_style.matplotlib_settings()), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
         return finish_figure(escape_mathtext(plot(*arguments, **options)), appearance)
 
 
@@ -108,9 +108,10 @@ def write_figure(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: s
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
     rules = plot_style.matplotlib_settings() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}
     with mpl.rc_context(rules), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in other scripts: boxes in a picture, letters on a page
+        # Names in other scripts are boxes in a picture, and letters on a page; a figure may be too small for its names.
+        warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
         if suffix != ".svg":
-            figure.savefig(path, format=suffix[1:], metadata=undated[suffix])
+            figure.savefig(path, format=suffix[1:], metadata=undated[suffix], dpi=figure.get_dpi())
             return
         drawn = io.BytesIO()
         figure.savefig(drawn, format="svg", metadata=undated[suffix], transparent=page, dpi=plot_style.RASTER)

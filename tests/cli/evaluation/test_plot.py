@@ -41,7 +41,9 @@ def test_all_pictures_of_a_kind_in_files_of_their_names(herd: Callable, small: P
     drawn = {path.name: path.read_bytes() for path in small.parent.glob("out-*.svg")}
     assert set(drawn) == {f"out-{name}.svg" for name in names.split()}
     if kind in ("network", "beliefs"):
-        assert "eval: no picture of reference: --plot reference needs something to compare with (--reference FILE)\n" in ended.err
+        assert "no picture" not in ended.err
+        told = "eval: no picture of reference: --plot reference needs something to compare with (--reference FILE)\n"
+        assert told in herd("eval", "-v", "made.h5", "--plot", "all", "out.svg").err
     if kind == "classifier":
         again = herd("eval", "made.h5", "--plot", "weights", "again.svg")
         assert again.code == 0
@@ -119,3 +121,42 @@ def test_contradictions_are_refused_before_artifacts_are_read(herd: Callable, ar
     ended = herd("eval", "none.h5", *arguments.split())
     assert (ended.code, ended.out) == (2, b"")
     assert ended.err.startswith(f"herd eval: {says}")
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    head = path.read_bytes()[16:24]
+    return int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
+
+
+def test_size_dots_and_title_are_as_asked(herd: Callable, small: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert herd("nherd-train", "small.h5", "--label", "y", "-q", "-o", "made.h5").code == 0
+    look = ("--size", "4x3", "--dpi", "50", "--title", "$ours^{$", "--cmap", "magma")
+    ended = herd("eval", "made.h5", *look, "--plot", "confusion", "c.png", "--plot", "confusion", "c.svg")
+    assert (ended.code, ended.err) == (0, "")
+    assert png_size(small.parent / "c.png") == (200, 150)
+    assert 'viewBox="0 0 288 216"' in (small.parent / "c.svg").read_text()
+    assert (
+        herd("eval", "made.h5", "--plot", "trace", "t.png", "--cmap", "magma").err
+        == "eval: warning: --cmap has no effect on the plot trace\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("look", "says"),
+    [
+        (("--cmap", "magmaa"), "there is no colour map 'magmaa'\nhint: did you mean --cmap magma?\n"),
+        (("--cmap", "?"), "there is no colour map '?'\nhint: such as viridis, magma, gray, RdBu_r, PuOr\n"),
+        (("--size", "4x"), "Invalid value for '--size': '4x' is not a width, or WIDTHxHEIGHT, in inches from 1 to 100\n"),
+        (("--size", "nan"), "Invalid value for '--size': 'nan' is not a width, or WIDTHxHEIGHT, in inches from 1 to 100\n"),
+    ],
+)
+def test_an_impossible_appearance_is_refused_before_work(herd: Callable, look: tuple[str, str], says: str) -> None:
+    pytest.importorskip("matplotlib")
+    ended = herd("eval", "none.h5", "--plot", "filters", "f.png", *look)
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith(f"herd eval: {says}")
+
+
+def test_an_appearance_without_a_plot_has_no_effect(herd: Callable, model: Path) -> None:
+    assert "eval: warning: --cmap has no effect without --plot\n" in herd("eval", "model.h5", "--cmap", "magma").err

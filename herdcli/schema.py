@@ -125,7 +125,8 @@ def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> Non
         elif is_dataclass(item):
             check_arrays(item, where=where, path=f"{path}/{declared.name}")
         elif isinstance(item, (list, tuple)):
-            for index, part in enumerate(item):
+            records = any(map(is_dataclass, set(map(type, item))))  # most lists are of texts or numbers, and some are long
+            for index, part in enumerate(item) if records else ():
                 if is_dataclass(part):
                     check_arrays(part, where=where, path=f"{path}/{declared.name}/{index}")
     if hasattr(value, "validate"):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_online import *
     from herdcli.fast.numpy_online_pairs import *
     from herdcli.fast.numpy_online_text import *
+    from herdcli.fast.numpy_online_words import *
     from herdcli.fast.numpy_orders import *
     from herdcli.fast.numpy_standardize import *  # type: ignore[assignment]  # each twin has a check of its own arrays
     from herdcli.fast.numpy_wide import *
@@ -55,7 +56,8 @@ TWINS = {  # the functions of each pair; this is their only list
     "kalman": "kalman_filter kalman_smoother",
     "lattice": "lattice_sweep lattice_tile",
     "markov": "residual_updates settle update_messages",
-    "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias with_products",
+    "online": "count_hashed_words learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias "
+    "with_products",
     "orders": "elimination_along elimination_line elimination_reached greedy_elimination",
     "standardize": "standardize",
     "wide": "by_unit current_rows draw_words fill_words guide_table lag_slacks list_below move_units natural_at row_extents shown_product",

@@ -47,6 +47,15 @@ cdef extern from "online_text.h" nogil:
     uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
     void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
 
+cdef extern from "document_words.h" nogil:
+    ctypedef struct online_words:
+        uint8_t *known
+        int32_t *column
+        int64_t *start
+        int64_t *length
+        int64_t count
+    void online_count_words(const char *text, const int64_t *ends, int64_t documents, online_output *out, online_words *words)
+
 cdef extern from "online_pairs.h" nogil:
     ctypedef struct online_side:
         const int64_t *left_pointer
@@ -214,6 +223,37 @@ def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, doubl
     with nogil:
         online_parse(<const char *>&view[0], size, vw, &out, &report)
     return report.rows, report.used, report.lines, report.code, report.column, report.token, report.length
+
+
+def count_hashed_words(bytes text, const int64_t[::1] ends, uint32_t mask, known=None):
+    """See the twin."""
+    cdef online_output out
+    cdef online_words words
+    cdef int64_t documents = ends.shape[0], size = len(text), most
+    cdef const char *start = text
+    _twin.check_ends(np.asarray(ends), size, mask, known)
+    most = (size + documents) // 2 + 1  # a word takes a byte, and a blank or the end of its document
+    cdef int64_t[::1] pointer = np.zeros(documents + 1, dtype=np.int64)
+    cdef int32_t[::1] index = np.empty(most, dtype=np.int32)
+    cdef double[::1] value = np.empty(most)
+    cdef int32_t[::1] slots = np.empty(1 << max(4, int(size).bit_length()), dtype=np.int32)
+    cdef uint8_t[::1] met
+    cdef int64_t room = 1 if known is None else min(most, <int64_t>mask + 1)
+    cdef int32_t[::1] column = np.empty(room, dtype=np.int32)
+    cdef int64_t[::1] first = np.empty(room, dtype=np.int64)
+    cdef int64_t[::1] length = np.empty(room, dtype=np.int64)
+    out.pointer, out.index, out.value = &pointer[0], &index[0], &value[0]
+    out.mask, out.slots, out.slot_mask, out.cleared = mask, &slots[0], 0, 0
+    words.known, words.column, words.start, words.length, words.count = NULL, &column[0], &first[0], &length[0], 0
+    if known is not None:
+        met = known
+        words.known = &met[0]
+    if documents:
+        with nogil:
+            online_count_words(start, &ends[0], documents, &out, &words)
+    used, count = pointer[documents], words.count
+    rows = np.asarray(pointer), np.asarray(index)[:used] - np.int32(1), np.asarray(value)[:used].copy()
+    return *rows, np.asarray(column)[:count], np.asarray(first)[:count], np.asarray(length)[:count]
 
 
 cdef const int64_t *_places(const int64_t[::1] array) noexcept nogil:

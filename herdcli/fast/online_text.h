@@ -1,4 +1,5 @@
 /* svmlight and Vowpal Wabbit text into CSR rows: the loops of _online.pyx that learning from a stream begins with. */
+#pragma once
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -254,7 +254,12 @@ class Classifier(Classifier2):
     @property
     def columns(self) -> int:
         """The number of features, with the bias."""
-        return super().columns if self.column is None else (1 << self.bits) + self.settings.bias
+        return super().columns if self.column is None else (1 << self.hash_bits) + self.settings.bias
+
+    @property
+    def hash_bits(self) -> int:
+        """The bits of the hash of features, of text or of the words of documents; 0 if features are not hashed."""
+        return self.bits if self.documents is None else self.documents.bits
 
     @property
     def scales(self) -> Array | None:
@@ -296,7 +301,7 @@ class Classifier(Classifier2):
 
     def condense(self) -> Classifier:
         """Return the model as files store it: with hashed features only the columns that have evidence, if these are less than half."""
-        if not self.bits or self.mean is None or self.variance is None:
+        if not self.hash_bits or self.mean is None or self.variance is None:
             return self
         used = (self.mean != 0.0).any(axis=0) | (self.variance != 1.0).any(axis=0)
         for name in SCALES:
@@ -463,7 +468,7 @@ def require_features(model: Classifier) -> None:
 
 
 def _require_columns(model: Classifier, column: Array) -> None:
-    if not model.bits or model.machines or model.variance is None:
+    if not model.hash_bits or model.machines or model.variance is None:
         raise DataError("has the dataset 'column', but only hashed features with variances need it")
     if len(column) and not (column[0] >= 0 and column[-1] < model.columns and (np.diff(column) > 0).all()):
         raise DataError(f"dataset 'column' is not rising within the {model.columns} columns")

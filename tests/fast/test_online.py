@@ -459,3 +459,51 @@ def test_arrays_that_do_not_fit_are_refused_at_the_door(side, change, message):
         side.learn_multiclass(table(40, 4), *data.values(), None, RULES[0], True, np.zeros(2), np.zeros((60, 4)), np.zeros((60, 4)))
     with pytest.raises(ValueError, match=r"room for scores|fit each other|outside"):
         side.learn_multiclass(table(40, 4), *data.values(), None, RULES[0], True, np.zeros(2), np.zeros((60, 3)), np.zeros((60, 3)))
+
+
+@pytest.mark.parametrize("bits", [1, 4, 20])
+def test_words_of_documents_are_counted_alike(bits):
+    random, mask = np.random.default_rng(bits), (1 << bits) - 1
+    for _ in range(30):
+        documents = [
+            bytes(random.choice(list(b"abc\xc3  "), random.integers(0, 40)).astype(np.uint8)) for _ in range(random.integers(0, 5))
+        ]
+        ends, text = np.cumsum([len(each) for each in documents], dtype=np.int64), b"".join(documents)
+        met = [np.zeros(1 << bits, dtype=np.uint8) for _ in range(2)]
+        found = [side.count_hashed_words(text, ends, mask, known) for side, known in zip((compiled, twin), met, strict=True)]
+        for ours, theirs in zip(*found, strict=True):
+            assert ours.dtype == theirs.dtype
+            assert np.array_equal(ours, theirs)
+        assert np.array_equal(*met)
+        pointer, index, value, *_ = found[0]
+        for k, words in enumerate(each.split() for each in documents):
+            row = dict(zip(index[pointer[k] : pointer[k + 1]].tolist(), value[pointer[k] : pointer[k + 1]].tolist(), strict=True))
+            columns = [twin.murmur3(word, 0) & mask for word in words]
+            assert row == {column: columns.count(column) for column in columns}
+
+
+def test_the_first_word_of_a_column_is_reported_once():
+    known, ends = np.zeros(2, dtype=np.uint8), np.array([8, 16], dtype=np.int64)
+    text = b"ab  ab ccd ab  e"
+    for side in (compiled, twin):
+        *_, column, start, length = side.count_hashed_words(text, ends, 1, known * 0)
+        assert len(set(column.tolist())) == len(column) <= 2
+        assert (column[0], text[start[0] : start[0] + length[0]]) == (twin.murmur3(b"ab", 0) & 1, b"ab")
+        assert side.count_hashed_words(text, ends, 1, known + np.uint8(1))[3].size == 0
+        assert side.count_hashed_words(text, ends, 1, None)[3].size == 0
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["compiled", "twin"])
+@pytest.mark.parametrize(
+    ("ends", "known", "message"),
+    [
+        ([3, 2], None, "rise within the text"),
+        ([-1, 2], None, "rise within the text"),
+        ([2, 9], None, "rise within the text"),
+        ([2], np.zeros(3, dtype=np.uint8), "a byte for each column"),
+        ([2], np.zeros(4), "a byte for each column"),
+    ],
+)
+def test_ends_of_documents_that_do_not_fit_are_refused(side, ends, known, message):
+    with pytest.raises(ValueError, match=message):
+        side.count_hashed_words(b"a b c", np.array(ends, dtype=np.int64), 3, known)

@@ -117,7 +117,7 @@ def _unescape_key(name: str) -> str:
 
 def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
     """Return whether all entries have the same scalar type, so that one dataset can store them."""
-    if not items or type(items[0]) not in SCALARS or any(type(item) is not type(items[0]) for item in items):
+    if not items or type(items[0]) not in SCALARS or len(set(map(type, items))) > 1:
         return False
     return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
 
@@ -135,6 +135,15 @@ def write_attribute(group: Any, name: str, item: Any) -> None:
         group.attrs[name] = np.uint64(item) if item >= 1 << 63 else np.int64(item)
     else:
         group.attrs[name] = np.float64(item)
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether HDF5 returns a text unchanged: its strings end at a NUL and are UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def _check_text(text: str) -> str:
@@ -161,6 +170,9 @@ def _write_array(group: Any, name: str, item: Array, rows: int | None = None) ->
 
 def _encode_texts(item: Array) -> Array:
     """Return texts in the form that HDF5 stores."""
+    listed = item.ravel().tolist()
+    if all(type(text) is str for text in listed) and _is_storable("".join(listed)):
+        return item.astype(object)
     found: Array = np.array([_check_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
     return found
 

@@ -107,7 +107,9 @@ def _read_columns(raw: bytes, name: str) -> dict[str, list[Any]]:
     if raw.startswith(b"PAR1"):
         import pyarrow.parquet as pq
 
-        found: dict[str, list[Any]] = pq.read_table(io.BytesIO(raw)).to_pydict()
+        # Not read_table, which imports pandas.
+        with pq.ParquetFile(io.BytesIO(raw)) as file:
+            found: dict[str, list[Any]] = file.read().to_pydict()
         return found
     try:
         text = raw.decode("utf-8-sig")

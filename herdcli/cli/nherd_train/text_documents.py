@@ -13,6 +13,7 @@ from herdcli.cli.nherd_train import dataset_rows, heldout_scores, learner_choice
 from herdcli.errors import BadUsage
 from herdcli.online.learners import early_stopping
 from herdcli.online.predictions.score_calibration import calibrate_model
+from herdcli.online.text import compact_features
 from herdcli.online.text.documents import DocumentConversion
 from herdcli.splits import VALID
 
@@ -62,9 +63,11 @@ def _train_on_documents(
     rows = dataset_rows.rows_for_task(session, given.data, request, model)
     train = dataset_rows.training_mask(session, rows, given.name)
     conversion = conversion.counted(rows.X[train])
-    rows = replace(rows, X=conversion.weighted(rows.X))
-    validated = bool((rows.split == VALID).any())
     settings = settings if model is not None else settings_for_documents(request, settings)
+    used = compact_features.learned_columns(rows.X, settings) if model is None else None
+    X = conversion.weighted(rows.X)
+    rows = replace(rows, X=X if used is None else compact_features.select_columns(X, used))
+    validated = bool((rows.split == VALID).any())
     source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
     if settings.dual:
         choice = early_stopping.choose_passes(settings, source.X, source.label, source.weight, len(rows.names), [settings])
@@ -80,6 +83,9 @@ def _train_on_documents(
     if not settings.dual:
         learner, _ = learner_choice.race_hyperparameters(session, learner, request)
     made = session.run(learner, label="learning", ended=learner.report_last_pass)
+    made = calibrate_model(heldout_scores.with_heldout_scores(made, rows))
+    if used is not None:
+        made = replace(made, column=np.append(np.arange(settings.bias), used + settings.bias), baselines=None)
     order = np.array(sorted(names), dtype=np.int64)
     made = replace(made, documents=conversion, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
-    return calibrate_model(heldout_scores.with_heldout_scores(made, rows)), given
+    return made, given

@@ -7,12 +7,16 @@ example in their order, whatever the numbers of features, so the weights are tho
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LearnerState
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.online.model import Settings
 
 LEAST = 1 << 16  # a table is compact if there are more columns than this
 
@@ -56,3 +60,19 @@ def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
     made = np.full((rows.shape[1], len(state.place)), fill) if fill else np.zeros((rows.shape[1], len(state.place)))
     made[:, state.columns[:count]] = rows[:count].T
     return made
+
+
+def learned_columns(X: Any, settings: Settings) -> Array | None:
+    """Return the columns of rows X (n, d) CSR that occur, in rising order, if the others need no weights; None if all are learned."""
+    if X.shape[1] <= LEAST or settings.covariance == "full" or settings.kernel != "none":
+        return None
+    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+
+
+def select_columns(X: Any, columns: Array) -> Any:
+    """Return the columns (k,) of rows X (n, d) CSR, in rising order, where all other columns are empty: the same entries, renumbered."""
+    from scipy.sparse import csr_matrix
+
+    place = np.zeros(X.shape[1], dtype=X.indices.dtype)
+    place[columns] = np.arange(len(columns), dtype=place.dtype)
+    return csr_matrix((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(columns)))

@@ -16,12 +16,11 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.online.text.text_parser import BlockReader
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 WEIGHTINGS = ("tf-idf", "counts")
-PIECE = 1 << 20  # bytes of words parsed at one time
+PIECE = 1 << 20  # bytes of words counted at one time
 _WORD = re.compile(r"\W+")
 _BLANKS = bytes(c if chr(c).isalnum() or chr(c) == "_" else 32 for c in range(128)) + bytes(range(128, 256))
 
@@ -71,40 +70,34 @@ def count_words(texts: Sequence[str], conversion: DocumentConversion, names: dic
     """Return the counts (n, 2^bits) CSR of each column in each document; names: filled with the first word of each column, from 0."""
     from scipy.sparse import csr_matrix
 
-    reader = BlockReader("documents", True, bits=conversion.bits)
-    pointer, index, value, words = [np.zeros(1, dtype=np.int64)], [], [], dict[bytes, None]()
-    for block in reader.blocks(_text_pieces(texts, conversion, None if names is None else words)):
-        pointer.append(block.pointer[1:] + pointer[-1][-1])
-        index.append(block.index - 1)
-        value.append(block.value)
-    if names is not None:
-        mask = (1 << conversion.bits) - 1
-        for word in words:
-            names.setdefault(fast.murmur3(word, 0) & mask, word.decode("utf-8"))
     shape = (len(texts), 1 << conversion.bits)
+    known = None if names is None else np.zeros(shape[1], dtype=np.uint8)
+    pointer, index, value = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)], [np.zeros(0)]
+    for text, ends in _text_pieces(texts, conversion):
+        starts, columns, counts, *new = fast.count_hashed_words(text, ends, shape[1] - 1, known)
+        pointer.append(starts[1:] + pointer[-1][-1])
+        index.append(columns)
+        value.append(counts)
+        if names is not None:
+            for column, start, length in zip(*(each.tolist() for each in new), strict=True):
+                names.setdefault(column, text[start : start + length].decode("utf-8"))
     found = csr_matrix((np.concatenate(value), np.concatenate(index), np.concatenate(pointer)), shape=shape)
     found.sort_indices()
     return found
 
 
-def _text_pieces(texts: Iterable[str], conversion: DocumentConversion, words: dict[bytes, None] | None) -> Iterator[bytes]:
-    """Yield lines of Vowpal Wabbit without labels, in pieces of whole lines."""
-    waiting, size = [], 0
+def _text_pieces(texts: Iterable[str], conversion: DocumentConversion) -> Iterator[tuple[bytes, Array]]:
+    """Yield documents one after another with their ends, in pieces of whole documents."""
+    waiting: list[bytes] = []
+    size = 0
     for text in texts:
-        line = _normalise_text(text, conversion)
-        waiting.append(line)
-        size += len(line)
+        waiting.append(_normalise_text(text, conversion))
+        size += len(waiting[-1])
         if size > PIECE:
-            yield _vw_lines(waiting, words)
+            yield b"".join(waiting), np.cumsum([len(each) for each in waiting], dtype=np.int64)
             waiting, size = [], 0
     if waiting:
-        yield _vw_lines(waiting, words)
-
-
-def _vw_lines(texts: list[bytes], words: dict[bytes, None] | None) -> bytes:
-    if words is not None:
-        words.update(dict.fromkeys(b" ".join(texts).split()))
-    return b"0 | " + b"\n0 | ".join(texts) + b"\n"
+        yield b"".join(waiting), np.cumsum([len(each) for each in waiting], dtype=np.int64)
 
 
 def _normalise_text(text: str, conversion: DocumentConversion) -> bytes:

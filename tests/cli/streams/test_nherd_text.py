@@ -14,6 +14,7 @@ from herdcli import fast
 from herdcli.artifacts import load
 from herdcli.artifacts.text import documents
 from herdcli.errors import DataError
+from herdcli.online.text import compact_features
 from herdcli.online.text.documents import DocumentConversion, count_words
 
 SPORT, SPACE = ["ball", "goal", "team", "match", "referee", "coach"], ["orbit", "moon", "rocket", "launch", "Mars", "probe"]
@@ -95,6 +96,25 @@ def test_words_are_those_of_scikit_learn(tmp_path):
         assert np.allclose(
             (weighted / lengths).toarray() if not hasattr(weighted / lengths, "A") else (weighted / lengths).A, tfidf.toarray()
         )
+
+
+@pytest.mark.parametrize("options", [(), ("--algorithm", "arow", "--passes", "2"), ("--multiclass", "top-1")], ids=str)
+def test_columns_without_words_are_left_out_of_learning_and_of_the_file(herd, tmp_path, monkeypatch, options):
+    asked = ("-q", write(tmp_path, "csv"), "--text", "text", "--label", "topic", "--bits", "17", *options)
+    assert herd("nherd-train", *asked, "-o", "few.h5").code == 0
+    monkeypatch.setattr(compact_features, "LEAST", 1 << 20)
+    assert herd("nherd-train", *asked, "-o", "all.h5").code == 0
+    few, all_columns = (load(str(tmp_path / name)).value for name in ("few.h5", "all.h5"))
+    assert few.mean.shape == (1, (1 << 17) + 1)
+    for name in ("mean", "variance", "hash_index"):
+        assert np.array_equal(getattr(few, name), getattr(all_columns, name))
+    assert np.array_equal(few.holdout.score, all_columns.holdout.score)
+    assert few.holdout.score.size
+    assert (tmp_path / "few.h5").stat().st_size < 2_000_000
+    further = write(tmp_path, "csv", seed=2)
+    for name in ("few", "all"):
+        assert herd("apply", f"{name}.h5", further, "-o", f"{name}.npz").code == 0
+    assert np.array_equal(*(np.load(tmp_path / f"{name}.npz")["X"] for name in ("few", "all")))
 
 
 def test_n_grams_learn_what_words_alone_cannot(herd, tmp_path):

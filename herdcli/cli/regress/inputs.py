@@ -23,6 +23,7 @@ from herdcli.errors import BadUsage, DataError, missing_column
 from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
+from herdcli.schema import LARGEST
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     )
     data, response = _drop_zero_weights(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
+    for what, values in ((f"the target '{target_title(session, request)}'", y), ("the offset", offset)):
+        _require_squares(what, values, artifact.name)
     if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
         y, classes = (y, None) if _are_counts(data, y, request) else _integers_as_classes(y)
     try:
@@ -95,6 +98,15 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     return RegressionInputs(
         X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
     )
+
+
+def _require_squares(what: str, values: Array, where: str) -> None:
+    """Raise DataError for values (n,) whose squares would be infinite."""
+    size = np.abs(values)
+    if len(size) and size.max() > LARGEST:
+        worst = values[size.argmax()]
+        said = f"{what} has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed"
+        raise DataError(said, where=where, hint="rescale it, or remove those rows")
 
 
 def _stays_sparse(session: Session, data: Dataset, request: Request) -> bool:

@@ -72,7 +72,10 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     layers = ",".join(map(str, request.hidden or ()))
     summary = f"{value.family}, {value.rows} rows × {value.columns} columns, {layers} hidden units, deviance explained {explained:.4g}"
     outputs.write_artifact(session, value, summary, history=inputs.history)
-    if not fit.converged:
+    if len(fit.trace) and not np.isfinite(fit.trace[-1]):
+        kept = "the parameters with the lowest validation loss are kept; use a lower --learning-rate"
+        session.console.warn(f"the loss is not finite after epoch {len(fit.trace)}: {kept}")
+    elif not fit.converged:
         _warn_of_nonconvergence(session, run.optimizer, request)
 
 

@@ -115,12 +115,13 @@ class MinibatchDescent:
         settings, n, work = self.settings, self.rows.count, self._buffers(state)
         order = rng.generator(settings.seed, Stream.SHUFFLE, unit=self.restart, step=state.epoch).permutation(n)
         end = min(state.place + max(ROWS_OF_A_STEP, settings.batch_size), n)
-        while state.place < end:
-            chosen = order[state.place : state.place + settings.batch_size]
-            self._batch_gradient(state, chosen, work)
-            state.updates += 1
-            self._update(state, work)
-            state.place += len(chosen)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a rate that is too large; the loss of the epoch is not finite then
+            while state.place < end:
+                chosen = order[state.place : state.place + settings.batch_size]
+                self._batch_gradient(state, chosen, work)
+                state.updates += 1
+                self._update(state, work)
+                state.place += len(chosen)
         state.step += 1
         if state.place >= n:
             self._end_epoch(state)
@@ -157,8 +158,7 @@ class MinibatchDescent:
             rows = work.rows[: len(chosen)]
             fast.scaled_rows(self.columns, chosen, work.mean, work.factor, rows)
         passed = backpropagation.forward(layers, shape.function, rows)
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss, slope, _ = family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
+        loss, slope, _ = family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
         delta = (slope * (weight * (work.scale / len(chosen)))[:, None]).astype(state.theta.dtype)
         backpropagation.backward(layers, shape.function, passed, delta, into)
         if sparse:
@@ -182,7 +182,8 @@ class MinibatchDescent:
 
     def _end_epoch(self, state: BatchState) -> None:
         theta = state.theta.astype(np.float64)
-        mean = state.total / state.mass + self.problem.penalty(theta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = state.total / state.mass + self.problem.penalty(theta)
         state.trace = np.append(state.trace, mean)
         state.epoch, state.place, state.total, state.mass = state.epoch + 1, 0, 0.0, 0.0
         record_evaluation(state.best, theta, self.validation.loss(self.problem, theta[None], self.map))

@@ -226,6 +226,32 @@ def test_options_without_effect_and_outputs_without_sense(herd, table):
     assert "not converged after 2 steps" in ended.err
 
 
+@pytest.mark.parametrize("hidden", [(), ("--hidden", "3")])
+def test_targets_and_offsets_without_squares_are_refused(herd, tmp_path, hidden):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    for name, column, what in (("y", 2, "the target 'y'"), ("o", 1, "the offset")):
+        rows = x.copy()
+        rows[7, column] = -2e300
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="a,o,y", comments="")
+        ended = herd("regress", f"{name}.csv", "--offset", "o", *hidden, "-o", "m.h5")
+        assert ended.code == 65
+        assert f"{what} has the value -2e+300; values above 1e+100 in size are too large to be squared and summed" in ended.err
+        assert "overflow" not in ended.err
+
+
+def test_a_rate_that_is_too_large_is_named_without_warnings_of_arithmetic(herd, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header="a,b,y", comments="")
+    line = ("regress", "t.csv", "--hidden", "3", "--activation", "relu", "--optimizer")
+    ended = herd(*line, "sgd", "--learning-rate", "1e5", "-o", "m.h5")
+    assert ended.code in (0, 1)
+    assert "the loss is not finite" in ended.err
+    assert "a lower --learning-rate" in ended.err
+    assert "encountered" not in ended.err
+    ended = herd(*line, "adam", "--learning-rate", "1e300", "-o", "m.h5")
+    assert (ended.code, "the loss is not finite" in ended.err, "encountered" in ended.err) == (1, True, False)
+
+
 def test_plots(herd, table, tmp_path):
     pytest.importorskip("matplotlib")
     assert herd("regress", "classes.csv", "--hidden", "5", "-q", "-o", "m.h5").code == 0

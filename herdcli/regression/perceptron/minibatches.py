@@ -5,7 +5,8 @@ An update follows the mean gradient g of a batch, in which rows count by their w
     adam  m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  θ ← θ − ε (m / (1 − β₁^t)) / (√(v / (1 − β₂^t)) + 10⁻⁸)
     sgd   m ← μ m − ε g,          θ ← θ + m
 
-The order of the rows of an epoch is a function of seed, start and epoch.  One processor computes a batch, so threads change nothing.
+The order of the rows of an epoch is a function of seed, start and epoch.  Large batches are divided into parts for several threads, and
+the gradients of the parts are added in their order, so the number of threads changes nothing.
 Sparse rows stay so: the scaling of the columns moves into the weights of the first layer.
 Source: Kingma & Ba (2015), alg. 1; Polyak (1964).
 """
@@ -13,6 +14,7 @@ Source: Kingma & Ba (2015), alg. 1; Polyak (1964).
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ from herdcli.schema import Array, array
 
 FIRST_DECAY, SECOND_DECAY, SMALLEST = 0.9, 0.999, 1e-8  # β₁, β₂ and the term added to √v
 ROWS_OF_A_STEP = 1 << 14
+SMALLEST_PART, MOST_PARTS = 100, 8  # rows of a part of a batch, and parts of a batch
+WORK_OF_A_PART = 10**8  # rows × parameters of a part; threads gain nothing from smaller ones
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,11 @@ class BatchState:
 
 @dataclass(frozen=True)
 class BatchBuffers:
-    """What the batches of a step share: targets and offsets (n, 2), weights (n,), memory for rows and gradient, and the penalty.
+    """What the batches of a step share: targets and offsets (n, 2), weights (n,), memory for rows and gradients, and the penalty.
 
     scale         one over the mean weight.
     mean, factor  (D,) scaling of dense columns in the type of `fast.scaled_rows`.
+    gradients     one (q,) for each part of a batch.
     penalty       (q,) factors of the parameters in the gradient; None: no penalty.
     """
 
@@ -79,7 +84,7 @@ class BatchBuffers:
     mean: Array
     factor: Array
     rows: Array
-    gradient: Array
+    gradients: list[Array]
     penalty: Array | None
 
 
@@ -115,7 +120,7 @@ class MinibatchDescent:
         settings, n, work = self.settings, self.rows.count, self._buffers(state)
         order = rng.generator(settings.seed, Stream.SHUFFLE, unit=self.restart, step=state.epoch).permutation(n)
         end = min(state.place + max(ROWS_OF_A_STEP, settings.batch_size), n)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a rate that is too large; the loss of the epoch is not finite then
+        with np.errstate(over="ignore", invalid="ignore"):
             while state.place < end:
                 chosen = order[state.place : state.place + settings.batch_size]
                 self._batch_gradient(state, chosen, work)
@@ -131,54 +136,68 @@ class MinibatchDescent:
         """Return memory for one batch, and what all batches have in common."""
         rows, kind = self.rows, state.theta.dtype
         weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
-        size = (0, 0) if is_sparse(self.columns) else (min(self.settings.batch_size, rows.count), self.columns.shape[1])
+        batch = min(self.settings.batch_size, rows.count)
+        parts = -(-batch // part_rows(batch, state.theta.size))
         # single precision resolves the difference of a byte from a mean
         scale = kind if self.columns.dtype == np.uint8 else np.dtype(np.float64)
         penalty = (self.problem.l2 * self.problem.penalised).astype(kind) if self.problem.l2 else None
-        gradient = np.empty_like(state.theta)
         return BatchBuffers(
             rows.targets,
             weight,
             float(rows.count / weight.sum()),
             rows.scaling.mean.astype(scale),
             rows.scaling.factor.astype(scale),
-            np.empty(size, kind),
-            gradient,
+            np.empty((batch, 0 if is_sparse(self.columns) else self.columns.shape[1]), kind),
+            [np.empty_like(state.theta) for _ in range(parts)],
             penalty,
         )
 
     def _batch_gradient(self, state: BatchState, chosen: Array, work: BatchBuffers) -> None:
         """Compute the mean gradient of a batch with its penalty, and add its loss to that of the epoch."""
-        shape, family, scaling = self.problem.architecture, self.problem.family, self.rows.scaling
-        target, weight = work.targets[chosen], work.weight[chosen]
-        layers, into, sparse = shape.layers(state.theta), shape.layers(work.gradient), is_sparse(self.columns)
-        if sparse:
-            layers[0], rows = scaling.folded(layers[0]), self.columns[chosen]
-        else:
-            rows = work.rows[: len(chosen)]
-            fast.scaled_rows(self.columns, chosen, work.mean, work.factor, rows)
-        passed = backpropagation.forward(layers, shape.function, rows)
-        loss, slope, _ = family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
-        delta = (slope * (weight * (work.scale / len(chosen)))[:, None]).astype(state.theta.dtype)
-        backpropagation.backward(layers, shape.function, passed, delta, into)
-        if sparse:
-            scaling.unfold_gradient(into[0])
+        size = part_rows(len(work.rows), state.theta.size)
+        bounds = [(start, min(start + size, len(chosen))) for start in range(0, len(chosen), size)]
+        tasks = [(chosen, *bound, into) for bound, into in zip(bounds, work.gradients, strict=False)]
+        run = partial(self._part_gradient, state, work)
+        for loss, mass in self.map(run, tasks) if len(tasks) > 1 else map(run, tasks):
+            state.total += loss
+            state.mass += mass
+        gradient = work.gradients[0]
+        for other in work.gradients[1 : len(tasks)]:
+            np.add(gradient, other, out=gradient)
         if work.penalty is not None:
-            np.add(work.gradient, work.penalty * state.theta, out=work.gradient)
-        state.total += float(weight @ loss)
-        state.mass += float(weight.sum())
+            np.add(gradient, work.penalty * state.theta, out=gradient)
+
+    def _part_gradient(self, state: BatchState, work: BatchBuffers, task: tuple[Array, int, int, Array]) -> tuple[float, float]:
+        """Write the gradient of rows [start, stop) of a batch, divided by the rows of the batch; return their loss and weight."""
+        batch, start, stop, gradient = task
+        chosen, shape, scaling = batch[start:stop], self.problem.architecture, self.rows.scaling
+        target, weight = work.targets[chosen], work.weight[chosen]
+        layers, into, sparse = shape.layers(state.theta), shape.layers(gradient), is_sparse(self.columns)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a rate that is too large; the loss of the epoch is not finite then
+            if sparse:
+                layers[0], rows = scaling.folded(layers[0]), self.columns[chosen]
+            else:
+                rows = work.rows[start:stop]
+                fast.scaled_rows(self.columns, chosen, work.mean, work.factor, rows)
+            passed = backpropagation.forward(layers, shape.function, rows)
+            loss, slope, _ = self.problem.family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
+            delta = (slope * (weight * (work.scale / len(batch)))[:, None]).astype(state.theta.dtype)
+            backpropagation.backward(layers, shape.function, passed, delta, into)
+            if sparse:
+                scaling.unfold_gradient(into[0])
+            return float(weight @ loss), float(weight.sum())
 
     def _update(self, state: BatchState, work: BatchBuffers) -> None:
         """Update θ and its moments in place."""
         settings = self.settings
         if settings.optimizer == "sgd":
-            fast.momentum_update(state.theta, state.first, work.gradient, settings.learning_rate, settings.momentum)
+            fast.momentum_update(state.theta, state.first, work.gradients[0], settings.learning_rate, settings.momentum)
             return
         # ε m̂ / (√v̂ + 10⁻⁸), with the bias corrections of both moments moved into the rate and the added term.
         root = float(np.sqrt(1 - SECOND_DECAY**state.updates))
         rate = settings.learning_rate * root / (1 - FIRST_DECAY**state.updates)
         decays = (FIRST_DECAY, SECOND_DECAY)
-        fast.adam_update(state.theta, state.first, state.second, work.gradient, rate, *decays, SMALLEST * root)
+        fast.adam_update(state.theta, state.first, state.second, work.gradients[0], rate, *decays, SMALLEST * root)
 
     def _end_epoch(self, state: BatchState) -> None:
         theta = state.theta.astype(np.float64)
@@ -205,6 +224,11 @@ class MinibatchDescent:
         loss = state.best.loss if self.validation.rows is not None else last
         ended = bool(np.isfinite(last)) and (is_patience_exhausted(state.best, self.settings.patience) or self.settings.patience == 0)
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
+
+
+def part_rows(batch_size: int, parameters: int) -> int:
+    """Return the number of rows of a part of a batch; it depends on nothing else, so the number of threads changes no bit."""
+    return max(SMALLEST_PART, WORK_OF_A_PART // parameters, -(-batch_size // MOST_PARTS))
 
 
 def batch_columns(rows: ScaledRows, dtype: str) -> Any:
@@ -237,4 +261,6 @@ def batch_bytes(problem: PerceptronProblem, X: Any, batch_size: int, dtype: str)
         X = _without_truth_values(X)
         read = _batch_type(X.dtype)
         copied = 0 if read == X.dtype and X.flags.c_contiguous else X.size * read.itemsize
-    return copied + size * (4 * min(batch_size, problem.rows.count) * widths + 6 * problem.architecture.parameters)
+    batch, parameters = min(batch_size, problem.rows.count), problem.architecture.parameters
+    parts = -(-batch // part_rows(batch, parameters))
+    return copied + size * (4 * batch * widths + (5 + parts) * parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.backpropagation import forward
 from herdcli.regression.perceptron.early_stopping import BestParameters, is_patience_exhausted, record_evaluation
 from herdcli.regression.perceptron.linear_model import can_start_linear, fit_linear_model, linear_start
-from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes, batch_columns
+from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes, batch_columns, part_rows
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.restarts import RestartedFit
 from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
@@ -192,6 +193,27 @@ def test_sparse_rows_give_the_fit_of_dense_ones():
     assert scipy.sparse.issparse(columns)
     assert np.allclose(*fits, rtol=1e-9, atol=1e-12)
     assert np.isclose(*losses, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_parts_of_a_batch_give_the_same_update_and_the_same_bytes_by_threads(sparse, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    given, settings = problem(), BatchSettings("adam", 3, 40, 0.01, 0.9, 0, seed=4, dtype="float64")
+    scaled = stored_rows(given, sparse)
+    start, columns = given.architecture.initial(4, 0, np.zeros(1)), batch_columns(scaled, "float64")
+    make = partial(MinibatchDescent, given, scaled, columns, start, settings, NONE, 0)
+    whole = run_algorithm(make())
+    monkeypatch.setattr("herdcli.regression.perceptron.minibatches.SMALLEST_PART", 7)
+    monkeypatch.setattr("herdcli.regression.perceptron.minibatches.WORK_OF_A_PART", 1)
+    assert part_rows(40, given.architecture.parameters) == 7
+    assert part_rows(80, given.architecture.parameters) == 10
+    alone = run_algorithm(make())
+    with ThreadPoolExecutor(3) as pool:
+        threaded = run_algorithm(make(map=pool.map))
+    assert np.allclose(alone.theta, whole.theta, rtol=1e-9, atol=1e-12)
+    assert threaded.theta.tobytes() == alone.theta.tobytes()
+    assert threaded.trace.tobytes() == alone.trace.tobytes()
 
 
 @pytest.mark.parametrize("stored", [bool, np.uint8, np.int8, np.float16, np.float32, np.int64, np.float64])

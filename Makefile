@@ -41,7 +41,8 @@ test-rest: $(VENV)/installed-dev  ## the fast tests that `make test` leaves out,
 test-all: test test-rest  ## the whole of the fast tests, on both kinds of loops
 
 examples: $(VENV)/installed-dev  ## the examples of the guide, the manual and the help texts
-	$(BIN)/pytest -q -n $(WORKERS) -m "examples and not slow" tests/test_readme.py tests/test_docs.py tests/cli/frame/test_console.py
+	$(BIN)/pytest -q -n $(WORKERS) -m "examples and not slow" tests/test_readme.py tests/test_docs.py tests/cli/frame/test_console.py \
+		tests/python/test_notebook.py
 
 verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 	$(BIN)/pytest -q -n $(WORKERS) -m slow

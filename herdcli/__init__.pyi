@@ -3,14 +3,30 @@
 import os
 from typing import Any, Literal
 
+from herdcli import results
+
 __version__: str
 LEARNING: tuple[str, ...]
 COMPUTING: tuple[str, ...]
 OWN: tuple[str, ...]
+PACKAGES: tuple[str, ...]
 
 Path = str | os.PathLike[str]
 
-def load(path: Path, **how: Any) -> Any: ...
+class Result(
+    results.Result,
+    results.Predictive,
+    results.Probabilistic,
+    results.Transforming,
+    results.Generative,
+    results.Scored,
+    results.Drawable,
+):
+    """The result of a command: the fields of its artifact, and those of these methods that its kind has."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+def load(path: Path, **how: Any) -> Result: ...
 def save(path: Path, value: Any) -> None: ...
 def check(*paths: Path) -> None: ...
 def fit_rbm(
@@ -99,7 +115,7 @@ def fit_rbm(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def herd(
     X: Any = None,
     y: Any = None,
@@ -156,7 +172,7 @@ def herd(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def nherd_train(
     X: Any = None,
     y: Any = None,
@@ -234,7 +250,7 @@ def nherd_train(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def kernel_herd(
     X: Any = None,
     y: Any = None,
@@ -296,7 +312,7 @@ def kernel_herd(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def fit_mrf(
     X: Any = None,
     y: Any = None,
@@ -368,7 +384,7 @@ def fit_mrf(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def ica(
     X: Any = None,
     y: Any = None,
@@ -436,7 +452,7 @@ def ica(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def em(
     X: Any = None,
     y: Any = None,
@@ -498,7 +514,7 @@ def em(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def regress(
     X: Any = None,
     y: Any = None,
@@ -561,7 +577,7 @@ def regress(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def convert(
     X: Any = None,
     y: Any = None,
@@ -607,17 +623,19 @@ def convert(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def merge(
-    *inputs: Any,
+    *models: Any,
     combine: Literal['precision', 'evidence', 'mean'] = 'precision',
     calibration_data: Any = None,
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def network(
-    *inputs: Any,
+    structure: Any,
+    source: Any = None,
+    *,
     grid_rows: int = 5,
     grid_columns: int = 5,
     nodes: int = 25,
@@ -635,9 +653,10 @@ def network(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def ups_infer(
-    *inputs: Any,
+    network: Any,
+    *,
     format: Literal['hdf5', 'mar', 'pr', 'map', 'csv', 'parquet'] | None = None,
     algorithm: Literal['auto', 'junction-tree', 'frontier', 'enumerate', 'bp', 'ups', 'ups-t', 'double-loop', 'gbp', 'loopy-is', 'is-bp', 'gis-bp', 'mean-field', 'structured-mean-field', 'tap', 'belief-optimization', 'tree-reweighted', 'tree-ep', 'loop-corrected', 'gibbs', 'tempered-gibbs', 'max-product'] = 'auto',
     tolerance: float = 1e-09,
@@ -685,9 +704,9 @@ def ups_infer(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def eval(
-    *inputs: Any,
+    *artifacts: Any,
     format: Literal['tsv', 'aligned', 'json', 'csv', 'markdown', 'latex'] | None = None,
     explain: Any = None,
     require: Any = None,
@@ -729,7 +748,9 @@ def eval(
     max_memory: Any = None,
 ) -> list[dict[str, Any]]: ...
 def apply(
-    *inputs: Any,
+    model: Any,
+    X: Any,
+    *,
     want: Any = None,
     sequence: Any = None,
     particles: int | None = None,
@@ -756,9 +777,10 @@ def apply(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def sample(
-    *inputs: Any,
+    model: Any,
+    *,
     count: int = 100,
     burn_in: int | None = None,
     chains: int | None = None,
@@ -776,9 +798,10 @@ def sample(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...
 def data(
-    *inputs: Any,
+    name: Any = None,
+    *,
     accept_licence: bool = False,
     where: bool = False,
     all: bool = False,
@@ -786,4 +809,4 @@ def data(
     options: Any = None,
     lock: Any = None,
     max_memory: Any = None,
-) -> Any: ...
+) -> Result: ...

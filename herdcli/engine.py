@@ -16,6 +16,7 @@ import inspect
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -23,55 +24,94 @@ from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import numpy as np
 
-from herdcli import LEARNING, artifacts, notebook
-from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.formats.arrow import to_arrow as as_arrow
-from herdcli.artifacts.sealed import provenance
-from herdcli.artifacts.tables import native_arrays
+from herdcli import LEARNING, artifacts, notebook, python_inputs
+from herdcli.artifacts.formats import format_detection
 from herdcli.cli.frame.options.former_names import FORMER_NAMES
-from herdcli.cli.main import COMMANDS, cli
-from herdcli.errors import BadUsage, HerdError, Interrupted
+from herdcli.cli.frame.rows.network_files import PACKED, TEXT_FORMATS
+from herdcli.cli.main import COMMANDS, OTHER_NAMES, cli
+from herdcli.errors import BadUsage, HerdError, Interrupted, NoInput, nearest_name
+from herdcli.markov.model.network import Network
+from herdcli.python_inputs import KNOWN, MADE
 from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options that only the command line has
-PYTHON = provenance.stage_record("python", {}, {})  # the stage that is recorded as the history of values of unknown origin
-MADE = "_made"  # attribute of a returned value: its history, and the levels and missing values of its columns
+INPUT_NAMES = {"ups_infer": {"source": "network"}, "apply": {"source": "X"}, "eval": {"sources": "artifacts"}}  # argument -> its name here
+WITHOUT_ROWS = {"distribution", "moment_file", "from_moments", "rates", "continue_", "continue", "resume"}  # options that replace the rows
+HEAD = 1 << 16  # bytes at the beginning of a file that show its format
+PACKAGE = str(Path(__file__).parent)  # its frames are not those of a caller
 
 
 set_notebook_view(notebook.artifact_html)
 
 
 def load(path: str | os.PathLike[str], **how: Any) -> Any:
-    """Return the contents of a file: the frozen dataclass of an artifact, or a data set in any format.
+    """Return the contents of a file: the frozen dataclass of an artifact, a data set in any format, or a network or model in a format that
+    herd can write.
 
     `how` are the keywords of herdcli.artifacts.load.
     """
-    return _with_history(artifacts.load(os.fspath(path), **how))
+    name = os.fspath(path)
+    with python_errors():
+        return _load_foreign_model(name) if not how and _foreign_model_kind(name) else _with_history(artifacts.load(name, **how))
+
+
+def _foreign_model_kind(path: str) -> str | None:
+    """Return "network" for the text of a network, the kind of a model whose weights `herd convert --to` reads, else None."""
+    if not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD)
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    form = format_detection.detect_network_format(head)
+    if suffixes[-1:] and suffixes[-1] in PACKED:
+        form = _network_format(path[: -len(suffixes[-1])])
+    if form in TEXT_FORMATS and (form != "fg" or ".fg" in suffixes):
+        return "network"
+    if suffixes[-1:] == [".safetensors"]:
+        found = re.search(rb'"kind": *"(rbm|dbn)"', head)
+        return found[1].decode() if found else None
+    return "classifier" if suffixes[-1:] == [".vw"] else None
+
+
+def _network_format(path: str) -> str | None:
+    """Return the format of networks as text that the suffix of a file means, else None."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    form = format_detection.NETWORK_SUFFIXES.get(suffix, suffix)
+    return form if form in TEXT_FORMATS else None
+
+
+def _load_foreign_model(path: str) -> Any:
+    kind = _foreign_model_kind(path)
+    name, inputs, options = ("network", ["convert", path], {}) if kind == "network" else ("convert", [path], {"to": kind})
+    return _run_for_artifact(name, _find_command(name), inputs, options)
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:
-    """Write an artifact; the suffix of `path` chooses the format.
+    """Write an artifact, or rows of any form as a data set; the suffix of `path` chooses the format.
 
     The history is that of the value if it was made or read in this process, else it says `python`.
     """
-    _save_value(os.fspath(path), value)
+    name = os.fspath(path)
+    if not is_dataclass(value) or isinstance(value, type):
+        value = _run_for_artifact("convert", _find_command("convert"), [value], {})
+    with python_errors():
+        if _network_format(name) and isinstance(value, Network):
+            with _temporary_folder() as folder:
+                _run_command("network", _find_command("network"), folder, ["convert", value], {}, ["--output", name])
+        else:
+            python_inputs.save_value(name, value)
 
 
 def _with_history(artifact: artifacts.Artifact) -> Any:
     """Return the value, with its history attached; `dataclasses.replace` drops the history."""
     object.__setattr__(artifact.value, MADE, (artifact.history, artifact.recoding))
     return artifact.value
-
-
-def _save_value(path: str, value: Any, format: str | None = None, *, missing: bool = False) -> None:
-    history, recoding = vars(value).get(MADE, ([], None))
-    artifacts.save(path, value, history or [PYTHON], format=format, recoding=recoding, missing=missing)
 
 
 def check(*paths: str | os.PathLike[str]) -> None:
@@ -83,45 +123,89 @@ def check(*paths: str | os.PathLike[str]) -> None:
 def function(name: str) -> Callable[..., Any]:
     """Return the function of one command; its docstring is the command's help."""
     command, makes = _find_command(name), _run_for_metrics if name == "eval" else _run_for_artifact
+    label_option = next((option for option in ("target", "label") if option in _options_by_keyword(command)), None)
 
     def run(*inputs: Any, **options: Any) -> Any:
-        return makes(name, command, inputs, options)
+        return makes(name, command, _bind_inputs(name, inputs, options), options)
 
     def learn(X: Any = None, y: Any = None, **options: Any) -> Any:
-        return makes(name, command, [] if X is None else [_join_rows_and_labels(X, y, options)], options)
+        if X is None and not options.keys() & WITHOUT_ROWS:
+            raise TypeError(f"{name}() needs rows X: {python_inputs.FORMS}")
+        with python_errors():
+            rows = [] if X is None else [python_inputs.join_rows_and_labels(X, y, options, label_option)]
+        return makes(name, command, rows, options)
 
     chosen = learn if name in LEARNING else run
     chosen.__name__ = chosen.__qualname__ = name
-    chosen.__doc__ = f"{command.help}\n\nOptions, as keywords:\n\n{_option_lines(command)}"
+    chosen.__doc__ = f"{_python_words(command.help or '')}\n\nOptions, as keywords:\n\n{_option_lines(command)}"
     vars(chosen)["__signature__"] = signature(name)
     return chosen
 
 
+def _input_names(name: str) -> tuple[list[str], bool]:
+    """Return the names of a function's inputs, and whether the last one may be repeated."""
+    arguments = [each for each in _find_command(name).params if isinstance(each, click.Argument)]
+    names = INPUT_NAMES.get(name, {})
+    return [names.get(str(each.name), str(each.name)) for each in arguments], arguments[-1].nargs == -1
+
+
+def _bind_inputs(name: str, inputs: Sequence[Any], options: dict[str, object]) -> list[Any]:
+    """Return a function's inputs, also those that are given by keyword, which are removed from `options`."""
+    names, repeated = _input_names(name)
+    if not repeated and len(inputs) > len(names):
+        raise TypeError(f"{name}() takes {', '.join(names)}; {len(inputs)} inputs are given, options are keywords")
+    bound = list(inputs)
+    for place, own in enumerate(names if not repeated else []):
+        if own in options:
+            if place != len(bound):
+                raise TypeError(f"{name}() has {own} twice" if place < len(bound) else f"{name}() needs {names[len(bound)]} too")
+            bound.append(options.pop(own))
+    if not bound and name in ("eval", "merge", "apply", "sample", "ups_infer", "network"):
+        raise TypeError(f"{name}() needs {names[0]}")
+    return bound
+
+
 def signature(name: str) -> inspect.Signature:
     """Return the signature of one command's function: its inputs, and its options with types and defaults."""
-    inputs = (
-        [
+    if name in LEARNING:
+        inputs = [
             _signature_parameter("X", "Any", None),
             _signature_parameter("y", "Any", None),
             *(_signature_parameter(each, "Any", None, keyword=True) for each in KNOWN),
         ]
-        if name in LEARNING
-        else [inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL, annotation="Any")]
-    )
+    else:
+        names, repeated = _input_names(name)
+        kind = inspect.Parameter.VAR_POSITIONAL if repeated else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        required = {"apply": 2, "sample": 1, "ups_infer": 1, "network": 1}.get(name, 0)
+        inputs = [
+            inspect.Parameter(own, kind, annotation=Annotation("Any"))
+            if repeated or place < required
+            else _signature_parameter(own, "Any", None)
+            for place, own in enumerate(names)
+        ]
     options = [
         _signature_parameter(
             f"{keyword}_" if iskeyword(keyword) else keyword, _option_annotation(option), _option_default(option), keyword=True
         )
         for keyword, option in _options_by_keyword(_find_command(name)).items()
-        if keyword not in KNOWN
+        if keyword not in KNOWN and keyword not in {each.name for each in inputs}
     ]
-    returned = "list[dict[str, Any]]" if name == "eval" else "Any"
-    return inspect.Signature([*inputs, *options], return_annotation=returned)
+    returned = "list[dict[str, Any]]" if name == "eval" else "Result"
+    return inspect.Signature([*inputs, *options], return_annotation=Annotation(returned))
+
+
+class Annotation(str):
+    """The text of a type, which `help` shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _signature_parameter(name: str, annotation: str, default: object, *, keyword: bool = False) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY if keyword else inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+    return inspect.Parameter(name, kind, default=default, annotation=Annotation(annotation))
 
 
 def _option_annotation(option: click.Option) -> str:
@@ -151,8 +235,24 @@ def _option_default(option: click.Option) -> object:
 
 
 def _option_lines(command: click.Command) -> str:
-    """Return the keyword and the help of each option."""
-    return "\n".join(f"  {keyword}: {' '.join((option.help or '').split())}" for keyword, option in _options_by_keyword(command).items())
+    """Return a line for each option: its keyword, and the first sentence of its help with the default."""
+    lines = []
+    for keyword, option in _options_by_keyword(command).items():
+        text = " ".join((option.help or "").split())
+        default = re.search(r" \[default: .*\]$", text)
+        sentence = re.split(r"(?<=[a-z)\]’'0-9])\. (?=[A-Z])", text[: default.start()] if default else text, maxsplit=1)[0]
+        lines.append(f"  {keyword}: {_python_words(sentence.rstrip('.'))}.{default[0] if default else ''}")
+    return "\n".join(lines)
+
+
+def _python_words(text: str) -> str:
+    """Return a help text with keywords for options (`learning_rate` for --learning-rate); examples of the shell are left out."""
+    kept, example = [], False
+    for paragraph in text.split("\n\n"):
+        example = paragraph.lstrip().startswith("\b")
+        if not example and not re.match(r"\s*herd [a-z]", paragraph):
+            kept.append(re.sub(r"--([a-zA-Z][a-zA-Z0-9-]*[a-zA-Z0-9]|[a-zA-Z])", lambda found: found[1].replace("-", "_"), paragraph))
+    return "\n\n".join(kept)
 
 
 def _find_command(name: str) -> click.Command:
@@ -198,26 +298,80 @@ def _run_command(
     """Run the command in this process; its warnings become Python warnings."""
     from threadpoolctl import threadpool_limits
 
-    typed = [
-        *_command_line_words(name, command, options, folder),
-        *ends,
-        "--quiet",
-        "--",
-        *(_path_or_written_file(each, folder) for each in inputs),
-    ]
     warned: list[str] = []
+    # sums must not depend on the machine's cores; `threads` counts herd's own threads
+    with python_errors(folder), threadpool_limits(1, user_api="blas"), contextlib.nullcontext() if inputs else _closed_stdin():
+        options_and_inputs = [
+            *_command_line_words(name, command, options, folder),
+            *ends,
+            "--quiet",
+            "--",
+            *(_input_path(name, each, place, folder) for place, each in enumerate(inputs)),
+        ]
+        cli.main([name.replace("_", "-"), *options_and_inputs], prog_name="herd", standalone_mode=False, obj=warned)
+    for message in warned:
+        warnings.warn(f"herd {name.replace('_', '-')}: {_hide_temporary_folder(message, folder)}", stacklevel=_frames_to_caller())
+
+
+@contextlib.contextmanager
+def _closed_stdin() -> Iterator[None]:
+    """Keep a command without inputs from waiting for the caller's stdin."""
+    stdin, sys.stdin = sys.stdin, None
     try:
-        with threadpool_limits(1, user_api="blas"):  # sums must not depend on the machine's cores; `threads` counts herd's own threads
-            cli.main([name.replace("_", "-"), *typed], prog_name="herd", standalone_mode=False, obj=warned)
+        yield
+    except NoInput as error:
+        if error.where != "stdin":
+            raise
+        raise TypeError("this call needs an input: rows, a result, or a path") from None
+    finally:
+        sys.stdin = stdin
+
+
+def _input_path(name: str, value: Any, place: int, folder: Path) -> str:
+    """Return the path of an input; a value becomes a file whose name is that of the argument."""
+    names, repeated = (["X"], False) if name in LEARNING else _input_names(name)
+    own = f"{names[-1]}[{place}]" if repeated else names[min(place, len(names) - 1)]
+    return python_inputs.path_or_written_file(value, folder, own)
+
+
+def _frames_to_caller() -> int:
+    """Return the stack level, for a warning by the caller of this function, of the first frame outside of herd."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE + os.sep):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+@contextlib.contextmanager
+def python_errors(folder: Path | None = None) -> Iterator[None]:
+    """Turn errors into those that a caller in Python expects: with hints, and with names of arguments for those of temporary files."""
+    try:
+        yield
     except click.ClickException as error:
         raise BadUsage(error.format_message()) from error
     except Interrupted as error:  # raised by Ctrl-C; an `except Exception` of the caller does not catch it
         raise KeyboardInterrupt(str(error)) from error
     except HerdError as error:
-        error.where = None if error.where is None else _hide_temporary_folder(error.where, folder)
+        if folder is not None:
+            error.message = _hide_temporary_folder(error.message, folder)
+            error.hint = None if error.hint is None else _hide_temporary_folder(error.hint, folder)
+            _name_argument(error, folder)
+        error.shows_hint = True
         raise
-    for message in warned:
-        warnings.warn(f"herd {name.replace('_', '-')}: {_hide_temporary_folder(message, folder)}", stacklevel=4)
+
+
+def _name_argument(error: HerdError, folder: Path) -> None:
+    """Say which argument of the function an error is about; an array of the data set `X` is called X, not /X."""
+    if error.where is None:
+        return
+    error.where = _hide_temporary_folder(error.where, folder)
+    if error.where != "X":
+        return
+    if found := re.match(r"/columns/(\S+)", error.message):
+        error.message = f"column {found[1]}{error.message[found.end() :]}"
+    elif found := re.match(r"/(X|y|weight|split)\b", error.message):
+        argument = {"weight": "row_weight", "split": "row_split"}.get(found[1], found[1])
+        error.where, error.message = None, argument + error.message[found.end() :]
 
 
 def _hide_temporary_folder(text: str, folder: Path) -> str:
@@ -230,6 +384,14 @@ def _short_option_keywords(command: click.Command, keyword: str) -> list[str]:
     return [name for name, option in _options_by_keyword(command).items() if f"-{keyword}" in option.opts]
 
 
+def _similar_keywords(command: click.Command, keyword: str) -> list[str]:
+    """Return the options that an unknown keyword may mean: a short option, the word of another library, or the nearest name."""
+    known = _options_by_keyword(command)
+    other = [name.lstrip("-").replace("-", "_") for name in OTHER_NAMES.get(f"--{keyword.replace('_', '-')}", ())]
+    close = nearest_name(keyword, known) or next(iter(get_close_matches(keyword, known, n=1)), None)
+    return [*_short_option_keywords(command, keyword), *(name for name in other if name in known), *([close] if close else [])]
+
+
 def _command_line_words(name: str, command: click.Command, options: Mapping[str, object], folder: Path) -> Iterator[str]:
     """Yield keywords as words of a command line.  Raises TypeError for unknown keywords."""
     known = _options_by_keyword(command)
@@ -238,118 +400,15 @@ def _command_line_words(name: str, command: click.Command, options: Mapping[str,
         old = f"--{keyword.rstrip('_').replace('_', '-')}"
         option = known.get(former.get(old, old).lstrip("-").replace("-", "_"))
         if option is None:
-            close = _short_option_keywords(command, keyword) or get_close_matches(keyword, known, n=1)
+            close = _similar_keywords(command, keyword)
             raise TypeError(f"{name}() has no option {keyword!r}{f'; did you mean {close[0]!r}?' if close else ''}")
         text = old if old in former else next(text for text in option.opts if text.startswith("--"))
         if isinstance(value, bool | np.bool_):
+            if not option.is_flag:
+                raise TypeError(f"{name}() option {keyword!r} needs a value, not {value}")
             yield from [text] if value else option.secondary_opts[:1]
         elif value is not None:
-            for each in value if option.multiple and isinstance(value, list | tuple) else [value]:
-                yield from (
-                    text,
-                    *(map(_value_text, cast(Sequence[object], each)) if option.nargs > 1 else [_option_value_text(each, folder)]),
-                )
-
-
-def _option_value_text(value: Any, folder: Path) -> str:
-    """Return one option value as text: lists of numbers are joined by commas; arrays, tables and artifacts become files."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(_value_text, value))
-    return _value_text(value) if isinstance(value, str | os.PathLike | int | float | np.number) else _path_or_written_file(value, folder)
-
-
-def _value_text(value: Any) -> str:
-    return os.fspath(value) if isinstance(value, str | os.PathLike) else repr(value.item() if isinstance(value, np.number) else value)
-
-
-def _join_rows_and_labels(X: Any, y: Any, options: dict[str, object]) -> object:
-    """Return rows with their labels and options as one input.
-
-    Removes `feature_names`, `row_split`, `row_weight` and `image_shape` from `options`.
-    """
-    X = _masked_to_nan(X)
-    X = X[:, np.newaxis] if isinstance(X, np.ndarray) and X.ndim == 1 else X  # one column, as for a file that holds a vector
-    known: dict[str, Any] = {field: options.pop(name, None) for name, field in KNOWN.items()}
-    if y is None and not any(item is not None for item in known.values()):
-        return X
-    if not isinstance(X, np.ndarray) and not hasattr(X, "indptr"):
-        raise TypeError("labels, splits and weights come beside arrays; of tables, files and data sets they are columns or fields")
-    classes, codes = (None, None) if y is None else _encode_labels(np.asarray(y))
-    if codes is not None and codes.dtype.kind == "f":
-        return _table_with_target(np.asarray(X), codes, known)
-    fields: dict[str, Any] = {name: None if item is None else np.asarray(item) for name, item in known.items() if name != "feature_names"}
-    names = known["feature_names"]
-    return Dataset(X, codes, **fields, feature_names=None if names is None else [str(name) for name in names], class_names=classes)
-
-
-def _masked_to_nan(value: Any) -> Any:
-    """Return a masked array with NaN at its masked entries; return anything else unchanged."""
-    return np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value)) if np.ma.is_masked(value) else value
-
-
-KNOWN = {"row_split": "split", "row_weight": "weight", "feature_names": "feature_names", "image_shape": "image_shape"}
-
-
-def _encode_labels(y: np.ndarray[Any, Any]) -> tuple[list[str] | None, np.ndarray[Any, Any]]:
-    """Return the names of the classes and the class numbers, −1 for a missing label; whole numbers and real targets are unchanged."""
-    if y.dtype.kind in "iuf":
-        return None, y
-    if y.dtype.kind == "b":
-        return None, y.astype(np.int64)
-    there = np.array([not _is_missing(label) for label in y.tolist()], dtype=bool)
-    names, codes = np.unique(y[there].astype(str), return_inverse=True)
-    whole = np.full(len(y), -1, dtype=np.int64)
-    whole[there] = codes
-    return [str(name) for name in names], whole
-
-
-def _is_missing(label: Any) -> bool:
-    """Return whether a label is missing: None, NaN, or NA or NaT of pandas."""
-    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
-
-
-def _table_with_target(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], fields: Mapping[str, Any]) -> Any:
-    """Return a table of rows with a real target."""
-    import pyarrow as pa
-
-    names = [*(fields["feature_names"] or (f"x{column}" for column in range(X.shape[1]))), "y"]
-    columns = [*X.T, y]
-    for name in ("split", "weight"):
-        if fields[name] is not None:
-            names, columns = [*names, name], [*columns, np.asarray(fields[name])]
-    return pa.Table.from_arrays([as_arrow(np.ascontiguousarray(column)) for column in columns], names=[str(name) for name in names])
-
-
-def _path_or_written_file(value: Any, folder: Path) -> str:
-    """Return the path of a value: the path itself, or that of a file written in `folder`."""
-    if isinstance(value, str | os.PathLike):
-        return os.fspath(value)
-    value = _masked_to_nan(value)
-    path = folder / f"{len(list(folder.iterdir()))}" / "python"
-    path.parent.mkdir()
-    table = _to_arrow_table(value)
-    if table is not None:
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, path)
-    elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
-        rows = value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)
-        _save_value(str(path), Dataset(native_arrays.native_matrix(rows, name="X", where="the array")), "hdf5", missing=True)
-    elif is_dataclass(value):
-        _save_value(str(path), value, "hdf5", missing=True)
-    else:
-        raise TypeError(f"{type(value).__name__} is neither a path, an array, a table nor what herd makes")
-    return str(path)
-
-
-def _to_arrow_table(value: Any) -> Any:
-    """Return a table of pandas, polars or pyarrow as a pyarrow table, else None."""
-    if type(value).__module__.startswith("pyarrow"):
-        return value
-    if hasattr(value, "to_arrow"):  # polars
-        return value.to_arrow()
-    if type(value).__module__.startswith("pandas"):
-        import pyarrow as pa
-
-        return pa.Table.from_pandas(value, preserve_index=False)
-    return None
+            if option.is_flag:
+                raise TypeError(f"{name}() option {keyword!r} is True or False, not {value!r}")
+            for typed in python_inputs.option_words(value, folder, keyword, repeated=option.multiple, count=option.nargs):
+                yield from (text, *typed)

@@ -33,10 +33,11 @@ class HerdError(Exception):
     """Base of all expected failures.
 
     message  the problem, without the file's name.  where  file and place inside it, "digits.h5".
-    hint     a remedy, one line.
+    hint     a remedy, one line.  shows_hint: whether the text of the error has it too, for callers in Python, who see nothing else.
     """
 
     exit_code = 70
+    shows_hint = False
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +46,8 @@ class HerdError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return escape_text(f"{self.where}: {self.message}" if self.where else self.message)  # one line, even if a file name has line ends
+        text = escape_text(f"{self.where}: {self.message}" if self.where else self.message)  # one line, even if a file name has line ends
+        return f"{text}\nhint: {escape_text(self.hint)}" if self.shows_hint and self.hint else text
 
 
 class IncompletePart(HerdError):

@@ -54,12 +54,13 @@ def _field_rows(value: Any) -> Iterator[tuple[str, str, str]]:
         item, spec = getattr(value, declared.name), array_spec_of_field(declared)
         if item is None or (isinstance(item, list) and not item):
             continue
-        yield declared.name, _describe_value(item), spec.doc if spec else ""
+        yield declared.name, describe_value(item), spec.doc if spec else ""
 
 
-def _describe_value(value: Any) -> str:
+def describe_value(value: Any) -> str:
+    """Return the text of a field: the type and shape of an array, the names of the fields of a part."""
     if isinstance(value, list) and is_dataclass(value[0]):
-        return f"{len(value)} × {_describe_value(value[0])}"
+        return f"{len(value)} × {describe_value(value[0])}"
     if not is_dataclass(value):
         return value if isinstance(value, str) else short_repr(value)
     return f"{type(value).__qualname__}: {', '.join(field.name for field in fields(value) if getattr(value, field.name) is not None)}"

@@ -29,6 +29,14 @@ herd.fit_rbm(X, hiden=10)
 herd.ica(X, algorithm="fastika")
 herd.herd(X, iterations="many")
 herd.apply(rbm, X, wants="states")
+reveal_type(rbm)
+reveal_type(rbm.score(X))
+reveal_type(herd.load("model.h5").evaluate())
+fit: herd.Result = herd.regress(X.tolist(), [1.0] * 10, evidence={"a": 1})
+fit.predict(X).round(2), fit.plot("residuals", path="plot.png"), fit.coefficients, fit.summary().upper()
+fit.sample("ten")
+herd.ups_infer("alarm.bif", evidence={"a": "yes"}, iterations=100)
+herd.ups_infer()
 """
 
 
@@ -45,11 +53,16 @@ def test_a_type_checker_finds_a_users_slips(tmp_path):
     paths = {} if package.name == "site-packages" else {"MYPYPATH": str(package)}
     found = subprocess.run(command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True, check=False).stdout
     messages = [line for line in found.splitlines() if "error:" in line or "Revealed" in line]
-    assert [line.split(":")[1] for line in messages] == ["8", "10", "11", "12", "13"], found
+    assert [line.split(":")[1] for line in messages] == ["8", "10", "11", "12", "13", "14", "15", "16", "17", "19", "21"], found
     assert 'Revealed type is "list[dict[str, Any]]"' in messages[0]
     assert 'Unexpected keyword argument "hiden" for "fit_rbm"; did you mean "hidden"?' in messages[1]
     assert "incompatible type \"Literal['fastika']\"" in messages[2]
     assert 'Argument "iterations" to "herd" has incompatible type "str"; expected "int"' in messages[3]
+    revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in messages[5:8]]
+    assert revealed == ["herdcli.Result", "float", "dict[str, Any]"], revealed
+    assert 'Unexpected keyword argument "evidence" for "regress"' in messages[8]
+    assert 'Argument 1 to "sample" of "Generative" has incompatible type "str"; expected "int"' in messages[9]
+    assert 'Missing positional argument "network" in call to "ups_infer"' in messages[10]
 
 
 def test_signatures_have_types_and_defaults():

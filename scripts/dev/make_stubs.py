@@ -19,14 +19,30 @@ HEAD = '''"""Written by scripts/dev/make_stubs.py from the options of the comman
 import os
 from typing import Any, Literal
 
+from herdcli import results
+
 __version__: str
 LEARNING: tuple[str, ...]
 COMPUTING: tuple[str, ...]
 OWN: tuple[str, ...]
+PACKAGES: tuple[str, ...]
 
 Path = str | os.PathLike[str]
 
-def load(path: Path, **how: Any) -> Any: ...
+class Result(
+    results.Result,
+    results.Predictive,
+    results.Probabilistic,
+    results.Transforming,
+    results.Generative,
+    results.Scored,
+    results.Drawable,
+):
+    """The result of a command: the fields of its artifact, and those of these methods that its kind has."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+def load(path: Path, **how: Any) -> Result: ...
 def save(path: Path, value: Any) -> None: ...
 def check(*paths: Path) -> None: ...
 '''

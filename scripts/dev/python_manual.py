@@ -12,19 +12,16 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from herdcli import COMPUTING, LEARNING, OWN, engine
+from herdcli import COMPUTING, LEARNING, OWN, engine, results
 from herdcli.cli.main import COMMANDS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "herdcli" / "sklearn"
 NOTE = "<!-- made by scripts/dev/make_manual.py; edit the docstrings, not this page -->"
 FUNCTIONS = """`import herdcli as herd`: each command is a function with its name, and options are keywords
-([examples](guide.md#from-python)). Rows are arrays of NumPy, sparse matrices of SciPy, tables of pandas, polars and pyarrow, data sets that
-another function made, or paths. What comes back is the frozen dataclass of the command's artifact ([fields of each kind](format.md)), with
-the same arrays, which a notebook shows as a table of its verdict, settings and shapes.
-
-Functions that learn take `(X=None, y=None, **options)`; labels `y`, `row_split` (0 train, 1 validation, 2 test), `row_weight`,
-`feature_names` and `image_shape` go beside arrays. The others take their command's inputs, one after the other. Each function's help lists
-its keywords: `help(herd.fit_rbm)`."""
+([inputs, results, examples](guide.md#from-python)). Functions that learn take `(X=None, y=None, **options)`; the others take
+their command's inputs, one after the other. Each function's help lists its keywords: `help(herd.fit_rbm)`. What comes back is the frozen
+dataclass of the command's artifact ([fields of each kind](format.md)) with the [methods of results](#methods-of-results)."""
+RESULTS = "A result has the methods that its kind can use, and always those of `herd.Result`."
 ESTIMATORS = """`from herdcli.sklearn import …` (extra `sklearn`): estimators for pipelines and searches, which learn what their
 commands learn. Parameters have the names of options; `options` takes the others as a dictionary, `random_state` is `--seed`. scikit-learn's
 `check_estimator` passes; what it is told to expect (rows in time depend on each other) is listed
@@ -38,12 +35,28 @@ def page() -> str:
         command = name.replace("_", "-")
         lines.append(f"| `herd.{name}` | [herd {command}](commands/{command}.md) | {COMMANDS[command][1]} |")
     for name in OWN:
+        if name == "Result":
+            continue
         function = getattr(engine, name)
         lines += ["", f"### herd.{name}", "", f"    {name}{_plain_signature(function)}", "", *_text(inspect.getdoc(function) or "")]
+    lines += ["", "## Methods of results", "", RESULTS, "", "| method | |", "|---|---|", *_result_methods()]
     lines += ["", "## Estimators", "", ESTIMATORS]
     for found in _classes():
         lines += ["", *_class(found)]
     return "\n".join(lines) + "\n"
+
+
+def _result_methods() -> Iterator[str]:
+    for part in (results.Result, *(part for part, _ in results.METHODS)):
+        for name, method in vars(part).items():
+            if not name.startswith("_"):
+                arguments = f"({', '.join(_arguments_of(method))})" if callable(method) else ""
+                yield f"| `{name}{arguments}` | {' '.join((inspect.getdoc(method) or '').split())} |"
+
+
+def _arguments_of(method: object) -> list[str]:
+    names = list(inspect.signature(method).parameters.values())[1:]  # type: ignore[arg-type]
+    return [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in names if each.kind != each.VAR_KEYWORD]
 
 
 def _plain_signature(function: object) -> str:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.errors import BadUsage, escape_text
+from herdcli.errors import BadUsage, escape_text, nearest_name
 from herdcli.evaluation.plots import plot_style
 from herdcli.evaluation.plots.appearance import Appearance, finish_figure
 from herdcli.kinds import KINDS, kinds_with
@@ -46,7 +46,9 @@ def find_plot(kind: str, name: str) -> Plot:
     """The function that draws one plot of a kind, imported now.  Raises BadUsage for plots that the kind has not."""
     if name not in plot_names(kind):
         known = plot_names(kind)
-        hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(kinds_with('plots'))}"
+        close = nearest_name(name, known)
+        listed = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(kinds_with('plots'))}"
+        hint = f"did you mean {close}?  {listed}" if close else listed
         raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
     return partial(_draw_in_style, import_named(KINDS[kind].plots[name]))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from herdcli.evaluation.table import Row
 from herdcli.records import dataclass
@@ -10,6 +12,17 @@ from herdcli.records import dataclass
 Levels = Mapping[str, Sequence[str]]  # text column -> the names of its values
 MOST_ROWS = 20  # maximum number of rows of a table
 MOST_COLUMNS = 12  # maximum number of columns of data that are columns of a table
+_whole: ContextVar[bool] = ContextVar("whole", default=False)  # whether tables have all their rows
+
+
+@contextmanager
+def all_rows() -> Iterator[None]:
+    """Make tables with all their rows, for programs."""
+    token = _whole.set(True)
+    try:
+        yield
+    finally:
+        _whole.reset(token)
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,8 @@ class SummaryTable:
 
 def limit_rows(title: str, rows: Sequence[Row], max_rows: int = MOST_ROWS) -> SummaryTable:
     """Return a table of the first rows; if some are left out, the note gives the number of all rows."""
+    if _whole.get():
+        return SummaryTable(title, list(rows))
     note = f"{len(rows) - max_rows} more of {len(rows)}: herd info --format json has all" if len(rows) > max_rows else ""
     return SummaryTable(title, list(rows[:max_rows]), note)
 

@@ -1,0 +1,89 @@
+"""An artifact as one table with all its rows, for DataFrames: rows of data, coefficients, marginals, atoms, components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation.summaries.summary_table import Levels, all_rows, column_names, state_names
+from herdcli.evaluation.table import all_columns
+from herdcli.kinds import KINDS
+from herdcli.parts import import_named
+
+if TYPE_CHECKING:
+    from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.quadrature.samples import Samples
+    from herdcli.regression.model import GeneralisedLinear
+
+Columns = dict[str, Any]  # name -> an array or a list with one entry per row
+
+
+def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
+    """Return the columns of the main table of an artifact: of a data set its rows, of other kinds their largest table in `herd info`.
+
+    Raises BadUsage for kinds without tables.
+    """
+    own = {"dataset": _dataset_columns, "beliefs": _marginal_columns, "samples": _atom_columns, "regression": _coefficient_columns}.get(
+        kind
+    )
+    if own is not None:
+        return own(value, levels)
+    path = KINDS[kind].summary
+    if path is None:
+        raise BadUsage(f"a {kind} has no table", hint="its arrays are attributes: dir(result) lists them")
+    with all_rows():
+        tables = import_named(path)(value, levels)
+    rows = max((table.rows for table in tables), key=len)
+    return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
+
+
+def _dataset_columns(value: Any, levels: Levels) -> Columns:
+    X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
+    columns: Columns = {}
+    for name, column in zip(column_names(value.feature_names, X.shape[1]), X.T, strict=True):
+        known = levels.get(name, ())
+        columns[name] = [known[int(each)] if 0 <= each < len(known) else None for each in column] if known else column
+    columns |= {_free_name(name, columns): column for name, column in (value.columns or {}).items()}
+    if value.y is not None:
+        names = value.class_names
+        label = [names[each] if each >= 0 else None for each in value.y.tolist()] if names is not None else value.y
+        columns[_free_name(value.label_name or "y", columns)] = label
+    if value.split is not None:
+        columns[_free_name("split", columns)] = value.split
+    if value.weight is not None:
+        columns[_free_name("weight", columns)] = value.weight
+    return columns
+
+
+def _free_name(name: str, columns: Columns) -> str:
+    """Return the name, in brackets if a column has it already."""
+    return name if name not in columns else f"({name})"
+
+
+def _marginal_columns(value: Beliefs, levels: Levels) -> Columns:
+    """Return the probability of each state of each variable, one row each."""
+    marginals = value.marginals()
+    columns: dict[str, list[Any]] = {"variable": [], "state": [], "probability": []}
+    for i, (name, p) in enumerate(zip(column_names(value.names, len(marginals)), marginals, strict=True)):
+        first = int(value.node_offset[i])
+        columns["variable"] += [name] * len(p)
+        columns["state"] += value.states[first : first + len(p)] if value.states else state_names(levels, name, len(p))
+        columns["probability"] += p.tolist()
+    return dict(columns)
+
+
+def _atom_columns(value: Samples, levels: Levels) -> Columns:
+    """Return the atoms with their rows in the input and their weights."""
+    columns: Columns = {"row": value.index, "weight": value.weight}
+    if value.group is not None and value.group_names is not None:
+        columns = {"group": [value.group_names[each] for each in value.group.tolist()], **columns}
+    atoms = zip(column_names(value.feature_names, value.x.shape[1]), value.x.T, strict=True)
+    return columns | {_free_name(name, columns): column for name, column in atoms}
+
+
+def _coefficient_columns(value: GeneralisedLinear, levels: Levels) -> Columns:
+    """Return the coefficients with their errors, tests and intervals, as numbers."""
+    rows = value.table()
+    return {name: [row.get(name) for row in rows] for name in all_columns(rows)}

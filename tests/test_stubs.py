@@ -61,7 +61,7 @@ def test_a_type_checker_finds_a_users_slips(tmp_path):
     revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in messages[5:8]]
     assert revealed == ["herdcli.Result", "float", "dict[str, Any]"], revealed
     assert 'Unexpected keyword argument "evidence" for "regress"' in messages[8]
-    assert 'Argument 1 to "sample" of "Generative" has incompatible type "str"; expected "int"' in messages[9]
+    assert 'Argument 1 to "sample" of "Result" has incompatible type "str"; expected "int"' in messages[9]
     assert 'Missing positional argument "network" in call to "ups_infer"' in messages[10]
 
 

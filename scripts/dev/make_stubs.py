@@ -7,10 +7,12 @@ python scripts dev/make_stubs --check    write nothing; exit 1 if it is not what
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from herdcli import COMPUTING, LEARNING
+from herdcli import COMPUTING, LEARNING, results
 from herdcli.engine import signature
 
 STUB = Path(__file__).resolve().parents[2] / "herdcli" / "__init__.pyi"
@@ -19,7 +21,7 @@ HEAD = '''"""Written by scripts/dev/make_stubs.py from the options of the comman
 import os
 from typing import Any, Literal
 
-from herdcli import results
+import numpy as np
 
 __version__: str
 LEARNING: tuple[str, ...]
@@ -28,24 +30,34 @@ OWN: tuple[str, ...]
 PACKAGES: tuple[str, ...]
 
 Path = str | os.PathLike[str]
+Array = np.ndarray[Any, Any]
 
-class Result(
-    results.Result,
-    results.Predictive,
-    results.Probabilistic,
-    results.Transforming,
-    results.Generative,
-    results.Scored,
-    results.Drawable,
-):
-    """The result of a command: the fields of its artifact, and those of these methods that its kind has."""
-
-    def __getattr__(self, name: str) -> Any: ...
-
+'''
+FUNCTIONS = """\
 def load(path: Path, **how: Any) -> Result: ...
 def save(path: Path, value: Any) -> None: ...
 def check(*paths: Path) -> None: ...
-'''
+"""
+
+
+def result_stub() -> str:
+    """The class of results with all methods; which of them a result has, depends on its kind.  Fields are of any type."""
+    lines = ["class Result:", "    def __getattr__(self, name: str) -> Any: ..."]
+    for part in (results.Result, *(part for part, _ in results.METHODS)):
+        for name in [name for each in reversed(part.__mro__) for name in vars(each) if not name.startswith("_")]:
+            method = getattr(part, name)
+            if isinstance(method, property):
+                lines += ["    @property", f"    def {name}(self) -> {method.fget.__annotations__['return']}: ..."]
+            elif not any(line.startswith(f"    def {name}(") for line in lines):
+                lines.append(f"    def {name}({', '.join(_parameters(method))}) -> {method.__annotations__['return']}: ...")
+    return "\n".join(lines).replace("SummaryText", "str") + "\n\n"
+
+
+def _parameters(method: Callable[..., object]) -> Iterator[str]:
+    for each in inspect.signature(method).parameters.values():
+        stars = "**" if each.kind is each.VAR_KEYWORD else ""
+        kind = "" if each.annotation is each.empty else f": {each.annotation}"
+        yield f"{stars}{each.name}{kind}" + ("" if each.default is each.empty else f" = {each.default!r}")
 
 
 def stub(name: str) -> str:
@@ -68,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; compare")
     options = parser.parse_args()
-    text = HEAD + "".join(stub(name) for name in (*LEARNING, *COMPUTING))
+    text = HEAD + result_stub() + FUNCTIONS + "".join(stub(name) for name in (*LEARNING, *COMPUTING))
     if not options.check:
         STUB.write_text(text, encoding="utf-8")
     elif not STUB.exists() or STUB.read_text(encoding="utf-8") != text:

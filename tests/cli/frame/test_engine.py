@@ -142,7 +142,7 @@ def test_what_a_masked_array_hides_and_labels_that_are_none_are_missing(rows):
     with pytest.raises(DataError, match="1 NaN row"):
         herdcli.convert(np.ma.masked_equal(X, -9999.0))
     for nothing in (None, np.nan):
-        with pytest.raises(DataError, match="^y has label -1 in row 1, /class_names has 2 names"):
+        with pytest.raises(DataError, match=r"^y has label -1 in row 1, /class_names has 2 names"):
             herdcli.nherd_train(X, np.array(["a", nothing, "b", "a"], dtype=object))
 
 

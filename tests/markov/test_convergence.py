@@ -163,5 +163,5 @@ def test_few_round_trips_are_no_convergence_and_are_told(monkeypatch):
     runs._warn_of_nonconvergence(SimpleNamespace(console=SimpleNamespace(warn=told.append)), made, "warn")
     assert told == [
         f"the chains of tempered-gibbs came through all temperatures 0 times only in {found['iterations']} sweeps; raise --sweeps, or "
-        "--effort under auto; --on-nonconvergence error ends with 1"
+        "--effort under auto; --on-nonconvergence error exits with code 1"
     ]

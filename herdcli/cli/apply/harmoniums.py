@@ -146,7 +146,9 @@ def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request:
     model, units = layers[0], unit_family(layers[0].visible_units)
     if len(layers) > 1 or model.count > 1:
         what = "a dbn" if len(layers) > 1 else f"{model.count} models, one for each class"
-        raise BadUsage(f"--want completed needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
+        raise BadUsage(
+            f"--want completed needs a single rbm; this is {what}", hint="herd fit-rbm without --per-class and --layers learns one"
+        )
     read = file_rows_with_missing if isinstance(data.value.X, LazyMatrix) else rows_with_missing
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale

@@ -86,7 +86,7 @@ def save_all_units(session: Session, whole: SketchShard, history: HistorySource,
     from herdcli.quadrature.selection_problem import SelectionProblem
 
     if sum(part.rows for part in whole.parts) != whole.rows:
-        raise DataError(f"has sketches of {sum(part.rows for part in whole.parts)} rows instead of {whole.rows}")
+        raise DataError(f"has sketches of {sum(part.rows for part in whole.parts)} rows, but {whole.rows} are expected")
     kernel = parse_kernel(whole.kernel)
     sketch = nystrom.NystromSums(kernel, whole.landmarks, whole.landmarks[:0], whole.scale[:0])
     group, numbers, spread = block_sketches.make_group_from_sketches(sketch, whole.parts, request.count, session.map)

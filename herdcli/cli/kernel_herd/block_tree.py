@@ -106,7 +106,7 @@ def save_all_units(session: Session, whole: BlocksShard, history: HistorySource,
 
     kernel, layout = parse_kernel(whole.kernel), _tree_layout(request, whole.rows)
     if layout.units != len(whole.parts):
-        raise DataError(f"has {len(whole.parts)} blocks of rows instead of {layout.units}")
+        raise DataError(f"has {len(whole.parts)} blocks of rows, but {layout.units} are expected")
     settings = _block_settings(session, request, kernel, whole.rows, len(whole.scale))
     tasks = [task for node in range(layout.nodes(layout.top)) for task in layout.tasks(layout.top, node, layout.level)]
     climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.PrecomputedNodes(whole.parts), tasks, len(whole.scale), session.map)

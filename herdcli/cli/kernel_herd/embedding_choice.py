@@ -76,7 +76,7 @@ def _embedding_of_extended_samples(request: Request, earlier: Samples) -> Embedd
     if request.embedding not in (None, have):
         raise BadUsage(
             f"the samples were made with --embedding {have}, not with {request.embedding}",
-            hint="repeat the options with which they were made",
+            hint="--extend needs the options with which the samples were made",
         )
     return approximation.parse_embedding_approximation(have)
 

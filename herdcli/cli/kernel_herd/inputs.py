@@ -140,7 +140,7 @@ def _target_and_candidates(session: Session, request: Request, data: _InputRows 
     elif given is None and data is not None and request.target != "rows":
         given = data.rows.X
     if given is not None and given.shape[1] != target.dimension:
-        raise DataError(f"candidates have {given.shape[1]} columns, the target has {target.dimension}")
+        raise DataError(f"the candidates have {given.shape[1]} columns, but the target has {target.dimension}")
     return target, given
 
 
@@ -177,11 +177,12 @@ def choose_scale(session: Session, request: Request, basis: Array, names: list[s
     if request.scale == "none" and rows and (found := find_dominant_column(basis)) is not None:
         name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
-            f"column '{name}' has {100 * found[1]:.1f} % of the variance, so it dominates all distances between rows: --scale std"
+            f"column '{name}' has {100 * found[1]:.1f} % of the variance, so it dominates all distances "
+            f"between rows; --scale std equalizes the columns"
         )
     scale, constant = choose_column_scales(basis, request.scale)
     if constant:
-        session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
+        session.console.warn(f"constant columns are not scaled: {', '.join(str(j) for j in constant[:8])}")
     return scale
 
 
@@ -213,7 +214,7 @@ def _stein_groups(
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
     if data is None or data.scores is None:
-        raise BadUsage("a Stein kernel needs rows")
+        raise BadUsage("a Stein kernel needs INPUT, rows with their scores")
     groups, rows = row_groups.make_score_groups(data.rows, data.scores, scale, request.count)
     return choose_length_scales(kernel, data.rows.X / scale, request.bandwidth, request.seed), groups, rows
 
@@ -254,11 +255,11 @@ def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
         try:
             rates = (float(text),)
         except ValueError:
-            raise BadUsage(f"--step '{request.rates}' is not of the form constant:ρ") from None
+            raise BadUsage(f"--step '{request.rates}' is not of the form constant:RHO") from None
     else:
         rates = tuple(float(rate) for rate in read_rows_and_names(session, request.rates, "step")[0].ravel())
     if not all(0 <= rate <= 1 for rate in rates):
-        raise BadUsage("step sizes must be from 0 to 1")
+        raise BadUsage("--step needs step sizes from 0 to 1")
     return rates
 
 
@@ -375,9 +376,9 @@ def _warn_of_repeats(session: Session, request: Request, groups: list[SelectionG
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
     rule = TABLE[request.rule]
     if "candidates" not in rule.reads and fewest.count > len(fewest.points):
-        raise DataError(f"{fewest.count} atoms were asked for, but there are only {len(fewest.points)} rows", hint="ask for fewer")
+        raise DataError(f"{fewest.count} atoms were asked for, but there are only {len(fewest.points)} rows", hint="give a smaller -m")
     if not (rule.repeats and "unique" in rule.reads) or request.unique or request.polish:
         return
     if fewest.count > len(fewest.points):
         found = f"there are only {len(fewest.points)} candidates for {fewest.count} atoms, so some are chosen more than once"
-        session.console.warn(f"{found} (--unique with -m {len(fewest.points)} chooses each at most once)")
+        session.console.warn(f"{found} (-m {len(fewest.points)} --unique chooses each candidate once)")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
     from herdcli.quadrature.samples import Samples
 
-ENDED = {"gap": "the target is matched up to rounding", "rounding": "further atoms depend on the chosen ones up to rounding"}
+ENDED = {"gap": "up to rounding, these match the target exactly", "rounding": "up to rounding, further atoms depend on the chosen ones"}
 
 
 def check_output(session: Session, request: Request) -> None:
@@ -110,12 +110,14 @@ def note_result(session: Session, value: Samples, count: int) -> None:
         from herdcli.evaluation.figures.samples import mmd_standard_error
 
         figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_standard_error(summary)[0]:.2g}"
-        session.console.note(f"{figure}, with an estimate of ‖μ‖²; --norm exact computes it from all pairs of rows")
+        session.console.note(
+            f"{figure}, where the squared norm of the mean embedding is estimated; --norm exact computes it from all pairs of rows"
+        )
     embedding_choice.note_embedding_error(session, value)
     if summary.extra is not None:
         session.console.note(
-            f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"
+            f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, whose MMD to all rows is at most {summary.extra[0]:.4g}"
         )
     if value.ended:
         found = min(len(value.group_positions(g)) for g in range(value.groups))
-        session.console.warn(f"{found} atoms instead of {count}: {ENDED.get(value.ended, 'iterations ran out')}")
+        session.console.warn(f"only {found} of {count} atoms were chosen: {ENDED.get(value.ended, 'iterations ran out')}")

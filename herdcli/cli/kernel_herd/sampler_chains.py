@@ -100,7 +100,7 @@ def load_chains(session: Session, request: Request) -> Artifact:
     session.inputs["data"] = replace(made, value=None)
     chains = len(np.unique(chain))
     count = f"{chains} chain{'s' * (chains > 1)} in {len(paths)} file{'s' * (len(paths) > 1)}"
-    session.console.note(f"{request.source}: {len(chain)} draws of {count}")
+    session.console.note(f"{request.source}: {len(chain)} draws from {count}")
     return made
 
 

@@ -150,7 +150,9 @@ class StreamBlocks:
         while self._at < step and self._read_and_digest_block() is not None:
             pass
         if passed and not np.array_equal(self.proof(), proof):
-            raise DataError("its rows differ from those that the run of the checkpoint has read", hint="start again without --resume")
+            raise DataError(
+                "the rows differ from those that were read before the checkpoint was saved", hint="start again without --resume"
+            )
         found = self._read_and_digest_block()
         return None if found is None else (found[0] / self.scale, found[1])
 

@@ -84,7 +84,7 @@ def _sample_rows(session: Session, network: Network, request: Request, evidence:
 
 def _state_index(value: float, name: str, where: str) -> int:
     if value % 1 != 0:
-        raise DataError(f"column '{name}' has {value:g}: a state is a whole number, or a name", where=where)
+        raise DataError(f"column '{name}' has {value:g}, but a state is a whole number or a name", where=where)
     return int(value)
 
 

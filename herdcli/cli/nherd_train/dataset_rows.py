@@ -58,7 +58,7 @@ def _require_columns(model: Classifier, columns: int, name: str) -> None:
     """Raise DataError if the rows have other columns than the continued model."""
     if model.bits or model.features != columns:
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
-        raise DataError(f"/X has {columns} columns, the model {had}", where=name)
+        raise DataError(f"/X has {columns} columns, but the model has {had}", where=name)
 
 
 def rows_for_task(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:
@@ -92,7 +92,9 @@ def _warn_of_numeric_labels(session: Session, data: Artifact) -> None:
     """Warn if the labels seem to be a numeric quantity."""
     different, rows = np.unique(data.value.y), len(data.value.y)
     if look_like_quantities(different.tolist(), rows):
-        session.console.warn(f"the labels are {len(different)} different numbers in {rows} rows: --task regression learns numbers")
+        session.console.warn(
+            f"the labels are {len(different)} different numbers in {rows} rows, each learned as a class; --task regression predicts numbers"
+        )
 
 
 def training_mask(session: Session, rows: ClassificationRows, name: str) -> Array:

@@ -37,8 +37,8 @@ def prefer_first_order(session: Session, learner: L, request: Request, drift: Dr
     name = "" if learner.count == 1 else f" {rival.settings.multiclass}"
     C = "" if rival.settings.algorithm == "perceptron" else f" with C = {rival.settings.C:.4g}"
     session.console.note(
-        f"{rival.settings.algorithm}{name}{C} is used: in the second half of the first examples its error is {rival.errors.mean():.4g}, "
-        f"and that of {learner.settings.algorithm} {rival.error_of_winner:.4g} (--algorithm {learner.settings.algorithm} uses that one)"
+        f"{rival.settings.algorithm}{name}{C} is used: in the second half of the first examples, its error is {rival.errors.mean():.4g} "
+        f"and that of {learner.settings.algorithm} is {rival.error_of_winner:.4g} (--algorithm {learner.settings.algorithm} uses that one)"
     )
     return replace(learner, settings=rival.settings), None
 

@@ -93,7 +93,7 @@ def _partition_rows(
     """Return the indices of the training rows, and for each part the positions of its rows among them."""
     train = np.flatnonzero(dataset_rows.training_mask(session, rows, name))
     if request.parts > len(train):
-        raise BadUsage(f"--parts {request.parts} is more than the {len(train)} training rows", hint="ask for fewer")
+        raise BadUsage(f"--parts {request.parts} is more than the {len(train)} training rows", hint="give a smaller --parts")
     return train, partitioned_learning.partition_rows(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
 
 

@@ -29,7 +29,7 @@ class ReportingLearner(OnlineLearner):
         state = super().step(state)
         if begin == 0 and not self.chosen and state.tally[5] > STRAINED and self.settings.algorithm == "nherd":
             strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
-            self.console.warn(f"{strain}: variances shrink to almost 0 at once; use --C auto, --scale online or --normalize l2")
+            self.console.warn(f"{strain}, so the variances shrink to almost 0 at once; use --C auto, --scale online or --normalize l2")
         for seen, error, loss in state.trace[:, told:].T.tolist():
             self.console.note(f"{int(seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
         if (passes and _pass_count(state) > passes) or state.done:

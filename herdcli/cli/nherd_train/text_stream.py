@@ -62,7 +62,7 @@ def learn_from_text(
             return
         # If the run had already finished before it was resumed, nothing has been read yet; next_batch then reads the whole input.
         if learner.next_batch(state) is not None:
-            raise DataError("has more lines than when the run of the checkpoint ended", where=example_input.name, hint=AFRESH)
+            raise DataError("has more lines than in the run of the checkpoint", where=example_input.name, hint=AFRESH)
 
     fitted = chosen.with_comparison_record(session.run(learner, label="learning", ended=require_end))
     if reader.groups:

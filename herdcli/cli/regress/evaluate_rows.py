@@ -94,7 +94,7 @@ def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: l
     """
     if not model.classes:
         if classes is not None:
-            raise DataError(f"the target '{target}' holds text, the model predicts numbers", where=where)
+            raise DataError(f"the target '{target}' holds text, but the model predicts numbers", where=where)
         return y
     values = np.unique(y)
     names = classes or [f"{value:g}" for value in values]

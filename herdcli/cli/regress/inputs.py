@@ -155,7 +155,7 @@ def _response_as_rates(
     """Return the response as shares or rates if the options give trials or exposures."""
     counting = trials_and_exposure.trial_and_exposure_columns(options) or options.weight_kind in ("trials", "exposure")
     if classes is not None and counting:
-        raise DataError("the target holds names of classes, and trials and exposures need numbers", where=where)
+        raise DataError("the target holds class names, but --trials and --exposure need numbers", where=where)
 
     def find(data: Dataset, name: str, option: str) -> tuple[Array, Dataset]:
         values, data = split_off_number_column(data, name, option, where)
@@ -346,7 +346,7 @@ def split_off_number_column(data: Dataset, name: str | None, option: str, where:
     else:
         raise _column_error(data, name, option, where)
     if values.dtype.kind not in "fiub":
-        raise DataError(f"column '{name}' holds text, {option} needs numbers", where=where)
+        raise DataError(f"column '{name}' holds text, but {option} needs numbers", where=where)
     return np.asarray(values, dtype=np.float64), data
 
 

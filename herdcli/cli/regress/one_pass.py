@@ -185,7 +185,7 @@ def _divide_into_blocks(rows: inputs.RegressionInputs, evaluation_mask: Array) -
 def _require_numbers(classes: list[str] | None, target: str, where: str) -> None:
     if classes is not None:
         raise DataError(
-            f"the target '{target}' holds names of classes, --one-pass takes numbers",
+            f"the target '{target}' holds class names, but --one-pass needs numbers",
             where=where,
             hint="--family softmax, without --one-pass",
         )

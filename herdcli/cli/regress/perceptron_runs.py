@@ -112,7 +112,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape)
     valid = _rows_of_split(inputs, 1)
     if request.patience and not len(valid.y):
-        session.console.note(f"{inputs.history.name}: no validation rows (split 1), so nothing stops the fit early")
+        session.console.note(f"{inputs.history.name}: there are no validation rows (split 1), so early stopping is off")
     stopping = request.patience > 0 and len(valid.y) > 0
     validation = ValidationRows(ScaledRows(valid, scaling) if stopping else None, family)
     null = RegressionProblem(ArrayRows(scaled.targets, weight=rows.weight), family, outputs_of, 0)
@@ -136,7 +136,7 @@ def _choose_optimizer(session: Session, request: Request, rows: int, parameters:
         session.console.note(f"{rows} rows × {parameters} parameters: --optimizer {chosen}")
     exact = chosen == "trust-region"
     if exact and request.dtype == "float32":
-        raise BadUsage(f"--dtype {request.dtype} is of minibatches, not of --optimizer trust-region", hint="--optimizer adam")
+        raise BadUsage(f"--dtype {request.dtype} works only with minibatches, not with --optimizer trust-region", hint="--optimizer adam")
     for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
         session.ignored(name, f"with --optimizer {chosen}")
     if chosen != "sgd":

@@ -96,7 +96,7 @@ def _exposure_offsets(
         session.console.note(f"{where}: there is no column '{fitted_columns.exposure}', so means are for one unit of exposure")
         return offset, data
     if not (exposure >= 0).all():
-        raise DataError(f"column '{fitted_columns.exposure}' has exposures below 0, or none", where=where)
+        raise DataError(f"column '{fitted_columns.exposure}' has negative or missing exposures", where=where)
     with np.errstate(divide="ignore"):  # an exposure of 0 has an expected count of 0
         logarithms = np.log(exposure)
     return logarithms if offset is None else offset + logarithms, data

@@ -36,7 +36,7 @@ def check_output(session: Session, request: Request) -> None:
     """Raise an error for an output that cannot be written, before any work is done."""
     if request.hidden:
         if _table_format(session) is not None:
-            raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5")
+            raise BadUsage(f"{session.output}: a perceptron (--hidden) has no table of coefficients to write", hint="-o FILE.h5")
         if session.cluster is not None:
             raise BadUsage("--hidden and --cluster do not go together", hint="leave out --cluster")
         outputs.check_artifact_output(session, "perceptron")
@@ -173,7 +173,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
         session.console.note(f"the target '{inputs.title}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
         _note_possible_counts(session, inputs, request)
     if chosen == "softmax" and count < 2:
-        raise DataError(f"the target '{inputs.title}' holds numbers, softmax needs classes", where=inputs.history.name)
+        raise DataError(f"the target '{inputs.title}' holds numbers, but --family softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
         session.ignored("gamma_scale", f"with --family {chosen}")
     if request.penalty == "firth" and chosen not in FIRTH:
@@ -183,7 +183,9 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
     elif request.dispersion == "pearson" and chosen == "softmax":
         raise BadUsage("--dispersion pearson works only with --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
-        raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
+        raise DataError(
+            f"the target has {count} classes, but --family bernoulli needs two", where=inputs.history.name, hint="--family softmax"
+        )
     return family_by_name(
         chosen, classes=count, symmetric=request.l1 > 0 or request.ridge > 0 or request.has_hidden_layers, scale=request.gamma_scale
     )
@@ -239,7 +241,9 @@ def require_varying_target(session: Session, inputs: RegressionInputs, distribut
     absent = [name for k, name in enumerate(inputs.classes or []) if not (y == k).any()]
     if absent:
         listed = ", ".join(f"'{name}'" for name in absent[:8]) + (", …" if len(absent) > 8 else "")
-        session.console.warn(f"no training row has the target {listed}: its probability goes to 0; --split with more training rows")
+        session.console.warn(
+            f"no training row has the target {listed}, so its predicted probability goes to 0; give more training rows with --split"
+        )
 
 
 def write_result(session: Session, value: GeneralisedLinear, history: HistorySource) -> None:

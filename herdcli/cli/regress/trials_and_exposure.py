@@ -96,7 +96,7 @@ def _read_amounts(
         return response.weight, data, "weight"
     if response.weight is not None:
         raise DataError(
-            f"has a column 'weight', but {option} {column} sets the weights of the rows too",
+            f"has a column 'weight', but {option} {column} also sets the row weights",
             where=where,
             hint="rename 'weight', or leave the option out",
         )
@@ -117,9 +117,9 @@ def _response_from_trials(
         whole = bool((y == np.floor(y)).all())
         form = "successes" if whole and (bool((y > 1).any()) or options.trials) else "shares"
         what = "numbers of successes" if form == "successes" else "shares of successes"
-        note(f"the target holds {what} in the trials of column '{name}'")
+        note(f"the target is read as {what} among the trials in column '{name}'")
         if form == "shares" and not weight_meaning.are_whole_counts(y[there], trials[there]):
-            note(f"some shares times '{name}' are not whole numbers, as successes should be")
+            note(f"some shares times '{name}' are not whole numbers, but numbers of successes should be")
     if form == "successes":
         return _response_as_shares(response, trials, form, f"the target and '{name}'", where)
     return replace(response, y=y, weight=trials, form=form)
@@ -130,7 +130,7 @@ def _response_as_shares(response: Response, trials: Array, form: str, what: str,
     over = response.y > trials
     if over.any():
         row = int(np.argmax(over))
-        raise DataError(f"row {row} has {response.y[row]:g} successes in {trials[row]:g} trials (columns: {what})", where=where)
+        raise DataError(f"row {row} has {response.y[row]:g} successes in only {trials[row]:g} trials (columns: {what})", where=where)
     shares = np.divide(response.y, trials, out=np.zeros_like(trials), where=trials > 0)
     return replace(response, y=shares, weight=trials, form=form)
 
@@ -147,9 +147,9 @@ def _response_from_exposure(
         raise DataError(f"row {row} has the target {y[row]:g}, but an exposure of 0 in '{name}'", where=where)
     if not form:
         form = "counts" if options.exposure and bool((y == np.floor(y)).all()) else "rates"
-        note(f"the target holds {'counts' if form == 'counts' else 'rates'} of the exposure in column '{name}'")
+        note(f"the target is read as {'counts' if form == 'counts' else 'rates'} for the exposure in column '{name}'")
         if form == "rates" and not weight_meaning.are_whole_counts(y, exposure):
-            note(f"some rates times '{name}' are not whole numbers, as events should be")
+            note(f"some rates times '{name}' are not whole numbers, but numbers of events should be")
     if form == "rates":
         return replace(response, weight=exposure, form=form)
     there = exposure > 0

@@ -79,7 +79,7 @@ def command(session: Session, request: Request) -> None:
     for other in found:
         if other.kind not in ONLINE:
             raise DataError(
-                f"is {other.value.place.name}, {classifiers[0].name} is a {classifiers[0].kind}",
+                f"is {other.value.place.name} of a run, but {classifiers[0].name} is a {classifiers[0].kind}",
                 where=other.name,
                 hint="merge them separately",
             )
@@ -89,7 +89,7 @@ def command(session: Session, request: Request) -> None:
 def _load_part(session: Session, path: str, role: str) -> Artifact:
     found = session.load(path, role, kinds=None)
     if found.kind not in ONLINE and KINDS[found.kind].finish is None:
-        raise DataError(f"is of kind {found.kind}, expected classifier or shard", where=found.name)
+        raise DataError(f"is of kind {found.kind}, but only classifiers and shards can be merged", where=found.name)
     return found
 
 
@@ -103,7 +103,7 @@ def _merge_classifiers(session: Session, artifacts: list[Artifact], request: Req
     from herdcli.online.predictions.score_calibration import calibrate_on_all
 
     if len(artifacts) < 2:
-        raise BadUsage("merging takes two models or more")
+        raise BadUsage("merging needs at least two models")
     outputs.check_artifact_output(session, artifacts[0].kind)
     models = [artifact.value for artifact in artifacts]
     if mixed_merging.learners_differ(models):

@@ -37,8 +37,8 @@ def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -
     found = session.run(BlockGibbsSampling(problem, session.map), label="sampling", memory=what)
     if found.disagreement is not None and found.disagreement > DISAGREE:
         size = f"R̂ {found.disagreement:.2f}" if found.disagreement < 100 else "R̂ above 100"
-        instead = "a longer --burn-in may help" if parts is None else "without --burn-in and --chains rows are independent"
-        session.console.warn(f"chains disagree ({size}): shares of modes may be wrong; {instead}")
+        instead = "a longer --burn-in may help" if parts is None else "without --burn-in and --chains, rows are independent"
+        session.console.warn(f"the chains disagree ({size}), so shares of modes may be wrong; {instead}")
     return found.rows, f"chains of {problem.burn_in} sweeps"
 
 

@@ -58,7 +58,7 @@ def read_evidence_rows(session: Session, request: Request, network: Network) -> 
     dense = np.where(np.isnan(dense), -1, dense)
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
-        raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
+        raise DataError("evidence must be whole numbers: states, or −1 for no evidence", where=found.name)
     variables = [find_variable(network, name) for name in names]
     if len(set(variables)) < len(variables):
         raise DataError("two columns stand for the same variable", where=found.name)

@@ -29,7 +29,7 @@ def answer_separation(
     first, *second = (find_variable(network, name) for name in asked.names)
     known = list(dict.fromkeys([*(find_variable(network, name) for name in asked.given), *network_and_evidence[1]]))
     if twice := [i for i in (first, *second) if i in known or second == [first]]:
-        raise BadUsage(f"--query {asked.kind} names {network.name(twice[0])} twice, or evidence holds it")
+        raise BadUsage(f"--query {asked.kind} names {network.name(twice[0])} twice, or it is in the evidence")
     trails = dependent_variables(network, first, known)
     others = second or [i for i in range(network.count) if i != first and i not in known]
     names = [network.name(i) for i in others]

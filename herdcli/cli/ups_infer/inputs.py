@@ -59,7 +59,7 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
     for note in notes[:MOST_NOTES]:
         session.console.note(f"evidence: {note}")
     if len(notes) > MOST_NOTES:
-        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more numbers are read in the same way")
+        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more states are read in the same way")
     return found
 
 
@@ -94,7 +94,7 @@ def read_regions(session: Session, full: Network, text: str) -> list[list[int]] 
         return None
     if kind == "cliques":
         if not size.isdecimal() or int(size) < 2:
-            raise BadUsage(f"--regions {text} needs a number of variables from 2", hint="--regions cliques:4")
+            raise BadUsage(f"--regions {text} needs a number of variables, 2 or more", hint="--regions cliques:4")
         return None
     scopes = load_parsed_text(session, text, "regions", lambda text: structure_selection.read_scopes(text, full.names, full.count))
     return [list(scope) for scope in scopes]
@@ -114,7 +114,7 @@ def _parse_assignments(network: Network, texts: tuple[str, ...], option: str) ->
             raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
         i = find_variable(network, strip_quotes(name.strip()))
         if len(numbers) != network.cardinality[i] or not equals:
-            raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
+            raise DataError(f"{option} '{text}' has {len(numbers)} values, but {network.name(i)} has {network.cardinality[i]} states")
         if i in seen:
             raise BadUsage(f"{option} names {network.name(i)} twice", hint=f"one {option} for each variable")
         seen.add(i)

@@ -93,7 +93,7 @@ def _query_variables(full: Network, query: Query, evidence: dict[int, int]) -> l
         if i in found[:k]:
             raise BadUsage(f"--query {query.kind} names {full.name(i)} twice")
         if i in evidence and query.kind != "joint":
-            raise BadUsage(f"--query {query.kind} names {full.name(i)}, which the evidence holds")
+            raise BadUsage(f"--query {query.kind} names {full.name(i)}, which is in the evidence")
     return found
 
 
@@ -161,9 +161,9 @@ def answer_most_probable_states(
         _note_ties(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
-        share = f"the log value of its answer is {found.value:.8g}, and no state exceeds {found.bound:.8g}"
+        share = f"the log value of its answer is {found.value:.8g}, and the optimum is at most {found.bound:.8g}"
         more = "" if found.algorithm == "max-product" else "; --effort may close the gap"
-        why = "the time of --time is over" if found.algorithm == "toulbar2" else f"elimination needs more than --max-memory{more}"
+        why = "the --time limit was reached" if found.algorithm == "toulbar2" else f"elimination needs more than --max-memory{more}"
         session.console.warn(f"{found.algorithm} is approximate here: {share}; {why}")
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
@@ -313,7 +313,7 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
     if found[0] is None or found[1] > _memory_limit(session) or staged.cells > request.effort * MILLION:
         return None
     free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
-    session.console.note(f"auto: elimination of the {free} of {before} variables whose states the bound of max-product leaves open")
+    session.console.note(f"auto: elimination of {free} of {before} variables; max-product determined the others")
     best = session.run(exact_queries.MostProbableStatesAlgorithm(found[0], session.map), label="elimination", follows=True)
     value = best.value + left.constant + work.inner.constant
     return replace(

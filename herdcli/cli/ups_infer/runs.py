@@ -39,7 +39,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
         region_scopes=read_regions(session, loaded.value, request.regions),
     )
     if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
-        raise BadUsage(f"{asked.algorithm} computes no log Z, but the format pr holds only log Z", hint="--format mar")
+        raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="--format mar")
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
         shards.finish_units(session, made, "starts", save_all_units, loaded, request)
@@ -104,7 +104,7 @@ def save_all_units(session: Session, whole: BeliefsShard, history: HistorySource
     if len(whole.parts) > 1:
         made = select_best_start(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
-        session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
+        session.console.note(f"{len(whole.parts)} starts; free energies of the distinct fixed points found: {told or '(none converged)'}")
     summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
     summary += "" if made.algorithm in NO_LOG_Z else f", log Z {made.log_z:.10g}"
     if not made.converged:
@@ -112,7 +112,7 @@ def save_all_units(session: Session, whole: BeliefsShard, history: HistorySource
     for warning in made.warnings or ():
         session.console.warn(warning)
     if made.exact_cells is not None and not made.warnings:
-        session.console.note(f"exact inference is affordable: --algorithm junction-tree, {made.exact_cells:.3g} table cells")
+        session.console.note(f"exact inference is affordable here: --algorithm junction-tree needs {made.exact_cells:.3g} table cells")
     if form == "hdf5":
         outputs.write_artifact(session, made, summary, history=history)
     elif form in result_tables.TABLES:
@@ -195,4 +195,4 @@ def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, reaction: str) -
     hint = TABLE[beliefs.algorithm].hint
     if reaction == "error":
         raise NotConverged(message, hint=hint)
-    session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")
+    session.console.warn(f"{message}; {hint}; --on-nonconvergence error exits with code 1")

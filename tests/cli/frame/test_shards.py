@@ -265,7 +265,7 @@ MISFITS = {
     "an option that the first has not": ("s1 g2 s3", "g2.h5: was made with --range 0,2, but s1.h5 was made without --range"),
     "other data": ("s1 d2 s3", "d2.h5: was made from other inputs than s1.h5"),
     "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, s1.h5 is of kind rbm-shard"),
-    "a model": ("s1 model", "model.h5: is of kind rbm, expected classifier or shard"),
+    "a model": ("s1 model", "model.h5: is of kind rbm, but only classifiers and shards can be merged"),
     "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them separately"),
 }
 

@@ -135,7 +135,7 @@ def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
     made = ("--distribution", "uniform", "--kernel", "bernoulli:2", "--candidates", "grid:16")
     ended = herd("kernel-herd", *made, "-m", 20, "--rule", rule, "-o", "x.h5")
     assert ended.code == 0
-    assert "16 atoms instead of 20: iterations ran out" in ended.err
+    assert "only 16 of 20 atoms were chosen: iterations ran out" in ended.err
     with h5py.File(tmp_path / "x.h5") as file:
         assert (len(file["index"]), file.attrs["ended"]) == (16, "cap")
 
@@ -143,7 +143,7 @@ def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
 def test_more_atoms_than_rows_are_told(herd, table):
     ended = herd("kernel-herd", table, "-m", 200, "-o", "x.h5")
     assert ended.code == 0
-    assert "there are only 150 candidates for 200 atoms, so some are chosen more than once (--unique with -m 150 " in ended.err
+    assert "there are only 150 candidates for 200 atoms, so some are chosen more than once (-m 150 --unique " in ended.err
     assert "more than once" not in herd("kernel-herd", table, "-m", 150, "-o", "y.h5").err
 
 
@@ -166,7 +166,7 @@ def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
     assert inputs.norm_sample_size(None, many, None) == 0
     ended = herd("kernel-herd", table, "-m", 9, "--candidates", table, "--norm", "sample:60", "-o", "x.h5")
     assert ended.code == 0
-    assert "with an estimate of ‖μ‖²; --norm exact computes it from all pairs of rows" in ended.err
+    assert "where the squared norm of the mean embedding is estimated; --norm exact computes it from all pairs of rows" in ended.err
     figures = json.loads(herd("eval", "x.h5", "--format", "json").out)[0]
     assert 0 < figures["mmd_error"] < 0.3
     assert f"MMD {figures['mmd']:.4g} ± {figures['mmd_error']:.2g}" in ended.err

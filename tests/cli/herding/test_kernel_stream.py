@@ -105,7 +105,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     again.first()
     np.testing.assert_array_equal(again.block(2, proof.proof())[0], X[512:])
     other = stream_sketches.StreamBlocks(iter([SimpleNamespace(X=X + 1.0, feature_names=None, weight=None)]), request)
-    with pytest.raises(DataError, match="differ from those that the run of the checkpoint has read"):
+    with pytest.raises(DataError, match="differ from those that were read before the checkpoint was saved"):
         other.block(2, proof.proof())
 
 

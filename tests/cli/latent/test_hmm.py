@@ -48,7 +48,7 @@ def figures(herd, *arguments):
 def test_without_options_the_states_are_found_by_bic(herd, rows, tmp_path):
     done = herd("em", "rows.csv", "--label", "y", "--model", "hmm", "-o", "m.h5")
     assert done.code == 0, done.err
-    assert "40 sequences of 8 to 15 steps by the column 'sequence'" in done.err
+    assert "40 sequences of 8 to 15 steps, one for each value of the column 'sequence'" in done.err
     assert "2 states (best of 4 tried)" in done.err
     found = figures(herd, "m.h5", "--require", "rise<1e-9")
     assert found["states"] == 2

@@ -66,8 +66,8 @@ def test_queries_of_the_graph(herd, files, query, more, rows):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("ups-infer", "n.bif", "--query", "dsep:a,a"), "--query dsep names a twice, or evidence holds it"),
-        (("ups-infer", "n.bif", "--query", "dsep:a,b|a"), "--query dsep names a twice, or evidence holds it"),
+        (("ups-infer", "n.bif", "--query", "dsep:a,a"), "--query dsep names a twice, or it is in the evidence"),
+        (("ups-infer", "n.bif", "--query", "dsep:a,b|a"), "--query dsep names a twice, or it is in the evidence"),
         (("network", "describe", "n.bif", "--format", "bif"), "herd network describe cannot write bif"),
         (("network", "convert", "n.bif", "--format", "json"), "herd network convert cannot write json"),
     ],

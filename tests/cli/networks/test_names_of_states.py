@@ -101,7 +101,7 @@ def test_evidence_is_read_by_the_network_s_order_of_states(herd, drawn, tmp_path
         ("sample", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
         ("ups-infer", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
         ("sample", "b\nmaybe\n", "g.csv: 'maybe' of column 'b' (1 row) is not one of its states: True, False\n"),
-        ("sample", "c\n0.5\n", "g.csv: column 'c' has 0.5: a state is a whole number, or a name\n"),
+        ("sample", "c\n0.5\n", "g.csv: column 'c' has 0.5, but a state is a whole number or a name\n"),
         ("fit-mrf", "a\n1\n2\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
     ],
 )

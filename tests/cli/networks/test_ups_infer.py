@@ -97,7 +97,7 @@ def test_propagation_that_fails_names_ups(shell):
     warned = shell(f"{made} --format pr")
     assert warned.code == 0
     assert "ups-infer: warning: bp did not converge in 40 iterations: the residual is " in warned.err
-    assert "--algorithm ups, whose free energy falls in every iteration; --on-nonconvergence error ends with 1" in warned.err
+    assert "--algorithm ups, whose free energy falls in every iteration; --on-nonconvergence error exits with code 1" in warned.err
     assert "100 variables, bp, not converged, log Z " in warned.err
     refused = shell(f"{made} --on-nonconvergence error")
     assert (refused.code, refused.out) == (1, b"")
@@ -160,7 +160,7 @@ def test_regions_restarts_and_clamp_sets(shell, tmp_path):
     )
     assert done.code == 0, done.err
     assert "4 outer regions of at most 4 variables, 5 inner ones" in done.err
-    assert "4 starts: distinct fixed points of free energy -" in done.err
+    assert "4 starts; free energies of the distinct fixed points found: -" in done.err
     kikuchi, by_hand, restarted = (float(line) for line in done.out.decode().split() if line != "PR")
     assert by_hand == pytest.approx(restarted, abs=1e-8)
     assert kikuchi != pytest.approx(restarted, abs=1e-8)
@@ -294,7 +294,7 @@ def test_regions_from_a_file_and_of_cliques(shell, tmp_path):
     assert given == plaquettes
     exact = float(shell("herd ups-infer g.h5 --format pr").out.split()[1])
     assert abs(cliques - exact) < 1e-8 < 1e-7 < abs(plaquettes - exact)
-    assert shell(f"{run} cliques:1").err.startswith("herd ups-infer: --regions cliques:1 needs a number of variables from 2")
+    assert shell(f"{run} cliques:1").err.startswith("herd ups-infer: --regions cliques:1 needs a number of variables, 2 or more")
     assert "none.txt: there is no such file" in shell(f"{run} none.txt").err
 
 
@@ -438,7 +438,7 @@ def test_chains_that_disagree_are_advised_more_of_them(herd):
     """Neither another algorithm's free energy nor iterations help: sweeps do."""
     assert herd("network", "grid", "--grid-rows", "6", "--grid-columns", "6", "--sigma-w", "4", "-o", "g.h5").code == 0
     ended = herd("ups-infer", "g.h5", "--algorithm", "gibbs", "--sweeps", "16", "--burn-in", "0", "-o", "m.h5")
-    assert "; raise --sweeps, or --algorithm tempered-gibbs; --on-nonconvergence error ends with 1\n" in ended.err
+    assert "; raise --sweeps, or --algorithm tempered-gibbs; --on-nonconvergence error exits with code 1\n" in ended.err
     verdict = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]["verdict"]
     assert verdict == "inaccurate marginals; chains disagree; sampling error"
 
@@ -491,7 +491,7 @@ def test_an_approximation_that_is_off_is_told_by_the_run_and_by_the_file(herd, t
 def test_a_good_approximation_says_only_that_exact_inference_is_affordable(herd, tmp_path):
     (tmp_path / "n.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n 1 2 3 4\n")
     ended = herd("ups-infer", "n.uai", "--algorithm", "bp", "-o", "m.h5")
-    assert "exact inference is affordable: --algorithm junction-tree, 4 table cells\n" in ended.err
+    assert "exact inference is affordable here: --algorithm junction-tree needs 4 table cells\n" in ended.err
     row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
     assert row["verdict"] == "ok"
     assert row["estimated_error"] < 1e-9

@@ -164,7 +164,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("sample", "m.h5", "--given", "rows.csv"),
             2,
-            "--given does not work with a model of rows with labels\nhint: herd apply --want classes",
+            "--given does not work with a model that was learned with --labels\nhint: herd apply --want classes",
         ),
         pytest.param(
             ("convert", "m.h5", "-o", "m.onnx"),

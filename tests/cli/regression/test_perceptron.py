@@ -194,7 +194,7 @@ REFUSED = {
     "--penalty firth": (2, "--hidden takes no --penalty"),
     "--one-pass": (2, "--hidden and --one-pass do not go together"),
     "--dispersion one": (2, "--dispersion is of standard errors, of which --hidden has none"),
-    "--optimizer trust-region --dtype float32": (2, "--dtype float32 is of minibatches, not of --optimizer trust-region"),
+    "--optimizer trust-region --dtype float32": (2, "--dtype float32 works only with minibatches, not with --optimizer trust-region"),
 }
 
 
@@ -212,7 +212,7 @@ def test_options_without_effect_and_outputs_without_sense(herd, table):
     ended = herd("regress", "classes.csv", "--hidden", "3", "--epochs", "3", "--iterations", "3", "-o", "m.h5")
     assert "--epochs has no effect with --optimizer trust-region" in ended.err
     ended = herd("regress", "classes.csv", "--hidden", "3", "-o", "m.csv")
-    assert (ended.code, "--hidden has no table of coefficients" in ended.err) == (2, True)
+    assert (ended.code, "a perceptron (--hidden) has no table of coefficients to write" in ended.err) == (2, True)
     ended = herd("regress", "classes.csv", "--hidden", "3,x", "-o", "m.h5")
     assert (ended.code, "is not a list of numbers of hidden units" in ended.err) == (2, True)
     wild = ("--hidden", "3", "--activation", "relu", "--optimizer", "sgd", "--learning-rate", "1e9")

@@ -70,7 +70,7 @@ def test_same_bytes_from_one_thread_and_two(herd, table, tmp_path):
     [
         (["--family", "poisson"], 65, "herd regress: t.csv: the target has "),
         (["--target", "q"], 2, "herd regress: t.csv: --target q: there is no such column\nhint: columns: "),
-        (["--family", "softmax"], 65, "herd regress: t.csv: the target 'y' holds numbers, softmax needs classes"),
+        (["--family", "softmax"], 65, "herd regress: t.csv: the target 'y' holds numbers, but --family softmax needs classes"),
         (["--offset", "q"], 2, "--offset q: there is no such column"),
         (
             ["--iterations", "1", "--on-nonconvergence", "error", "--target", "count", "--family", "poisson"],
@@ -448,5 +448,5 @@ def test_a_class_that_no_training_row_has_is_named(herd, tmp_path):
     (tmp_path / "classes.csv").write_text("a,b,y,split\n" + "".join(lines))
     ended = herd("regress", "classes.csv", "--target", "y", "--l2", "0.1", "-o", "m.h5")
     assert ended.code == 0, ended.err
-    said = "warning: no training row has the target 'up': its probability goes to 0; --split with more training rows"
+    said = "warning: no training row has the target 'up', so its predicted probability goes to 0; give more training rows with --split"
     assert said in ended.err

@@ -130,7 +130,7 @@ def test_data_sets_of_herd_with_more_than_numbers(run, storages, columns, words)
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--target", "kind"], 65, "rows.h5: the target 'kind' holds names of classes, --one-pass takes numbers"),
+        (["--target", "kind"], 65, "rows.h5: the target 'kind' holds class names, but --one-pass needs numbers"),
         (["--target", "price", "--weights", "weight"], 2, None),
     ],
     ids=["numbers of names", "a name with a meaning"],
@@ -183,7 +183,7 @@ def test_what_sums_do_not_give(run, storages, name):
 def test_targets_that_are_names(run, tmp_path, shard):
     Path("rows.csv").write_text("a,kind\n" + "1,x\n2,y\n" * 20)
     ended = run("regress", "rows.csv", "--target", "kind", "--one-pass", *shard, "-q", "-o", "out.h5")
-    told = "rows.csv: the target 'kind' holds names of classes, --one-pass takes numbers\nhint: --family softmax, without --one-pass\n"
+    told = "rows.csv: the target 'kind' holds class names, but --one-pass needs numbers\nhint: --family softmax, without --one-pass\n"
     assert (ended.code, ended.err) == (65, f"herd regress: {told}")
 
 

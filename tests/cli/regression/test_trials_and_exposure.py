@@ -53,8 +53,14 @@ def coefficients(herd, tmp_path, *arguments):
 def test_successes_shares_and_failures_say_the_same(herd, tables, tmp_path):
     ways = [
         (("failures.csv", "--target", "won", "--failures", "lost"), ""),
-        (("successes.csv", "--target", "won", "--trials", "n"), "the target holds numbers of successes in the trials of column 'n'\n"),
-        (("shares.csv", "--target", "share", "--trials", "n"), "the target holds shares of successes in the trials of column 'n'\n"),
+        (
+            ("successes.csv", "--target", "won", "--trials", "n"),
+            "the target is read as numbers of successes among the trials in column 'n'\n",
+        ),
+        (
+            ("shares.csv", "--target", "share", "--trials", "n"),
+            "the target is read as shares of successes among the trials in column 'n'\n",
+        ),
         (("shares.csv", "--target", "share", "--weights", "n", "--weight-kind", "trials"), "shares of successes"),
     ]
     found = []
@@ -68,9 +74,9 @@ def test_successes_shares_and_failures_say_the_same(herd, tables, tmp_path):
 
 def test_counts_and_rates_say_the_same_and_equal_an_offset(herd, tables, tmp_path):
     said, counts = coefficients(herd, tmp_path, "counts.csv", "--target", "events", "--exposure", "time")
-    assert "the target holds counts of the exposure in column 'time'\n" in said
+    assert "the target is read as counts for the exposure in column 'time'\n" in said
     said, rates = coefficients(herd, tmp_path, "rates.csv", "--target", "rate", "--exposure", "time")
-    assert "the target holds rates of the exposure in column 'time'\n" in said
+    assert "the target is read as rates for the exposure in column 'time'\n" in said
     lines = (tmp_path / "counts.csv").read_text().splitlines()
     logs = [
         lines[0].replace("time", "log"),

@@ -111,7 +111,7 @@ def test_few_hashed_features_are_learned_by_first_order_where_a_full_covariance_
     settings = load(str(bits / "m.h5")).value.settings
     assert (settings.covariance, settings.algorithm in {"pa1", "perceptron"}, settings.half_life) == ("diagonal", True, 0)
     assert f"nherd-train: {settings.algorithm}" in ended.err
-    assert "is used: in the second half of the first examples its error is" in ended.err
+    assert "is used: in the second half of the first examples, its error is" in ended.err
     assert herd("eval", "-q", "m.h5", "--data", "test.vw", "--require", "error<=0.01").code == 0
     assert herd("check", "--rerun", "m.h5", "--input", "bits.vw").code == 0
 

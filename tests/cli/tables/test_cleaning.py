@@ -172,7 +172,10 @@ def test_a_column_that_decides_alone_is_told(herd, tmp_path):
     np.savetxt(tmp_path / "wide.csv", rows, delimiter=",", header="a,b,income", comments="")
     ended = herd("kernel-herd", "wide.csv", "-m", "3", "-o", "three.csv")
     assert ended.code == 0
-    told = "warning: column 'income' has 100.0 % of the variance, so it dominates all distances between rows: --scale std\n"
+    told = (
+        "warning: column 'income' has 100.0 % of the variance, so it dominates all distances between rows; "
+        "--scale std equalizes the columns\n"
+    )
     assert told in ended.err
     assert "%" not in herd("kernel-herd", "wide.csv", "-m", "3", "--scale", "std", "-o", "three.csv").err
     assert len(ended.err.splitlines()[-1].split("gaussian:")[1].split(",")[0]) < 8, "a bandwidth of few digits"

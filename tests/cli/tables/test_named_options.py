@@ -19,7 +19,10 @@ def test_a_quantity_as_labels_names_regression(run, tmp_path):
         (tmp_path / f"{name}.csv").write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in zip(x.tolist(), y.tolist(), strict=True)) + "\n")
     ended = run("nherd-train", "many.csv", "-o", "m.h5")
     count = len(np.unique((100 + 60 * x).round()))
-    assert f"warning: the labels are {count} different numbers in 300 rows: --task regression learns numbers\n" in ended.err
+    assert (
+        f"warning: the labels are {count} different numbers in 300 rows, each learned as a class; --task regression predicts numbers\n"
+        in ended.err
+    )
     assert "--task regression" not in run("nherd-train", "few.csv", "-o", "m.h5").err
     assert "labels are whole numbers or text" in run("nherd-train", "parts.csv", "-o", "m.h5").err
 

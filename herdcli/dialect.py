@@ -57,7 +57,9 @@ def dialect_from_options(named: Mapping[str, Any]) -> TextDialect:
     Raises BadUsage for two equal separators and for an unknown encoding.
     """
     if named["thousands"] is not None and named["thousands"] == named["decimal"]:
-        raise BadUsage("--thousands and --decimal name the same mark", hint="a number such as 1.234,5 has --thousands . --decimal ,")
+        raise BadUsage(
+            "--thousands and --decimal must be different characters", hint="a number such as 1.234,5 has --thousands . --decimal ,"
+        )
     known = None if named["encoding"] is None else python_encoding_name(named["encoding"], where="--encoding")
     return TextDialect(named["thousands"], named["decimal"], bool(named["percent"]), bool(named["currency"]), known)
 
@@ -68,7 +70,7 @@ def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> Tex
     allowed = {"thousands": THOUSANDS, "decimal": DECIMAL, "percent": (True,), "currency": (True,)}
     for name, value in found.items():
         if name in allowed and value not in allowed[name]:
-            raise DataError(f"its history declares {name} {value!r}", where=where)
+            raise DataError(f"its history has the invalid value {value!r} for {name}", where=where)
     if "encoding" in found:
         found["encoding"] = python_encoding_name(str(found["encoding"]), where=where)
     return TextDialect(**found)  # type: ignore[arg-type]

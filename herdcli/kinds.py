@@ -80,7 +80,9 @@ class Kind:
         if not 1 <= version <= self.version:
             hint = "update with: pip install --upgrade herdcli"
             raise DataError(
-                f"is a {self.name} of version {version}, but this herd reads only versions up to {self.version}", where=where, hint=hint
+                f"is a {self.name} of version {version}, but this version of herd reads only versions up to {self.version}",
+                where=where,
+                hint=hint,
             )
         found: type[Any] = import_named(self.versions[version - 1])
         return found
@@ -585,7 +587,7 @@ def find_kind(name: str, *, where: str | None = None) -> Kind:
     """Return the kind with a name that was read from a file."""
     if name not in KINDS:
         hint = "a newer herd may: pip install --upgrade herdcli"
-        raise DataError(f"is of kind '{name}', which this herd does not know", where=where, hint=hint)
+        raise DataError(f"is of kind '{name}', which this version of herd does not know", where=where, hint=hint)
     return KINDS[name]
 
 

@@ -173,7 +173,7 @@ def require_valid_indices(name: str, values: Array | None, count: int, indexed_n
 def require_image_shape(shape: Array | None, count: int, name: str = "image_shape", pixel_noun: str = "columns") -> None:
     """Raise DataError unless an image (or lattice) of this height and width has `count` pixels (or sites)."""
     if shape is not None and int(shape[0]) * int(shape[1]) != count:
-        raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {pixel_noun}")
+        raise DataError(f"{name} is {shape[0]}×{shape[1]}, which does not match the {count} {pixel_noun}")
 
 
 def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
@@ -199,7 +199,7 @@ def require_equal_lengths(parts: Sequence[Any], dims: Collection[str] = (), fiel
                 found[f"with or without '{declared.name}'"] = item is not None
             for what, value in found.items():
                 if first.setdefault(what, value) != value:
-                    raise DataError(f"has parts that differ {what}", hint="make the shards again")
+                    raise DataError(f"has units of work whose arrays differ {what}", hint="make the shards again")
 
 
 def check_same_shapes(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
@@ -219,7 +219,7 @@ def check_same_shapes(value: Any, model: Any, *, where: str | None = None, path:
             check_same_shapes(theirs, ours, where=where, path=name)
         elif isinstance(ours, (list, tuple)) and ours:
             if len(ours) != len(theirs):
-                raise DataError(f"{name} has {len(theirs)} parts, this run has {len(ours)}", where=where)
+                raise DataError(f"{name} has {len(theirs)} parts, but this run has {len(ours)}", where=where)
             for index, (part, other) in enumerate(zip(ours, theirs, strict=True)):
                 if is_dataclass(part):
                     check_same_shapes(other, part, where=where, path=f"{name}/{index}")
@@ -230,7 +230,7 @@ def _check_same_shape(name: str, item: Array, model: Array, where: str | None, f
         a == b or b == 0 or (axis == 0 and a > b) or axis in free for axis, (a, b) in enumerate(zip(item.shape, model.shape, strict=True))
     )
     if not fits or item.dtype.kind != model.dtype.kind:
-        raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)
+        raise DataError(f"{name} is {item.dtype} {item.shape}, but this run has {model.dtype} {model.shape}", where=where)
 
 
 def boolean_level_index(text: str, levels: Sequence[str]) -> int | None:

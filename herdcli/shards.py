@@ -45,7 +45,10 @@ class ShardPlace:
         Raises BadUsage if there are fewer rows than shards.
         """
         if rows < self.count:
-            raise BadUsage(f"{self.name}: there are {rows} rows", hint=f"--shard {min(self.index, rows)}/{rows}, or fewer shards")
+            raise BadUsage(
+                f"{self.name}: there are only {rows} rows, fewer than shards",
+                hint=f"--shard {min(self.index, rows)}/{rows}, or use fewer shards",
+            )
         return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
 
@@ -69,9 +72,9 @@ class Shard:
         """Raise DataError unless there is one part for each unit, and `rest` is in the first shard only."""
         parts: list[Any] = getattr(self, "parts", [])
         if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
-            raise DataError(f"{self.place.name} has {len(parts)} parts of {self.units}")
+            raise DataError(f"{self.place.name} has {len(parts)} of {self.units} units of work, which does not fit its number")
         if self.place.first and getattr(self, "rest", self) is None:
-            raise DataError(f"{self.place.name} lacks the group 'rest'")
+            raise DataError(f"{self.place.name} lacks the HDF5 group 'rest', which the first shard needs")
 
 
 def join_shards(shards: Sequence[Any]) -> Any:

@@ -41,7 +41,7 @@ def fold_parts(order: Array, fold: Fold, unit: str = "rows") -> Iterator[tuple[i
     """
     number, folds = fold
     if len(order) < folds:
-        raise DataError(f"asks for {folds} folds of {len(order)} {unit}", where="--split", hint="fewer folds")
+        raise DataError(f"asks for {folds} folds, but there are only {len(order)} {unit}", where="--split", hint="use fewer folds")
     ends = [len(order) * number // folds for number in range(folds + 1)]
     for place in range(folds):
         part = TEST if place == number - 1 else VALID if folds > 2 and place == number % folds else TRAIN

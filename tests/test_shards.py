@@ -48,8 +48,11 @@ def test_shards_without_their_parts_or_the_rest_are_refused():
     first, second = dealt(5, 2)
     for wrong, says in (
         (Numbers(place=first.place, units=7, parts=first.parts, rest="rest"), "shard 1 of 2 has 3 parts of 7"),
-        (Numbers(place=shards.ShardPlace(3, 2), units=5, parts=second.parts), "shard 3 of 2 has 2 parts of 5"),
-        (Numbers(place=first.place, units=5, parts=first.parts), "shard 1 of 2 lacks the group 'rest'"),
+        (
+            Numbers(place=shards.ShardPlace(3, 2), units=5, parts=second.parts),
+            "shard 3 of 2 has 2 of 5 units of work, which does not fit its number",
+        ),
+        (Numbers(place=first.place, units=5, parts=first.parts), "shard 1 of 2 lacks the HDF5 group 'rest', which the first shard needs"),
     ):
         with pytest.raises(DataError, match=says):
             schema.check_arrays(wrong)

@@ -118,7 +118,7 @@ def wrap_start_errors(where: ClusterAddress) -> Iterator[None]:
             f"--cluster {where} does not take these settings ({_first_error_line(error)})", hint="check --cluster-option"
         ) from error
     except Exception as error:  # the start of a cluster runs code of Dask, of its plug-ins and of the queue, all with their own exceptions
-        raise Unavailable(f"--cluster {where} does not start ({_first_error_line(error)})") from error
+        raise Unavailable(f"--cluster {where} cannot start ({_first_error_line(error)})") from error
 
 
 def _first_error_line(error: BaseException) -> str:
@@ -180,7 +180,7 @@ def _convert_option_value(text: str) -> Any:
 @contextlib.contextmanager
 def _connect_to_scheduler(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
     if settings_as_keywords(options):
-        raise BadUsage(f"--cluster-option {min(settings_as_keywords(options))} has no effect on a scheduler that runs already")
+        raise BadUsage(f"--cluster-option {min(settings_as_keywords(options))} has no effect on a scheduler that is already running")
     yield Cluster(options.where.address, security)
 
 

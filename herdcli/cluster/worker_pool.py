@@ -93,7 +93,7 @@ class WorkerPool:
             self.gone_since = None
             here = set(self.workers())
             for address in sorted(self.known - here):
-                self.note(f"the worker {address} is gone; other workers repeat its work")
+                self.note(f"the worker {address} was lost; other workers repeat its work")
             self.known = here
             return
         self.gone_since = self.gone_since or time.monotonic()
@@ -102,7 +102,7 @@ class WorkerPool:
 
     def _unavailable_error(self) -> Unavailable:
         hint = "start the run again; --checkpoint FILE saves the progress"
-        return Unavailable(f"the scheduler of --cluster {self.asked.where} is gone", hint=hint)
+        return Unavailable(f"the scheduler of --cluster {self.asked.where} no longer answers", hint=hint)
 
     @property
     def there(self) -> bool:
@@ -151,7 +151,7 @@ class WorkerPool:
                 break
             ended += self.made.keep()
             if ended > FALSE_STARTS * wanted and not here:
-                raise Unavailable(f"--cluster {self.asked.where}: its workers stop as soon as they start ({self.made.why()})")
+                raise Unavailable(f"--cluster {self.asked.where}: its workers end right after the start ({self.made.why()})")
             time.sleep(0.05)
         self.looked = -LOOK
         self.known = set(self.workers())

@@ -39,4 +39,4 @@ def _read_tar(path: Path, marker: str, suffix: str) -> Iterator[tuple[str, bytes
                     stream = archive.extractfile(item)
                     yield item.name, stream.read() if stream is not None else b""
     except tarfile.TarError as error:
-        raise DataError("not a zip or tar archive", where=str(path), hint="download it again") from error
+        raise DataError("is not a zip or tar archive", where=str(path), hint="download it again") from error

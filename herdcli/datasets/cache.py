@@ -93,7 +93,7 @@ class Cache:
             (self.folder / SOURCES).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             hint = f"set {FOLDER} to a folder that you can write to"
-            raise CannotCreate(f"cannot be made: {error.strerror}", where=str(self.folder / SOURCES), hint=hint) from error
+            raise CannotCreate(f"cannot be created: {error.strerror}", where=str(self.folder / SOURCES), hint=hint) from error
 
     def _download_addresses(self, source: PublishedFile, folder: str = "") -> list[str]:
         own = [f"{mirror}/{folder}{urllib.parse.quote(source.file)}" for mirror in self.mirrors]
@@ -173,7 +173,7 @@ def convert_and_write_dataset(entry: DatasetEntry, path: Path, files: dict[str, 
     except HerdError:
         raise
     except MALFORMED as error:
-        raise DataError(f"not the published form of {entry.name} ({error})", where=where, hint=AGAIN) from error
+        raise DataError(f"is not the published file of {entry.name} ({error})", where=where, hint=AGAIN) from error
     check_arrays(entry, arrays, where, reporter)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(str(path)) as target:
@@ -194,7 +194,7 @@ def _read_finished(entry: DatasetEntry, path: Path) -> Arrays:
     try:
         return read_arrays(path) if path.suffix == ".h5" else read_svmlight(path)
     except MALFORMED as error:
-        raise DataError(f"cannot be read as the set {entry.name} ({error})", where=str(path), hint=AGAIN) from error
+        raise DataError(f"cannot be read as the data set {entry.name} ({error})", where=str(path), hint=AGAIN) from error
 
 
 def read_feature_names(entry: DatasetEntry, path: Path) -> list[str] | None:
@@ -212,7 +212,7 @@ def check_arrays(entry: DatasetEntry, arrays: Arrays, where: str, reporter: Repo
     rows = len(arrays["X/indptr"]) - 1 if "X/indptr" in arrays else len(arrays["X"])
     columns = len(arrays["vocab"]) if "vocab" in arrays else arrays["X"].shape[1] if "X" in arrays else entry.columns
     if (rows, columns) != (entry.rows, entry.columns):
-        raise DataError(f"{rows} × {columns}, expected {entry.rows} × {entry.columns}", where=where, hint=AGAIN)
+        raise DataError(f"has {rows} rows × {columns} columns, expected {entry.rows} × {entry.columns}", where=where, hint=AGAIN)
     if arrays_digest(arrays) == entry.digest:
         return
     if entry.checked or reporter is None:

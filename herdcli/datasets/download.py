@@ -92,7 +92,7 @@ def _check_digest(path: Path, source: PublishedFile) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != source.sha256:
         raise DataError(
-            f"its SHA-256 is {found}, and that of the published file is {source.sha256}", where=str(path), hint="remove it and try again"
+            f"its SHA-256 is {found}, but that of the published file is {source.sha256}", where=str(path), hint="remove it and try again"
         )
 
 

@@ -35,7 +35,7 @@ class RestartOutcomes:
     def validate(self) -> None:
         """Raise DataError unless `best` is the index of a restart."""
         if not 0 <= self.best < len(self.objective):
-            raise DataError(f"restart {self.best} was kept of {len(self.objective)}")
+            raise DataError(f"/restarts/best is {self.best}, but there are only {len(self.objective)} restarts")
 
 
 def restart_outcomes(fit: EMFit) -> RestartOutcomes:
@@ -90,11 +90,11 @@ class FitFacts:
     def require(self, columns: int, holdout: Array | None) -> None:
         """Raise DataError unless the moments are finite and have `columns` columns, and the labels match the held-out rows (h, D)."""
         if len(self.base_mean) != columns:
-            raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, the model {columns}")
+            raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, but the model has {columns}")
         require_moments(self, columns)
         require_image_shape(self.image_shape, columns)
         if self.holdout_y is not None and (holdout is None or len(self.holdout_y) != len(holdout)):
-            raise DataError("/known/holdout_y are labels of other rows than /holdout")
+            raise DataError("/known/holdout_y needs one label for each row of /holdout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,19 +129,19 @@ class Mixture:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
         given = [item is not None for item in (self.concentration, self.precision, self.freedom)]
         if any(given) != all(given):
-            raise DataError("/concentration, /precision and /freedom belong together")
+            raise DataError("/concentration, /precision and /freedom must be all present or all absent")
         if self.freedom is not None and (self.freedom <= self.mean.shape[1] - 1).any():
-            raise DataError("/freedom must be above the number of columns less one")
+            raise DataError("/freedom must be above the number of columns minus one")
         if (self.weight < 0).any() or abs(float(self.weight.sum()) - 1.0) > 1e-9:
             raise DataError("/weight are not probabilities")
         if self.covariance.shape[1] != self.covariance.shape[2] or not are_positive_definite(self.covariance):
             raise DataError("/covariance is not positive definite")
         if not 0 <= self.shrinkage < np.inf:
-            raise DataError(f"/shrinkage is {self.shrinkage:g}, but it is a number of rows")
+            raise DataError(f"/shrinkage is {self.shrinkage:g}, but it must be a number of rows, 0 or more")
         if self.known is not None:
             self.known.require(self.mean.shape[1], self.holdout)
         if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):
-            raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} of each class")
+            raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} components for each class")
 
     @property
     def parameters(self) -> Parameters:
@@ -255,7 +255,7 @@ class FactorModel:
         if self.model not in MODELS:
             raise DataError(f"model is '{self.model}', expected one of {', '.join(MODELS)}")
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):
-            raise DataError("/noise must be above 0, and 0 for pca")
+            raise DataError("/noise must be 0 for pca and above 0 for the other models")
         if self.known is not None:
             self.known.require(len(self.mean), self.holdout)
 

@@ -140,16 +140,16 @@ class HiddenMarkovModel:
         if S is not None and (S.shape[-1] != S.shape[-2] or not are_positive_definite(S)):
             raise DataError("/emissions/covariance is not positive definite")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
-            raise DataError("/emissions have a different number of states")
+            raise DataError("/emissions has a different number of states from /initial")
         if self.held is not None and self.held.X.shape[1] != self.columns:
-            raise DataError(f"/held/X has {self.held.X.shape[1]} columns, the emissions {self.columns}")
+            raise DataError(f"/held/X has {self.held.X.shape[1]} columns, but /emissions has {self.columns}")
         if self.known is not None:
             self._require_known(self.known)
 
     def _require_known(self, known: ChainFitFacts) -> None:
         """Raise DataError unless the facts about the training rows have the states and columns of the model."""
         if len(known.occupancy) != self.states or not (np.isfinite(known.occupancy).all() and (known.occupancy >= 0).all()):
-            raise DataError("/known/occupancy are not the mean probabilities of the states")
+            raise DataError("/known/occupancy must hold one mean probability for each state")
         require_moments(known, self.columns)
 
     def _shares(self) -> list[tuple[str, Array]]:

@@ -101,9 +101,9 @@ class LinearDynamics:
             widths["holdout_controls"] = 0 if held is None else held.shape[1]
         for name, width in widths.items():
             if width is not None and width != self.controls:
-                raise DataError(f"/known/{name} is of {width} controls, /control of {self.controls}")
+                raise DataError(f"/known/{name} has {width} controls, but /control has {self.controls}")
         if held is not None and (self.holdout is None or len(held) != len(self.holdout)):
-            raise DataError("/known/holdout_controls are of other rows than /holdout")
+            raise DataError("/known/holdout_controls needs one row for each row of /holdout")
 
     @property
     def states(self) -> int:
@@ -182,7 +182,7 @@ class LinearDynamics:
         """
         if steps > 1 and self.controls:
             hint = "append rows with their controls and empty outputs, and --want completed"
-            raise BadUsage(f"a forecast of {steps} steps needs the controls of these future rows", hint=hint)
+            raise BadUsage(f"a forecast of {steps} steps needs the controls of as many future rows", hint=hint)
         p = self.parameters
         found = filter_sequences(p, Y, offsets, U)
         last = offsets[1:] - 1

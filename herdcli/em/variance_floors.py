@@ -75,4 +75,4 @@ def require_moments(known: object, columns: int) -> None:
     for name, shape in (("base_mean", (columns,)), ("base_step", (columns,)), ("base_full", (columns, columns))):
         item = getattr(known, name, None)
         if item is not None and (item.shape != shape or not np.isfinite(item).all()):
-            raise DataError(f"/known/{name} are not moments of {columns} columns")
+            raise DataError(f"/known/{name} must hold finite moments of {columns} columns")

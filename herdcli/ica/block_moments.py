@@ -83,10 +83,10 @@ class ICAShard(Shard):
         super().validate()
         columns = len(self.centre)
         if (self.names is not None and len(self.names) != columns) or (self.mixing is not None and len(self.mixing) != columns):
-            raise DataError(f"has names or a mixing of other columns than its {columns}")
+            raise DataError(f"has feature names or a mixing matrix that do not fit its {columns} columns")
         for part in self.parts:
             if part.rows < 0:
-                raise DataError(f"has moments of {part.rows} rows")
+                raise DataError(f"has moments of an impossible number of rows, {part.rows}")
             if len(part.first) != columns:
                 raise DataError(f"has moments of {len(part.first)} columns, expected {columns}")
 

@@ -65,7 +65,7 @@ def exact_model_gradients(problem: LearningProblem, energy: RowEnergy, rows: Arr
 def sample_square_model(energy: RowEnergy, random: np.random.Generator, n: int) -> Array:
     """Sample n rows z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
     if not isinstance(energy, LinearExperts):
-        raise BadUsage("only independent experts on square filters can be sampled exactly")
+        raise BadUsage("exact samples need as many filters as dimensions and independent experts")
     sources = energy.expert.sample(random, n, energy.gamma)
     found: Array = np.linalg.solve(energy.J.astype(np.float64), sources.T).T.astype(energy.J.dtype)
     return found

@@ -67,7 +67,7 @@ class ICAFilters:
         if self.J.shape[1] != len(self.whitening.forward):
             raise DataError(f"/J has {self.J.shape[1]} columns, the whitening keeps {len(self.whitening.forward)} components")
         if self.mixing is not None and not self.mixing.size:
-            raise DataError("/mixing is of no sources")
+            raise DataError("/mixing has no columns, so it describes no sources")
         if self.mixing is not None and len(self.mixing) != self.whitening.mean.size:
             raise DataError(f"/mixing has {len(self.mixing)} rows, the whitening was fitted to {self.whitening.mean.size} columns")
 
@@ -117,12 +117,12 @@ class ICA(ICAFilters):
         """Raise DataError unless parameters are finite and consistent, and every output has an expert."""
         super().validate()
         if len(self.experts) != len(self.J):
-            raise DataError(f"there are {len(self.experts)} experts of {len(self.J)} filters")
+            raise DataError(f"there are {len(self.experts)} experts for {len(self.J)} filters")
         for name in dict.fromkeys(self.experts):
             if name not in (*EXPERTS, "infomax"):
                 raise DataError(f"expert is '{name}', expected one of {', '.join((*EXPERTS, 'infomax'))}")
         if "infomax" in self.experts and len(set(self.experts)) > 1:
-            raise DataError("the expert infomax applies to all outputs or to none")
+            raise DataError("the expert infomax must apply to all outputs or to none")
 
     @property
     def expert(self) -> str:

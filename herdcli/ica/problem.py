@@ -53,11 +53,11 @@ class LearningSettings:
         if self.density == AUTO and self.algorithm != "infomax":
             raise BadUsage(f"the density auto is for infomax, not for {self.algorithm}")
         if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
-            raise BadUsage("rates must be above 0, each for at least one update")
+            raise BadUsage("learning rates must be above 0, and each must hold for at least one update")
         if self.average > self.updates:
             raise BadUsage(f"cannot average the last {self.average} of {self.updates} updates")
         if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
-            raise BadUsage("a topography needs ebm with student experts, and a map with as many cells as filters")
+            raise BadUsage("a topographic map needs the algorithm ebm, the expert student, and as many cells as filters")
 
     @property
     def used(self) -> str:
@@ -128,14 +128,16 @@ class LearningProblem:
         if n < 2:
             raise DataError("there must be at least two rows")
         if self.filters < D:
-            raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
+            raise BadUsage(
+                f"{self.filters} filters are fewer than the {D} dimensions of the whitened rows", hint="--components keeps fewer"
+            )
         if self.settings.algorithm == "equil" and self.filters != D:
             raise BadUsage(
                 f"equil samples only from square models, but there are {self.filters} filters for {D} dimensions", hint="use ebm"
             )
         if self.settings.used == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
             raise BadUsage(
-                f"{self.settings.algorithm} of {self.filters} filters of {D} dimensions has one density for all outputs: not auto"
+                f"with {self.filters} filters for {D} dimensions, {self.settings.algorithm} needs one density for all outputs, not auto"
             )
         if self.filters == D:
             require_integrable(self.settings.used, self.settings.gamma)
@@ -172,7 +174,7 @@ def pooling_weights(grid: tuple[int, int], side: int) -> Array:
     """Return weights (K, K) of 1/side² over the square around each position of a periodic grid: a mean of squared outputs."""
     height, width = grid
     if side > min(grid) or side % 2 == 0:
-        raise BadUsage(f"a neighbourhood of {side} does not fit a grid of {height}×{width}: an odd side, at most {min(grid)}")
+        raise BadUsage(f"a neighbourhood of {side} does not fit a grid of {height}×{width}: its side must be odd and at most {min(grid)}")
     rows, columns = np.divmod(np.arange(height * width), width)
     down = np.abs(rows[:, np.newaxis] - rows)
     across = np.abs(columns[:, np.newaxis] - columns)

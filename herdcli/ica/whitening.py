@@ -68,7 +68,7 @@ class Whitening:
     def validate(self) -> None:
         """Raise DataError for an unknown method, or if no component is kept."""
         if not self.mean.size or not len(self.forward):
-            raise DataError("the whitening keeps nothing")
+            raise DataError("the whitening keeps no components")
         if self.method not in ("pca", "zca", "centre", "fa"):
             raise DataError(f"whitening is '{self.method}', expected one of pca, zca, centre, fa")
 
@@ -200,13 +200,13 @@ def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
 def _require_valid_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
     """Raise BadUsage for an impossible number of components."""
     if components is not None and not 1 <= components <= columns:
-        raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"choose from 1 to {columns}")
+        raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"--components from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
-        raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="use --whiten pca")
+        raise BadUsage(f"--whiten {method} keeps all {columns} components, so it cannot keep {components}", hint="use --whiten pca")
     if method == "fa" and components is None:
-        raise BadUsage("fa needs a number of components", hint="--components N")
+        raise BadUsage("--whiten fa needs a number of components", hint="--components N")
     if share is not None and method != "pca":
-        raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="use --whiten pca")
+        raise BadUsage(f"--whiten {method} keeps all {columns} components, so it cannot keep a share", hint="use --whiten pca")
 
 
 def _pca_whitening(components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
@@ -269,7 +269,7 @@ def log1p_nonnegative(X: Array, first_row: int = 0) -> Array:
     negative = (X < 0).any(axis=1)
     if negative.any():
         row = first_row + int(negative.argmax())
-        raise DataError(f"/X has negative values, first in row {row}: log(1 + x) needs intensities from 0 upwards")
+        raise DataError(f"/X has negative values, first in row {row}, but log(1 + x) needs values of 0 or more")
     return np.asarray(np.log1p(X, dtype=np.float64))
 
 

@@ -33,7 +33,7 @@ def check_classes(labels: Sequence[float], where: str, max_classes: int) -> None
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
         hint = "use whole numbers or names as classes, or declare them: --classes A,B,…; to learn numbers: --task regression"
-        raise DataError(f"label {format_label(fraction)} is not a class", where=where, hint=hint)
+        raise DataError(f"label {format_label(fraction)} is not a whole number, so it cannot be a class", where=where, hint=hint)
     if len(labels) > max_classes:
         hint = "--task regression learns numbers; --max-classes N allows more classes"
         raise DataError(f"{len(labels)} different labels exceed the {max_classes} allowed", where=where, hint=hint)
@@ -119,7 +119,7 @@ def _observed_classes(labels: list[float], where: str, max_classes: int) -> list
             return list(pair)
     if len(labels) < 3:
         text = " and ".join(map(format_label, labels))
-        raise DataError(f"the labels of the first examples are {text}", where=where, hint=PAIR_HINT)
+        raise DataError(f"the labels of the first examples are {text}, not a known pair of classes", where=where, hint=PAIR_HINT)
     return sorted(labels)
 
 
@@ -142,6 +142,6 @@ class NumericTargets:
         """Return the numbers (n,) themselves.  Raises DataError for numbers too large to be squared and summed."""
         if len(labels) and not np.abs(labels).max() <= LARGEST:
             raise DataError(
-                f"{np.abs(labels).max():g} is too large to be squared and summed", where=where, hint="rescale what is to be predicted"
+                f"the target {np.abs(labels).max():g} is too large to be squared and summed", where=where, hint="rescale the target"
             )
         return labels.astype(np.float64)

@@ -408,7 +408,7 @@ def require_weights(model: Classifier) -> None:
     if model.mean is None or (model.variance is None) == (model.covariance is None):
         raise DataError("needs 'mean' and either 'variance' or 'covariance'")
     if len(model.mean) != model.count:
-        raise DataError(f"has weights of {len(model.mean)} scores, its {len(model.classes)} classes have {model.count}")
+        raise DataError(f"has weights for {len(model.mean)} scores, but its {len(model.classes)} classes need {model.count}")
     if model.columns < 1:
         raise DataError("has no features")
     require_finite_above(model.mean, "mean")
@@ -430,7 +430,7 @@ def _require_valid_machines(model: Classifier) -> None:
     if model.settings.kernel == "none" or model.mean is not None:
         raise DataError("has both support vectors and weights of features")
     if len(model.machines) != model.count:
-        raise DataError(f"has {len(model.machines)} machines, its {len(model.classes)} classes have {model.count}")
+        raise DataError(f"has support vectors for {len(model.machines)} scores, but its {len(model.classes)} classes need {model.count}")
     machine: KernelMachine
     for number, machine in enumerate(model.machines):
         for name in ("alpha", "B", "support"):
@@ -441,7 +441,7 @@ def require_features(model: Classifier) -> None:
     """Raise DataError unless names, hashing and sizes of features fit the weights."""
     inputs = model.features
     if not 0 <= model.bits <= 30 or (model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias):
-        raise DataError(f"has {inputs} features, which does not fit hashing into 2^{model.bits} columns")
+        raise DataError(f"has {inputs} features, but hashing into 2^{model.bits} columns gives another number")
     if model.column is not None:
         _require_columns(model, model.column)
     if model.text not in ("", "svmlight", "vw"):
@@ -451,19 +451,19 @@ def require_features(model: Classifier) -> None:
     if (model.hash_index is None) != (model.hash_names is None) or len(model.hash_names or ()) != (
         0 if model.hash_index is None else len(model.hash_index)
     ):
-        raise DataError("has different numbers of hashed columns and of their names")
+        raise DataError("datasets 'hash_index' and 'hash_names' must both exist and have the same length")
     if model.hash_index is not None and model.hash_index.size and not 0 <= model.hash_index.min() <= model.hash_index.max() < model.columns:
         raise DataError("dataset 'hash_index' names columns that do not exist")
     scaled, centred = model.settings.scaling != "none", model.settings.scaling == "standard"
     if (model.seen is None) == scaled or (model.size is None) == scaled:
-        raise DataError("needs 'seen' and 'size' with settings/scaling 'online' or 'standard', and neither without")
+        raise DataError("needs 'seen' and 'size' if settings/scaling is 'online' or 'standard', and must not have them otherwise")
     if any((part is None) == centred for part in (model.location, model.deviation, model.centred)):
-        raise DataError("needs 'location', 'deviation' and 'centred' with settings/scaling 'standard', and none of them without")
+        raise DataError("needs 'location', 'deviation' and 'centred' if settings/scaling is 'standard', and must not have them otherwise")
     for name in SCALES:
         if (values := getattr(model, name)) is not None:
             weights = model.columns if model.column is None else len(model.column)
             if len(values) != weights:
-                raise DataError(f"dataset '{name}' has {len(values)} entries, there are {weights} features")
+                raise DataError(f"dataset '{name}' has {len(values)} entries, but there are {weights} features")
             require_finite_above(values, name, -np.inf if name == "location" else 0.0)
 
 
@@ -471,12 +471,12 @@ def _require_columns(model: Classifier, column: Array) -> None:
     if not model.hash_bits or model.machines or model.variance is None:
         raise DataError("has the dataset 'column', but only hashed features with variances need it")
     if len(column) and not (column[0] >= 0 and column[-1] < model.columns and (np.diff(column) > 0).all()):
-        raise DataError(f"dataset 'column' is not rising within the {model.columns} columns")
+        raise DataError(f"dataset 'column' must be increasing numbers below {model.columns}")
 
 
 def _require_holdout(heldout: HeldoutScores, count: int, classes: int) -> None:
     if heldout.score.shape[1] != count:
-        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, {classes} classes have {count}")
+        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, but {classes} classes need {count}")
     require_finite_above(heldout.score, "holdout/score")
     require_finite_above(heldout.variance, "holdout/variance", 0.0)
     if heldout.baselines is not None and heldout.baselines.size and heldout.baselines.max() >= classes:

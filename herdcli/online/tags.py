@@ -90,7 +90,7 @@ class Tagger(Classifier):
 
 def _require_heldout(heldout: HeldoutTagScores, count: int) -> None:
     if heldout.score.shape[1] != count:
-        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, there are {count} labels")
+        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, but there are {count} labels")
     require_finite_above(heldout.score, "holdout/score")
     require_finite_above(heldout.variance, "holdout/variance", 0.0)
     if heldout.y.size and heldout.y.max() > 1:

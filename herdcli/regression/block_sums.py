@@ -94,14 +94,16 @@ class RegressionShard(Shard):
         super().validate()
         columns = len(self.centre)
         if len(self.pilot) != columns + 1 or (self.names is not None and len(self.names) != columns):
-            raise DataError(f"has a pilot of {len(self.pilot) - 1} columns, and centres of {columns}")
+            raise DataError(f"has coefficients for {len(self.pilot) - 1} columns, but centres for {columns}")
         sizes = columns + 2, product_index_pairs(columns + 2)[0].size if columns <= ROBUST else 0
         for part in self.parts:
             if part.rows < 0:
-                raise DataError(f"has sums of {part.rows} rows")
+                raise DataError(f"has sums over an impossible number of rows, {part.rows}")
             found = len(part.second), len(part.fourth)
             if found != sizes or part.X.shape[1] != columns:
-                raise DataError(f"has sums of {found[0]} and {found[1]} entries, expected {sizes[0]} and {sizes[1]} of {columns} columns")
+                raise DataError(
+                    f"has sums with {found[0]} and {found[1]} entries, expected {sizes[0]} and {sizes[1]} for {columns} columns"
+                )
 
 
 def product_index_pairs(entries: int) -> tuple[Array, Array]:
@@ -155,7 +157,7 @@ def block_sums(block: RegressionBlock, pilot: PilotFit, weight_kind: str = "prec
 def _check_block(block: RegressionBlock) -> None:
     if not np.isfinite(block.y).all():
         row = int(np.argmin(np.isfinite(block.y)))
-        raise DataError(f"the target has {block.y[row]:g} in row {block.first + row}; it must be finite")
+        raise DataError(f"the target has {block.y[row]:g} in row {block.first + row}, but it must be finite")
     if block.weight is not None and not (np.isfinite(block.weight).all() and (block.weight >= 0).all()):
         raise DataError("weights must be finite, not negative, and not all 0")
 

@@ -140,7 +140,7 @@ def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> W
     from scipy.optimize import minimize_scalar
 
     if not steps.time_order_and_gaps()[1].any():
-        raise DataError("no sequence has a second row, so nothing is known of the correlation of its errors")
+        raise DataError("no sequence has a second row, so the correlation of the errors cannot be estimated")
     centred = replace(columns, y=least_squares_residuals(columns, map))
     chosen = independent_column_indices(_gram_matrix(centred, map)[:-1, :-1])
     count = len(columns.y) - len(chosen)
@@ -227,7 +227,7 @@ def least_squares_residuals(columns: LeastSquaresColumns, map: Map = map) -> Arr
     theta = run_algorithm(NewtonDescent(columns.problem(), np.zeros((1, columns.X.shape[1] + 1)), map=map)).theta[0]
     rest: Array = columns.y - columns.X @ theta[:-1] - theta[-1] * columns.one
     if not float(rest @ rest) > EXACT * max(float(columns.y @ columns.y), 1e-300):
-        raise DataError("the columns give the target without error, so there is no covariance of errors to estimate")
+        raise DataError("the columns predict the target exactly, so there are no errors whose covariance could be estimated")
     return rest
 
 

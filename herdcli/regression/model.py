@@ -117,7 +117,7 @@ class GeneralisedLinear:
         if self.family == "softmax" and K not in (wanted, wanted - 1):
             raise DataError(f"/coefficients has {K} predictors for {wanted} classes")
         if self.family != "softmax" and K != 1:
-            raise DataError(f"/coefficients has {K} predictors, {self.family} has one")
+            raise DataError(f"/coefficients has {K} predictors, but {self.family} needs one")
         if self.standard_error.shape[1] != D + 1:
             raise DataError(f"/standard_error has {self.standard_error.shape[1]} columns, expected {D + 1}")
         if self.feature_names is not None and len(self.feature_names) != D:
@@ -126,7 +126,7 @@ class GeneralisedLinear:
         if self.baselines is not None:
             self.baselines.require_shape(len(self.classes or []) or 2, D)
         if self.holdout is not None and self.holdout.predictor.shape[1] != K:
-            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {K} predictors")
+            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, but the model has {K} predictors")
 
     @property
     def columns(self) -> int:

@@ -45,7 +45,7 @@ def estimate_mixing_matrix(S: Array, X: Array) -> Array:
     Raises DataError if the sources do not determine it: another number of rows, or linearly dependent sources.
     """
     if len(S) != len(X):
-        raise DataError(f"there are {len(S)} rows of sources and {len(X)} of mixtures")
+        raise DataError(f"the sources have {len(S)} rows, but the mixtures have {len(X)}")
     S, X = S - S.mean(axis=0, dtype=np.float64), X - X.mean(axis=0, dtype=np.float64)
     solution, rank = symmetric_matrices.least_squares(S, X)
     if rank < S.shape[1]:

@@ -17,7 +17,7 @@ def cut_patches(X: Array, image_shape: tuple[int, int], size: int, count: int, *
     """
     height, width = image_shape
     if size > min(height, width):
-        raise BadUsage(f"patches of {size}×{size} do not fit into pictures of {height}×{width}")
+        raise BadUsage(f"patches of {size}×{size} do not fit into images of {height}×{width}")
     windows = sliding_window_view(X.reshape(len(X), height, width), (size, size), axis=(1, 2))
     picture, top, left = _draw_positions(windows.shape[:3], count, seed)
     return windows[picture, top, left].reshape(count, size * size), picture

@@ -92,7 +92,7 @@ def test_killed_workers_cost_nothing_but_time(here, tmp_path):
     assert done.code == 0, done.err
     assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
     assert len(killed) == 2
-    assert 1 <= done.err.count("is gone; other workers repeat its work") <= 2  # one that was killed before it had come is not missed
+    assert 1 <= done.err.count("was lost; other workers repeat its work") <= 2  # one that was killed before it had come is not missed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -155,7 +155,7 @@ def test_a_scheduler_that_goes_leaves_what_was_done(here, tmp_path):
         words = [*LONG, "-o", tmp_path / "a.h5", "--checkpoint", state, "--every", "1"]
         done = disturbed(here, state.exists, lambda pid: made.processes[0].kill(), *words, "--cluster", made.address)
     assert done.code == 75, done.err
-    assert f"herd fit-rbm: the scheduler of --cluster {made.address} is gone" in done.err
+    assert f"herd fit-rbm: the scheduler of --cluster {made.address} no longer answers" in done.err
     assert "hint: what was done is saved: continue with --resume" in done.err
     assert herd(here, *words[:-2], "--cluster", "local:2", "--resume").code == 0
     assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
@@ -177,7 +177,7 @@ def test_workers_that_do_not_begin_are_told(here, monkeypatch):
     """Their last words are in the line; nobody waits for a minute."""
     done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", "local:1", "--cluster-option", "host=127.0.0.1", env=os.environ | BROKEN)
     assert (done.code, done.err.count("\n")) == (75, 1), done.err
-    assert "herd fit-rbm: --cluster local:1: its workers stop as soon as they start (" in done.err
+    assert "herd fit-rbm: --cluster local:1: its workers end right after the start (" in done.err
 
 
 def test_workers_of_another_version_or_processor_are_named(here, tmp_path):

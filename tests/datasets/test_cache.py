@@ -95,9 +95,9 @@ def test_a_restricted_set_asks_once(server, entry, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TEXT[:-6], "2 × 2, expected 3 × 2"),
+        (TEXT[:-6], "has 2 rows × 2 columns, expected 3 × 2"),
         (TEXT.replace(b"6", b"7"), "its values differ from those that the tables of the papers were computed with"),
-        (b"<html>", "not the published form of small ("),
+        (b"<html>", "is not the published file of small ("),
     ],
 )
 def test_other_arrays_are_refused(server, entry, tmp_path, text, message):
@@ -117,7 +117,7 @@ def test_values_of_an_unchecked_conversion_are_warned_of(server, entry, tmp_path
     server.put("published/rows.txt", TEXT[:-6])
     (tmp_path / "small.h5").unlink()
     (tmp_path / "sources" / "rows.txt").unlink()
-    with pytest.raises(DataError, match="2 × 2, expected 3 × 2"):
+    with pytest.raises(DataError, match="has 2 rows × 2 columns, expected 3 × 2"):
         cache.Cache(tmp_path, patience=QUICK).find_or_download(replace(entry, checked=False), Reports())
 
 
@@ -127,13 +127,13 @@ def test_a_damaged_finished_set_is_refused(entry, tmp_path):
         cache.Cache(tmp_path, patience=QUICK).find_or_download(entry, Reports())
     assert refused.value.where == f"{tmp_path}/small.h5"
     (tmp_path / "small.h5").write_bytes(b"no HDF5")
-    with pytest.raises(DataError, match="cannot be read as the set small"):
+    with pytest.raises(DataError, match="cannot be read as the data set small"):
         cache.Cache(tmp_path, patience=QUICK).find_or_download(entry, Reports())
 
 
 def test_a_folder_that_cannot_be_made(entry, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CannotCreate, match="cannot be made: Not a directory") as refused:
+    with pytest.raises(CannotCreate, match="cannot be created: Not a directory") as refused:
         cache.Cache(tmp_path / "file" / "sets", patience=QUICK).find_or_download(entry, Reports())
     assert refused.value.hint == "set HERD_DATA to a folder that you can write to"
 

@@ -105,7 +105,7 @@ def test_the_digest_sees_names_types_shapes_and_values():
 @pytest.mark.parametrize("content", [b"<html>sign in</html>", b"", b"PK\x03\x04 half of an archive"])
 def test_what_is_no_archive_is_refused(tmp_path, content):
     (tmp_path / orl.FILE).write_bytes(content)
-    with pytest.raises(DataError, match="not a zip or tar archive"):
+    with pytest.raises(DataError, match="is not a zip or tar archive"):
         orl.convert({orl.FILE: tmp_path / orl.FILE})
 
 
@@ -158,7 +158,7 @@ def test_mnist_of_idx_files_and_of_pictures(tmp_path):
     assert found["split"].tolist() == [0] * 12 + [1] * 3
     assert same(mnist.convert_pictures(zipped(tmp_path / "pictures.zip", pictures)), found) == []
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(b"<html>")
-    with pytest.raises(DataError, match="not an IDX file of bytes"):
+    with pytest.raises(DataError, match="is not an IDX file of bytes"):
         mnist.convert(files)
 
 

@@ -58,8 +58,8 @@ def test_values_that_make_no_model_are_refused() -> None:
         (replace(mixture, family="round"), "family is 'round'"),
         (replace(mixture, mean=mixture.mean[:1]), "dataset 'mean' has 1 along K"),
         (replace(clusters, centre=clusters.centre * np.nan), "/centre has values that are not finite"),
-        (replace(clusters, restarts=replace(clusters.restarts, best=2)), "restart 2 was kept of 2"),
-        (replace(model, model="pca"), "/noise must be above 0, and 0 for pca"),
+        (replace(clusters, restarts=replace(clusters.restarts, best=2)), "/restarts/best is 2, but there are only 2 restarts"),
+        (replace(model, model="pca"), "/noise must be 0 for pca and above 0 for the other models"),
         (replace(model, model="nmf"), "model is 'nmf'"),
     ):
         with pytest.raises(DataError, match=message):

@@ -318,7 +318,7 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
     assert high.start(0)["noise"].tolist() == [100.0] * 4
     assert (factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(np.ones((4, 3)))), 1)[0].floor, model.factors) == (2e-12, 2)
     for name, count, most in (("fa", 4, 3), ("fa", 0, 3), ("pca", 5, 4)):
-        with pytest.raises(BadUsage, match=f"{count} factors of 4 columns cannot be learned by {name}"):
+        with pytest.raises(BadUsage, match=f"{name} cannot learn {count} factors from 4 columns"):
             factor_analysis.prepare_factors(name, source, count)
         assert factor_analysis.prepare_factors(name, source, most)[0].factors == most
     assert [factor_analysis.parameter_count(name, 5, 3) for name in ("fa", "ppca")] == [5 + 15 - 3 + 5, 5 + 15 - 3 + 1]

@@ -130,7 +130,7 @@ def test_constant_columns_are_floored_and_told() -> None:
 
 
 def test_too_many_factors_are_refused() -> None:
-    with pytest.raises(BadUsage, match="6 factors of 6 columns cannot be learned by fa"):
+    with pytest.raises(BadUsage, match="fa cannot learn 6 factors from 6 columns"):
         fit("fa", data(), 6)
     with pytest.raises(BadUsage, match="unknown model 'nmf'"):
         fit("nmf", data(), 2)

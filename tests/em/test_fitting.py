@@ -429,8 +429,8 @@ def test_values_at_their_limits_are_models():
     )
     assert replace(one, freedom=np.array([4.0, 3.99])).occupied_components == 1
     for changes, message in (
-        ({"freedom": np.full(2, 2.0)}, "/freedom must be above the number of columns less one"),
-        ({"freedom": None}, "/concentration, /precision and /freedom belong together"),
+        ({"freedom": np.full(2, 2.0)}, "/freedom must be above the number of columns minus one"),
+        ({"freedom": None}, "/concentration, /precision and /freedom must be all present or all absent"),
         ({"weight": np.array([1.1, -0.1])}, "/weight are not probabilities"),
         ({"mass": 0.0}, "/mass is 0, but it is the weight of all training rows and must be above 0"),
         ({"mass": np.inf}, "/mass is inf, but it is the weight of all training rows and must be above 0"),
@@ -438,11 +438,11 @@ def test_values_at_their_limits_are_models():
         with pytest.raises(DataError, match=message):
             replace(value, **changes).validate()
     for best in (-1, 1):
-        with pytest.raises(DataError, match=f"restart {best} was kept of 1"):
+        with pytest.raises(DataError, match=f"/restarts/best is {best}, but there are only 1 restarts"):
             replace(value.restarts, best=best).validate()
     _, factors = made("ppca", (1,))
     for changes in ({"noise": np.array([0.0, 1.0, 1.0])}, {"noise": -factors.noise}, {"model": "pca"}):
-        with pytest.raises(DataError, match="/noise must be above 0, and 0 for pca"):
+        with pytest.raises(DataError, match="/noise must be 0 for pca and above 0 for the other models"):
             replace(factors, **changes).validate()
     replace(factors, model="pca", noise=np.zeros(3)).validate()
     assert isinstance(factors, artifacts.FactorModel)

@@ -73,13 +73,19 @@ def test_values_that_make_no_chain_are_refused() -> None:
         (replace(value, emission="laplace"), "emission is 'laplace'"),
         (replace(value, emission="poisson"), "/emissions has 'mixing', which --emission poisson does not have"),
         (replace(value, family="round"), "family is 'round'"),
-        (replace(value, held=replace(value.held, X=value.held.X[:, :1])), "/held/X has 1 columns, the emissions 2"),
+        (replace(value, held=replace(value.held, X=value.held.X[:, :1])), "/held/X has 1 columns, but /emissions has 2"),
         (
             replace(value, known=replace(value.known, occupancy=np.ones(3) / 3)),
-            "/known/occupancy are not the mean probabilities of the states",
+            "/known/occupancy must hold one mean probability for each state",
         ),
-        (replace(value, known=replace(value.known, base_step=np.full(2, np.nan))), "/known/base_step are not moments of 2 columns"),
-        (replace(value, known=replace(value.known, base_full=np.full((2, 2), np.inf))), "/known/base_full are not moments of 2 columns"),
+        (
+            replace(value, known=replace(value.known, base_step=np.full(2, np.nan))),
+            "/known/base_step must hold finite moments of 2 columns",
+        ),
+        (
+            replace(value, known=replace(value.known, base_full=np.full((2, 2), np.inf))),
+            "/known/base_full must hold finite moments of 2 columns",
+        ),
         (
             replace(value, emissions=replace(value.emissions, covariance=0.0 * value.emissions.covariance)),
             "/emissions/covariance is not positive definite",

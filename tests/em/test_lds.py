@@ -119,7 +119,7 @@ def test_constant_and_collinear_columns_are_floored_and_told():
         assert found.ledger.rise < 1e-9
         assert np.isfinite(found.log_likelihood)
     Y[:, 1] = np.nan
-    with pytest.raises(DataError, match="column 1 has no value that is not missing"):
+    with pytest.raises(DataError, match="column 1 has only missing values"):
         fitted(Y, key, 2, iterations=1)
 
 

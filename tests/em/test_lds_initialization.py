@@ -272,7 +272,7 @@ def test_forecasts_are_what_rows_that_are_all_missing_are_thought_to_be():
             at = 2 * (end - begin + k)
             covariance = p["loading"] @ S[at : at + 2, at : at + 2] @ p["loading"].T + p["noise"]
             np.testing.assert_allclose(deviation[3 * s + k], np.sqrt(np.diag(covariance)), atol=1e-9)
-    with pytest.raises(BadUsage, match="a forecast of 2 steps needs the controls of these future rows"):
+    with pytest.raises(BadUsage, match="a forecast of 2 steps needs the controls of as many future rows"):
         fit(True, WHOLE, controls=True)[1].forecast(Y, np.array([0, 12]), np.zeros((12, 1)), 2)
     for want in ("smoothed", "filtered", "predicted"):
         m, d = value.states_of(Y, np.array([0, 12]), None, want)

@@ -85,7 +85,7 @@ def test_what_is_no_split_is_refused(text: str) -> None:
 
 def test_more_sequences_than_there_are_and_infinite_values_are_refused() -> None:
     found = sequences.group_rows_into_sequences(np.zeros((9, 1)), np.arange(9))
-    with pytest.raises(DataError, match="asks for 12 sequences, there are 9"):
+    with pytest.raises(DataError, match="asks for 12 sequences, but there are only 9"):
         sequences.split_sequences(found, None, (10.0, 1.0, 1.0), 0)
     with pytest.raises(DataError, match="infinite"):
         sequences.group_rows_into_sequences(np.array([[1.0], [np.inf]]))

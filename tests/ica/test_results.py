@@ -464,7 +464,7 @@ def test_the_fit_of_stochastic_gradients_has_the_density_and_the_map_it_was_made
 def test_a_pooling_square_fits_the_smaller_side_of_the_grid():
     assert stochastic_learning.pooling_weights((3, 5), 3).sum() == pytest.approx(15)
     for side in (2, 5):
-        with pytest.raises(BadUsage, match=f"a neighbourhood of {side} does not fit a grid of 3×5: an odd side, at most 3"):
+        with pytest.raises(BadUsage, match=f"a neighbourhood of {side} does not fit a grid of 3×5: its side must be odd and at most 3"):
             stochastic_learning.pooling_weights((3, 5), side)
 
 
@@ -560,10 +560,10 @@ def test_filters_belong_to_their_whitening_their_mixing_and_their_experts():
         ({"algorithm": "pca"}, "algorithm is 'pca', expected one of infomax, ml"),
         ({"J": np.ones((3, 2))}, "/J has 2 columns, the whitening keeps 3 components"),
         ({"mixing": np.ones((4, 3))}, "/mixing has 4 rows, the whitening was fitted to 3 columns"),
-        ({"mixing": np.ones((3, 0))}, "/mixing is of no sources"),
-        ({"experts": ["logistic"] * 2}, "there are 2 experts of 3 filters"),
+        ({"mixing": np.ones((3, 0))}, "/mixing has no columns, so it describes no sources"),
+        ({"experts": ["logistic"] * 2}, "there are 2 experts for 3 filters"),
         ({"experts": ["logistic", "cosh", "cosh"]}, "expert is 'cosh', expected one of"),
-        ({"experts": ["logistic", "infomax", "logistic"]}, "the expert infomax applies to all outputs or to none"),
+        ({"experts": ["logistic", "infomax", "logistic"]}, "the expert infomax must apply to all outputs or to none"),
     ):
         with pytest.raises(DataError, match=message):
             replace(good, **change).validate()

@@ -257,12 +257,12 @@ def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_a
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"filters": 2}, "2 filters of 3 dimensions: there must be as many or more"),
+        ({"filters": 2}, "2 filters are fewer than the 3 dimensions of the whitened rows"),
         ({"algorithm": "equil", "filters": 4}, "equil samples only from square models, but there are 4 filters for 3 dimensions"),
         ({"algorithm": "ebm", "expert": "student", "gamma": 0.4}, "gamma 0.4 is not above ½: the Student density has no finite integral"),
-        ({"rates": ((0.0, 4),)}, "rates must be above 0, each for at least one update"),
+        ({"rates": ((0.0, 4),)}, "learning rates must be above 0, and each must hold for at least one update"),
         ({"average": 20_000}, "cannot average the last 20000 of 10000 updates"),
-        ({"grid": (2, 2)}, "a topography needs ebm with student experts, and a map with as many cells as filters"),
+        ({"grid": (2, 2)}, "a topographic map needs the algorithm ebm, the expert student, and as many cells as filters"),
         ({"algorithm": "sgd"}, "unknown algorithm 'sgd', expected infomax, ebm or equil"),
     ],
 )

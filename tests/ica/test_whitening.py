@@ -63,7 +63,7 @@ def test_as_few_components_are_kept_as_have_a_share_of_the_variance():
             fitted = whitening.fit_whitening(X, share=asked)
             assert len(fitted.forward) == len(fitted.variance) == kept
             assert fitted.kept >= asked - 1e-9
-    with pytest.raises(BadUsage, match="zca keeps all 5 components, not a share"):
+    with pytest.raises(BadUsage, match="zca keeps all 5 components, so it cannot keep a share"):
         whitening.fit_whitening(X, method="zca", share=0.5)
     for components in (1, 5):
         assert len(whitening.fit_whitening(X, components=components).forward) == components
@@ -82,7 +82,7 @@ def test_whitening_by_factors_is_that_of_rows_over_their_noise():
     np.testing.assert_allclose(fitted.variance, np.square(fitted.backward).sum(axis=0))
     assert fitted.variance[0] > fitted.variance[1]
     assert (fitted.dropped, fitted.method, fitted.total) == (0, "fa", pytest.approx(X.var(axis=0).sum()))
-    with pytest.raises(BadUsage, match="fa needs a number of components"):
+    with pytest.raises(BadUsage, match="--whiten fa needs a number of components"):
         whitening.fit_whitening(X, method="fa")
     left, _, right = np.linalg.svd(fitted.forward, full_matrices=False)
     np.testing.assert_allclose(fitted.rotated(np.eye(2)), left @ right)
@@ -102,7 +102,7 @@ def test_rows_are_whitened_block_by_block_and_the_bad_one_is_named(monkeypatch):
         fitted.apply(X)
     assert whitening.find_constant_columns(np.array([[1.0, 2, 3], [1, 5, 3]])).tolist() == [0, 2]
     for changes in ({"mean": np.zeros(0)}, {"forward": np.zeros((0, 4))}):
-        with pytest.raises(DataError, match="the whitening keeps nothing"):
+        with pytest.raises(DataError, match="the whitening keeps no components"):
             replace(fitted, **changes).validate()
 
 
@@ -142,12 +142,12 @@ def test_integers_are_whitened_as_the_same_floats():
         (np.full((7, 3), 0.1), {}, DataError, "principal components need rows that differ, these are all alike"),
         (np.full((7, 3), 0.1), {"method": "centre"}, DataError, "principal components need rows that differ, these are all alike"),
         (np.eye(3), {"components": 4}, BadUsage, "cannot keep 4 components of 3 columns"),
-        (np.eye(3), {"method": "zca", "components": 2}, BadUsage, "zca keeps all 3 components, not 2"),
+        (np.eye(3), {"method": "zca", "components": 2}, BadUsage, "--whiten zca keeps all 3 components, so it cannot keep 2"),
         (
             np.eye(3) - 1,
             {"log": True},
             DataError,
-            "/X has negative values, first in row 0: log(1 + x) needs intensities from 0 upwards",
+            "/X has negative values, first in row 0, but log(1 + x) needs values of 0 or more",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_other_columns_are_refused():
     with pytest.raises(DataError, match=r"^/X has 4 columns, the whitening keeps 2$"):
         fitted.undo(np.ones((2, 4)))
     logged = whitening.fit_whitening(np.abs(correlated(20, 4)), log=True)
-    with pytest.raises(DataError, match=r"^/X has negative values, first in row 1: log\(1 \+ x\) needs intensities from 0 upwards$"):
+    with pytest.raises(DataError, match=r"^/X has negative values, first in row 1, but log\(1 \+ x\) needs values of 0 or more$"):
         logged.apply(np.array([[0.0] * 4, [-1.0] * 4]))
 
 

@@ -109,7 +109,7 @@ def test_logarithms_are_taken_once():
 
 def test_what_is_refused():
     X = noisy(100)[0]
-    with pytest.raises(BadUsage, match="fa needs a number of components"):
+    with pytest.raises(BadUsage, match="--whiten fa needs a number of components"):
         whitening.fit_whitening(X, method="fa")
     with pytest.raises(BadUsage, match="8 columns determine 4 factors at most, not 5") as refused:
         whitening.fit_whitening(X, method="fa", components=5)

@@ -190,14 +190,14 @@ def test_streams_of_different_width_are_merged():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ["a", "b"]}, "model 2 has classes a, b, model 1 has 0, 1"),
-        ({"bits": 18}, r"model 2 hashes into 2\^18 columns, model 1 into 2\^0"),
+        ({"classes": ["a", "b"]}, "model 2 has classes a, b, but model 1 has 0, 1"),
+        ({"bits": 18}, r"model 2 hashes into 2\^18 columns, but model 1 into 2\^0"),
         ({"settings": Settings(bias=True)}, "model 2 differs from model 1 in --bias"),
-        ({"mean": np.zeros((1, 3)), "variance": np.ones((1, 3))}, "model 2 has 3 features, model 1 has 4"),
-        ({"zero_based": True}, "model 2 counts features from 0, model 1 from 1"),
+        ({"mean": np.zeros((1, 3)), "variance": np.ones((1, 3))}, "model 2 has 3 features, but model 1 has 4"),
+        ({"zero_based": True}, "model 2 counts features from 0, but model 1 from 1"),
         ({"settings": Settings(normalize=True)}, "model 2 differs from model 1 in --normalize"),
         ({"settings": Settings(scaling="online")}, "model 2 differs from model 1 in --scale"),
-        ({"text": "vw"}, r"model 2 hashes into 2\^0 columns, model 1 into 2\^0"),
+        ({"text": "vw"}, r"model 2 hashes into 2\^0 columns, but model 1 into 2\^0"),
     ],
 )
 def test_models_that_do_not_match_are_refused(change, message):
@@ -208,7 +208,7 @@ def test_models_that_do_not_match_are_refused(change, message):
 
 def test_models_of_other_columns_are_refused_where_both_have_names():
     parts = [replace(part, feature_names=names) for part, names in zip(shards(False), (list("abcd"), list("abdx"), None), strict=True)]
-    with pytest.raises(DataError, match="model 2 has other names of columns than model 1"):
+    with pytest.raises(DataError, match="model 2 has different column names from model 1"):
         merge_models(parts[:2], "mean")
     assert merge_models([parts[0], parts[2]], "mean").columns == 4
 
@@ -270,7 +270,7 @@ def test_covariances_without_an_inverse_are_not_merged(rule):
 def test_kernel_models_are_not_merged():
     machine = KernelMachine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 2)))
     part = replace(shards(False)[0], mean=None, variance=None, machines=[machine])
-    with pytest.raises(BadUsage, match="models of a kernel cannot be merged"):
+    with pytest.raises(BadUsage, match="kernel models cannot be merged"):
         merge_models([part, part], "mean")
 
 

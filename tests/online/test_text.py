@@ -113,7 +113,7 @@ def test_classes_are_limited_and_listed():
     check_classes([1.0, 2.0, 3.0], "x", 3)
     with pytest.raises(DataError, match="4 different labels exceed the 3 allowed"):
         check_classes([1.0, 2.0, 3.0, 4.0], "x", 3)
-    with pytest.raises(DataError, match=r"label 2\.5 is not a class"):
+    with pytest.raises(DataError, match=r"label 2\.5 is not a whole number, so it cannot be a class"):
         check_classes([1.0, 2.5, 3.5], "x", 9)
     names = [str(k) for k in range(11)]
     assert format_labels(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"

@@ -262,9 +262,9 @@ def test_what_is_no_covariance_is_refused(matrix, message):
 def test_a_target_without_errors_has_no_covariance_of_them():
     columns = rows()
     exact = covariance.LeastSquaresColumns(columns.X, columns.one, columns.X @ np.array([1.0, 2.0, 3.0]) + 1)
-    with pytest.raises(DataError, match="no covariance of errors to estimate"):
+    with pytest.raises(DataError, match="there are no errors whose covariance could be estimated"):
         covariance.fit_ar1(exact, covariance.TimeSteps(SEQUENCE, STEP))
-    with pytest.raises(DataError, match="no covariance of errors to estimate"):
+    with pytest.raises(DataError, match="there are no errors whose covariance could be estimated"):
         covariance.fit_variance_model(exact, columns.X)
     with pytest.raises(DataError, match="no sequence has a second row"):
         covariance.fit_ar1(columns, covariance.TimeSteps(np.arange(60), np.zeros(60, dtype=np.int64)))

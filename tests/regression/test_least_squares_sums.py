@@ -120,7 +120,7 @@ def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"y": np.where(np.arange(64) == 5, np.nan, 0.0)}, "the target has nan in row 5; it must be finite"),
+        ({"y": np.where(np.arange(64) == 5, np.nan, 0.0)}, "the target has nan in row 5, but it must be finite"),
         ({"weight": np.full(64, -1.0)}, "weights must be finite, not negative, and not all 0"),
         ({"weight": np.full(64, np.inf)}, "weights must be finite, not negative, and not all 0"),
     ],
@@ -158,11 +158,11 @@ def test_sums_of_nothing(change, told):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"centre": np.zeros(2)}, "has a pilot of 3 columns, and centres of 2"),
-        ({"names": ["a"]}, "has a pilot of 3 columns, and centres of 3"),
-        ({"part": {"rows": -1}}, "has sums of -1 rows"),
-        ({"part": {"X": np.zeros((12, 2))}}, "has sums of 5 and 15 entries, expected 5 and 15 of 3 columns"),
-        ({"centre": np.zeros(4), "pilot": np.zeros(5)}, "has sums of 5 and 15 entries, expected 6 and 21 of 4 columns"),
+        ({"centre": np.zeros(2)}, "has coefficients for 3 columns, but centres for 2"),
+        ({"names": ["a"]}, "has coefficients for 3 columns, but centres for 3"),
+        ({"part": {"rows": -1}}, "has sums over an impossible number of rows, -1"),
+        ({"part": {"X": np.zeros((12, 2))}}, "has sums with 5 and 15 entries, expected 5 and 15 for 3 columns"),
+        ({"centre": np.zeros(4), "pilot": np.zeros(5)}, "has sums with 5 and 15 entries, expected 6 and 21 for 4 columns"),
     ],
 )
 def test_shards_that_cannot_be(change, told):

@@ -311,7 +311,7 @@ def test_robust_errors_are_the_sandwich_of_the_scores() -> None:
     ("wrong", "says"),
     [
         ({"family": "softmax", "classes": ["a", "b", "c"]}, "/coefficients has 1 predictors for 3 classes"),
-        ({"coefficients": np.zeros((2, 2))}, "/coefficients has 2 predictors, poisson has one"),
+        ({"coefficients": np.zeros((2, 2))}, "/coefficients has 2 predictors, but poisson needs one"),
         ({"standard_error": np.zeros((1, 2))}, "/standard_error has 2 columns, expected 3"),
         ({"feature_names": ["a"]}, "/feature_names has 1 names for 2 columns"),
         ({"gls": "ar1"}, "'ar1' is not a covariance of errors for family poisson"),

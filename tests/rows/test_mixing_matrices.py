@@ -30,7 +30,7 @@ def test_the_mixing_matrix_is_told_from_sources_and_mixtures():
 
 def test_sources_that_do_not_determine_the_mixing_are_refused():
     S = np.random.default_rng(0).normal(size=(10, 2))
-    with pytest.raises(DataError, match=r"^there are 10 rows of sources and 9 of mixtures$"):
+    with pytest.raises(DataError, match=r"^the sources have 10 rows, but the mixtures have 9$"):
         mixing_matrices.estimate_mixing_matrix(S, S[:9])
     with pytest.raises(DataError, match=r"^the 2 sources are linearly dependent: the mixing matrix cannot be determined$"):
         mixing_matrices.estimate_mixing_matrix(S[:, [0, 0]], S)

@@ -41,7 +41,7 @@ def test_pieces_as_large_as_the_whole():
 
 
 def test_pieces_that_do_not_fit_are_refused():
-    with pytest.raises(BadUsage, match=r"^patches of 6×6 do not fit into pictures of 5×7$"):
+    with pytest.raises(BadUsage, match=r"^patches of 6×6 do not fit into images of 5×7$"):
         cut_patches(PICTURES, (HEIGHT, WIDTH), 6, 1, seed=0)
     with pytest.raises(BadUsage, match=r"^segments of 4 samples do not fit into signals of 3$"):
         cut_segments(PICTURES, 4, 1, seed=0)

@@ -29,7 +29,7 @@ def read_idx(path: Path) -> Any:
     raw = path.read_bytes()
     raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     if raw[:3] != b"\0\0\x08":
-        raise DataError("not an IDX file of bytes", where=str(path))
+        raise DataError("is not an IDX file of bytes", where=str(path))
     axes = raw[3]
     shape = np.frombuffer(raw, ">u4", axes, 4).astype(int)
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)

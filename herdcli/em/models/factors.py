@@ -20,7 +20,7 @@ class FactorModels(RowModel):
 
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         if len(options.sizes) > 1 and options.model == "pca":
-            raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
+            raise BadUsage("pca has no likelihood, so it cannot choose the number of factors", hint="--components N, or --model ppca")
         if options.criterion == "icl":
             raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
         wide = (

@@ -90,7 +90,7 @@ def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Arr
 
     sums = sum_statistics(source, statistics, map)
     if not sums["known"].all():
-        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
+        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has only missing values")
     shift = sums["first"] / sums["known"]
     covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
     variance = np.diag(covariance).copy()

@@ -236,7 +236,7 @@ def split_sequences(
         return _split_in_time(sequences, sizes)
     whole = np.array(_round_parts(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
     if whole.sum() > sequences.count:
-        raise DataError(f"asks for {whole.sum()} sequences, there are {sequences.count}", where="--split")
+        raise DataError(f"asks for {whole.sum()} sequences, but there are only {sequences.count}", where="--split")
     order = generator(seed, Stream.SPLIT).permutation(sequences.count)
     ends = np.cumsum(whole)
     drawn = {part: np.sort(order[end - size : end]) for part, size, end in zip(PARTS, whole, ends, strict=True)}
@@ -259,7 +259,10 @@ def _split_by_rows(sequences: Sequences, row_splits: Array) -> dict[int, Sequenc
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs) and sequences.names is None:  # one sequence: its parts are consecutive pieces of it
         if (np.diff(own.astype(np.int64)) < 0).any():
-            raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 makes a new split")
+            raise DataError(
+                "training, validation and test rows of a single sequence must follow each other in time",
+                hint="--split .6,.2,.2 makes a new split",
+            )
         return {part: _keep_rows(sequences, own == part) for part in PARTS if (own == part).any()}
     if len(differs):
         at = int(np.searchsorted(sequences.offsets, differs[0], side="right")) - 1

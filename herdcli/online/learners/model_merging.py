@@ -36,7 +36,7 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
     models = _add_missing_labels(models)
     if any(model.documents is not None for model in models):
         hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
-        raise BadUsage("models of documents cannot be merged: words are weighted by all documents of a model", hint=hint)
+        raise BadUsage("models learned with --text cannot be merged, because each model weights words by its own documents", hint=hint)
     models = _align_columns(models)
     mixed = mixed_merging.learners_differ(models)
     models = mixed_merging.with_calibrated_scores(models) if mixed else mixed_merging.with_common_covariances(models)
@@ -151,7 +151,7 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if TABLE[other.settings.algorithm].second_order != TABLE[first.settings.algorithm].second_order:
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
             hint = "train all shards with the same --algorithm, since weights are merged by their variances"
-            raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)
+            raise DataError(f"model {number} was learned by {other_learned}, but model 1 by {learned}", hint=hint)
         levels = [model.coverage.level if model.coverage else None for model in (other, first)]
         if levels[0] != levels[1]:
             own, others = ("without --coverage" if level is None else f"with --coverage {level:g}" for level in (levels[1], levels[0]))
@@ -159,14 +159,14 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if other.zero_based != first.zero_based:
             starts = [0 if model.zero_based else 1 for model in (other, first)]
             raise DataError(
-                f"model {number} counts features from {starts[0]}, model 1 from {starts[1]}",
-                hint="train all of them with --zero-based, or none",
+                f"model {number} counts features from {starts[0]}, but model 1 from {starts[1]}",
+                hint="train either all models or none with --zero-based",
             )
         if other.classes != first.classes:
-            raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
+            raise DataError(f"model {number} has classes {', '.join(other.classes)}, but model 1 has {', '.join(first.classes)}")
         if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
             raise DataError(
-                f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}",
+                f"model {number} hashes into 2^{other.bits} columns, but model 1 into 2^{first.bits}",
                 hint="train all shards with the same --bits (2^0 means no hashing)",
             )
         if other.interactions != first.interactions:
@@ -181,12 +181,12 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if other.settings.scaling != first.settings.scaling:
             raise DataError(f"model {number} differs from model 1 in --scale", hint="train all shards with the same options")
         if not first.bits and first.text == "" and other.columns != first.columns:
-            raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
+            raise DataError(f"model {number} has {other.columns} features, but model 1 has {first.columns}")
         if not first.bits and _have_different_names(first, other):
             hint = "train both on the same columns"
-            raise DataError(f"model {number} has other names of columns than model 1", hint=hint)
+            raise DataError(f"model {number} has different column names from model 1", hint=hint)
     if any(model.machines for model in models):
-        raise BadUsage("models of a kernel cannot be merged", hint="they share no weights: train one model on all data")
+        raise BadUsage("kernel models cannot be merged", hint="train one model on all data: kernel models share no weights")
 
 
 def _have_different_names(first: Classifier, other: Classifier) -> bool:

@@ -54,7 +54,7 @@ class LabelSetEncoder:
                 f"label {name} was not declared with --classes", where=where, hint="name all labels in --classes, or leave it out"
             )
         if len(self.names) == self.most:
-            raise DataError(f"more than {self.most} different labels", where=where, hint="--max-classes N allows more")
+            raise DataError(f"there are more than {self.most} different labels", where=where, hint="--max-classes N allows more")
         self._place[name] = len(self.names)
         self.names.append(name)
         return self._place[name]
@@ -134,7 +134,7 @@ class LabelSetReader(BlockReader):
         try:
             found = parse_labels(word)
         except ValueError:
-            raise DataError(f"{word[:40]!r} are not labels", where=f"{self.where}: line {line}", hint=HINT) from None
+            raise DataError(f"{word[:40]!r} is not a list of labels", where=f"{self.where}: line {line}", hint=HINT) from None
         return sorted(set(self.labels.places(found, self.where)))
 
     def _handle_wrong_line(self, code: int, column: int, token: bytes) -> None:

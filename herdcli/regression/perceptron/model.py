@@ -85,7 +85,7 @@ class Perceptron:
         """Raise DataError unless layers, family and columns are consistent."""
         self.distribution()
         if self.activation not in ACTIVATIONS or self.optimizer not in OPTIMIZERS:
-            raise DataError(f"'{self.activation}' or '{self.optimizer}' is unknown to this herd")
+            raise DataError(f"the activation '{self.activation}' or the optimizer '{self.optimizer}' is unknown to this version of herd")
         if self.weight_kind not in weight_meaning.KINDS:
             raise DataError(f"'{self.weight_kind}' is not a kind of weights")
         if not self.layers:
@@ -97,7 +97,7 @@ class Perceptron:
             width = len(layer.W)
         wanted = len(self.classes or []) if self.family == "softmax" else 1
         if width != wanted or len(self.linear) != wanted:
-            raise DataError(f"the last layer has {width} predictors, {self.family} has {wanted}")
+            raise DataError(f"the last layer has {width} outputs, but {self.family} needs {wanted}")
         if self.linear.shape[1] != self.columns + 1:
             raise DataError(f"/linear has {self.linear.shape[1]} columns, expected {self.columns + 1}")
         if self.feature_names is not None and len(self.feature_names) != self.columns:
@@ -105,7 +105,7 @@ class Perceptron:
         if self.baselines is not None:
             self.baselines.require_shape(len(self.classes or []) or 2, self.columns)
         if self.holdout is not None and self.holdout.predictor.shape[1] != width:
-            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {width} predictors")
+            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, but the model has {width} predictors")
 
     @property
     def columns(self) -> int:

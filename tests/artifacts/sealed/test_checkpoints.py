@@ -112,7 +112,7 @@ def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypat
     sealed_hdf5.write_sealed(path, "scales", 1, Old(np.array([500.0])), [])
     assert load(str(path)).value.kilograms.tolist() == [0.5]
     sealed_hdf5.write_sealed(path, "scales", 3, New(np.array([0.5])), [])
-    with pytest.raises(DataError, match="is a scales of version 3, but this herd reads only versions up to 2") as caught:
+    with pytest.raises(DataError, match="is a scales of version 3, but this version of herd reads only versions up to 2") as caught:
         load(str(path))
     assert "pip install --upgrade" in (caught.value.hint or "")
 
@@ -128,7 +128,7 @@ def original(kind: kinds.Kind, version: int, *, where: str | None, here: tuple[t
 def test_an_unknown_kind_and_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     sealed_hdf5.write_sealed(path, "oracle", 1, New(np.array([0.5])), [])
-    with pytest.raises(DataError, match="kind 'oracle', which this herd does not know"):
+    with pytest.raises(DataError, match="kind 'oracle', which this version of herd does not know"):
         load(str(path))
 
 

@@ -49,7 +49,7 @@ def test_a_fold_that_does_not_exist(spec):
 
 
 def test_more_folds_than_rows():
-    with pytest.raises(DataError, match=r"asks for 5 folds of 4 rows"):
+    with pytest.raises(DataError, match=r"asks for 5 folds, but there are only 4 rows"):
         assign_splits(Dataset(np.zeros((4, 1))), "2/5", 0)
 
 

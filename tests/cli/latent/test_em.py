@@ -218,12 +218,12 @@ REFUSED = {
     "a range of clusters": (
         ("few.csv", "--model", "kmeans", "--components", "1-2"),
         2,
-        "k-means has no likelihood to choose a number of clusters by\nhint: --components N, or --model gmm\n",
+        "k-means has no likelihood, so it cannot choose the number of clusters\nhint: --components N, or --model gmm\n",
     ),
     "too many factors": (
         ("few.csv", "--model", "fa", "--components", "2"),
         2,
-        "2 factors of 2 columns cannot be learned by fa\nhint: --components from 1 to 1\n",
+        "fa cannot learn 2 factors from 2 columns\nhint: --components from 1 to 1\n",
     ),
     "no labels": (
         ("few.csv", "--per-class"),

@@ -154,7 +154,7 @@ REFUSED = {
     "negative logarithms": (
         ["--one-pass", "--log", "--split", "1,0,0"],
         65,
-        "rows.csv: /X has negative values, first in line 15: log(1 + x) needs intensities from 0 upwards",
+        "rows.csv: /X has negative values, first in line 15, but log(1 + x) needs values of 0 or more",
     ),
 }
 

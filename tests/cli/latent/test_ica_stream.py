@@ -111,7 +111,7 @@ def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
     [
         (np.nan, (), "bad.h5: /X has 1 NaN row (first: row 9000)"),
         (np.inf, (), "bad.h5: /X has 1 infinite row (first: row 9000)"),
-        (-2.0, ("--log",), "bad.h5: /X has negative values, first in row 9000: log(1 + x) needs intensities from 0 upwards"),
+        (-2.0, ("--log",), "bad.h5: /X has negative values, first in row 9000, but log(1 + x) needs values of 0 or more"),
         (1e200, (), "bad.h5: /X has the value 1e+200; values above 1e+100 in size are too large to be squared and summed"),
     ],
 )

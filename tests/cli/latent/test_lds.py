@@ -71,7 +71,7 @@ def test_states_forecasts_gaps_and_new_sequences(herd, nights):
     refused = herd("apply", "a.h5", "nights.csv", "--want", "forecast:2")
     assert refused.code == 2
     assert refused.err.splitlines()[-2:] == [
-        "herd apply: a forecast of 2 steps needs the controls of these future rows",
+        "herd apply: a forecast of 2 steps needs the controls of as many future rows",
         "hint: append rows with their controls and empty outputs, and --want completed",
     ]
     drawn = herd("sample", "a.h5", "-m", "3", "--length", "4", "-o", "new.csv")

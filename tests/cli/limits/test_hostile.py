@@ -102,7 +102,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
         ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
         ("mixture", "mass", np.float64(-3.0), "/mass is -3, but it is the weight of all training rows and must be above 0"),
-        ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y are labels of other rows than /holdout"),
+        ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y needs one label for each row of /holdout"),
         ("mixture", "known/base_mean", np.zeros(7), "base_"),
         ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, the model 1 predictors"),
         ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 1 … 2"),
@@ -217,7 +217,7 @@ def test_what_is_known_of_controls_is_of_as_many_as_there_are(herd: Callable[...
     without(tmp_path / "m.h5", name)
     for asked in (("check", "m.h5"), ("eval", "m.h5")):
         ended = herd(*asked)
-        assert (ended.code, "m.h5: /known/" in ended.err and "controls, /control of" in ended.err) == (65, True), ended.err
+        assert (ended.code, "m.h5: /known/" in ended.err and "controls, but /control has" in ended.err) == (65, True), ended.err
 
 
 @pytest.mark.parametrize(

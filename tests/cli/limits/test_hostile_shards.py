@@ -69,7 +69,7 @@ def put(name: str, value: object) -> Callable[[h5py.File], None]:
         (
             "machines",
             put("parts/0/trace", lambda trace: np.append(trace, 1.0)),
-            "1.h5: has parts that do not fit together (has parts that differ along E)",
+            "1.h5: has parts that do not fit together (has units of work whose arrays differ along E)",
         ),
         ("blocks", put("rows", 41), "2.h5: differs from 1.h5 in 'rows'"),
     ],

@@ -39,7 +39,7 @@ def test_clouds_have_their_shares_and_the_history_says_how(clouds: Path, run: Ru
 @pytest.mark.parametrize("asked", [("--burn-in", "100"), ("--chains", "50", "--burn-in", "100"), ("--chains", "90")])
 def test_chains_that_disagree_are_told(clouds: Path, run: Run, asked: tuple[str, ...]) -> None:
     ended = run("sample", "m.h5", *asked, "-o", "s.h5")
-    says = "chains disagree (R̂ above 100), so shares of modes may be wrong; without --burn-in and --chains, rows are independent"
+    says = "the chains disagree (R̂ above 100), so shares of modes may be wrong; without --burn-in and --chains, rows are independent"
     assert (ended.code, ended.err.splitlines()[0]) == (0, f"sample: warning: {says}")
     sweeps = 100 if "--burn-in" in asked else 1000
     assert ended.err.splitlines()[-1].startswith(f"sample: 100 rows × 2 columns, chains of {sweeps} sweeps, ")
@@ -47,7 +47,7 @@ def test_chains_that_disagree_are_told(clouds: Path, run: Run, asked: tuple[str,
 
 def test_where_there_are_too_many_states_chains_are_run_and_judged(clouds: Path, run: Run) -> None:
     ended = run("sample", "wide.h5", "-o", "s.h5")
-    says = "sample: warning: chains disagree (R̂ above 100), so shares of modes may be wrong; a longer --burn-in may help"
+    says = "sample: warning: the chains disagree (R̂ above 100), so shares of modes may be wrong; a longer --burn-in may help"
     assert (ended.code, ended.err.splitlines()[0]) == (0, says)
     assert artifacts.load("s.h5").history[-1]["parameters"]["burn_in"] == 1000
 

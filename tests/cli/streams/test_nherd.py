@@ -322,7 +322,7 @@ NUMBERS = b"".join(b"%d 1:%d\n" % (k, k % 7) for k in range(2000))
 @pytest.mark.parametrize(
     ("stdin", "arguments", "code", "message"),
     [
-        (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is not a class"),
+        (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is not a whole number, so it cannot be a class"),
         (NUMBERS, (), 65, "stdin: 2000 different labels exceed the 1000 allowed"),
         (NUMBERS, ("--max-classes", "1999"), 65, "stdin: 2000 different labels exceed the 1999 allowed"),
         (NUMBERS[: NUMBERS.index(b"31 1")] * 2 + b"99 1:1\n", ("--classes", ",".join(map(str, range(31)))), 65,
@@ -364,20 +364,20 @@ def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, te
     assert herd("merge", "-q", "nherd.h5", "pa.h5", "-o", "y.h5").code == 0
     assert (tmp_path / "x.h5").read_bytes() == (tmp_path / "y.h5").read_bytes()
     shifted = herd("merge", "-q", "nherd.h5", "zero.h5", "-o", "x.h5")
-    assert (shifted.code, shifted.err.splitlines()[0]) == (65, "herd merge: zero.h5: model 2 counts features from 0, model 1 from 1")
+    assert (shifted.code, shifted.err.splitlines()[0]) == (65, "herd merge: zero.h5: model 2 counts features from 0, but model 1 from 1")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: {"classes": [str(k) for k in range(500)]}, "has weights of 1 scores, its 500 classes have 500"),
+        (lambda m: {"classes": [str(k) for k in range(500)]}, "has weights for 1 scores, but its 500 classes need 500"),
         (lambda m: {"variance": np.full_like(m.variance, np.nan)}, "dataset 'variance' has values that are not finite"),
         (lambda m: {"variance": -m.variance}, "dataset 'variance' has values below 0"),
         (lambda m: {"mean": np.full_like(m.mean, np.inf)}, "dataset 'mean' has values that are not finite"),
         (lambda m: {"holdout": replace(m.holdout, y=m.holdout.y + 7)}, "dataset 'holdout/y' has labels outside 0…1"),
         (lambda m: {"holdout": replace(m.holdout, score=np.zeros((len(m.holdout.y), 3)), variance=np.zeros((len(m.holdout.y), 3)))},
-         "holdout has 3 scores for each example, 2 classes have 1"),
-        (lambda m: {"bits": 12}, "has 30 features, which does not fit hashing into 2^12 columns"),
+         "holdout has 3 scores for each example, but 2 classes need 1"),
+        (lambda m: {"bits": 12}, "has 30 features, but hashing into 2^12 columns gives another number"),
         (lambda m: {"settings": replace(m.settings, algorithm="x")}, "settings/algorithm is 'x', expected nherd, arow"),
         (lambda m: {"scale": float("nan")}, "the scale of its probabilities is nan"),
     ],

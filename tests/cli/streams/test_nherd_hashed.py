@@ -72,9 +72,9 @@ def test_tables_that_are_mostly_met_are_stored_whole(herd, text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: {"column": m.column[::-1].copy()}, "dataset 'column' is not rising within the 262145 columns"),
-        (lambda m: {"column": m.column + (1 << 18)}, "dataset 'column' is not rising within the 262145 columns"),
-        (lambda m: {"column": m.column - 1}, "dataset 'column' is not rising within the 262145 columns"),
+        (lambda m: {"column": m.column[::-1].copy()}, "dataset 'column' must be increasing numbers below 262145"),
+        (lambda m: {"column": m.column + (1 << 18)}, "dataset 'column' must be increasing numbers below 262145"),
+        (lambda m: {"column": m.column - 1}, "dataset 'column' must be increasing numbers below 262145"),
         (lambda m: {"column": m.column[1:]}, "dataset 'column' has"),
         (lambda m: {"bits": 0, "hash_index": None}, "has the dataset 'column', but only hashed features with variances need it"),
         (lambda m: {"bits": 30, "classes": [str(k) for k in range(100)], "mean": np.zeros((100, m.mean.shape[1])),

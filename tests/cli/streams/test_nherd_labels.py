@@ -203,11 +203,11 @@ def test_labels_that_the_model_never_met_are_missed(herd, tmp_path):
 @pytest.mark.parametrize(
     ("options", "stdin", "code", "says"),
     [
-        ((), b"1,,3 1:1\n", 65, "stdin: line 1: '1,,3' are not labels"),
+        ((), b"1,,3 1:1\n", 65, "stdin: line 1: '1,,3' is not a list of labels"),
         ((), b"1 1:1\n2,3 1:1 2:x\n", 65, "stdin: line 2, column 9: '2:x' does not have a number as its value"),
         (("--C", "1"), b"1:1\n 2:1\n", 65, "stdin: no example has a label"),
         (("--classes", "1,2"), b"1 1:1\n1,3 2:1\n", 65, "stdin: label 3 was not declared with --classes"),
-        (("--max-classes", "2"), b"1,2,3 2:1\n", 65, "stdin: more than 2 different labels"),
+        (("--max-classes", "2"), b"1,2,3 2:1\n", 65, "stdin: there are more than 2 different labels"),
         (("--kernel", "linear"), b"1 1:1\n", 2, "--task multilabel learns a diagonal covariance for each label"),
         (("--covariance", "full"), b"1 1:1\n", 2, "--task multilabel learns a diagonal covariance for each label"),
         (("--coverage", ".9"), b"1 1:1\n", 2, "--coverage is not for --task multilabel"),

@@ -105,7 +105,7 @@ def test_unlabelled_lines_of_svmlight_are_predicted_as_others_are(herd, tmp_path
         (("--kernel", "linear"), b"0.5 1:1\n", 2, "--task regression learns weights of features"),
         (("--classes", "1,2"), b"0.5 1:1\n", 2, "--classes is for classes, but --task regression has none"),
         (("--label-noise", ".1"), b"0.5 1:1\n", 2, "--label-noise is for classes, but --task regression has none"),
-        ((), b"1e200 1:1\n", 65, "stdin: 1e+200 is too large to be squared and summed"),
+        ((), b"1e200 1:1\n", 65, "stdin: the target 1e+200 is too large to be squared and summed"),
         ((), b"nan 1:1\n", 65, "stdin: line 1, column 1: 'nan' is not finite"),
     ],
 )

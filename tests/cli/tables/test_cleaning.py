@@ -215,7 +215,7 @@ def test_the_options_read_numbers_as_people_write_them(herd, tmp_path):
     assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b'a,b,y\n1234.5,0.12,"l"\n-2000,0.07,"r"\n'
     assert "numbers read with --thousands . --percent --currency: 'a' (1.234,5 is 1234.5), 'b' (12 % is 0.12)\n" in ended.err
     same = herd("convert", "t.csv", "--thousands", ",", "--decimal", ",", "-o", "u.h5")
-    assert (same.code, same.err.splitlines()[0]) == (2, "herd convert: --thousands and --decimal name the same mark")
+    assert (same.code, same.err.splitlines()[0]) == (2, "herd convert: --thousands and --decimal must be different characters")
     unknown = herd("convert", "t.csv", "--encoding", "klingon", "-o", "u.h5")
     assert (unknown.code, unknown.err.splitlines()[0]) == (2, "herd convert: --encoding: 'klingon' is not an encoding of text")
 

@@ -170,7 +170,7 @@ def test_merge_matches_columns_and_refuses_others(run, files):
     assert ours.mean.shape == theirs.mean.shape
     done = run("merge", "-q", "train.h5", "fewer.h5", "-o", "c.h5")
     assert done.code == 65
-    assert "model 2 has other names of columns than model 1" in done.err
+    assert "model 2 has different column names from model 1" in done.err
 
 
 def test_pairs_match_columns(run, files):

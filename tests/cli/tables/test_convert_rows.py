@@ -78,7 +78,7 @@ PLAIN = {"X": PICTURES["X"]}
     ("arrays", "options", "code", "message"),
     [
         (PICTURES, ["--patches", 2, "--segments", 2], 2, "--patches and --segments exclude each other\nhint: ask for one at a time\n"),
-        (PICTURES, ["--patches", 4], 2, "patches of 4×4 do not fit into pictures of 3×4\n"),
+        (PICTURES, ["--patches", 4], 2, "patches of 4×4 do not fit into images of 3×4\n"),
         (PICTURES, ["--segments", 7], 2, "segments of 7 samples do not fit into signals of 6\n"),
         (
             PLAIN,
@@ -92,7 +92,7 @@ PLAIN = {"X": PICTURES["X"]}
             65,
             "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
         ),
-        (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0: log(1 + x) needs intensities from 0 upwards\n"),
+        (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0, but log(1 + x) needs values of 0 or more\n"),
         (
             PICTURES,
             ["--patches", 2, "--count", 10**9],

@@ -90,7 +90,7 @@ def test_files_of_shards_are_one_input(files):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shard", "301/301"], "shard 301 of 301: there are 300 rows"),
+        (["--shard", "301/301"], "shard 301 of 301: there are only 300 rows, fewer than shards"),
         (["--shard", "1/2", "--log"], "--shard works only if rows are written unchanged to HDF5, Parquet or CSV"),
         (["--shard", "1/2", "--format", "npz"], "--shard works only if rows are written unchanged to HDF5, Parquet or CSV"),
     ],

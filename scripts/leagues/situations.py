@@ -368,7 +368,12 @@ def a_level_without_counts() -> Case:
     table("t.csv", ["level", "n"], zip(level, np.where(level == "c", 0, random.poisson(3.0, 150)), strict=True))
     line = "regress t.csv --target n --family poisson --split 1,0,0"
     told = herd(f"{line} -o m.h5")[2]
-    return "All counts of a level are 0", line, "no finite estimate of level=c", named_in(told, "no finite estimate of level=c")
+    return (
+        "All counts of a level are 0",
+        line,
+        "there is no finite estimate for level=c",
+        named_in(told, "there is no finite estimate for level=c"),
+    )
 
 
 def named_in(told: str, words: str) -> str:

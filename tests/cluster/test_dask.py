@@ -156,7 +156,7 @@ def test_a_scheduler_that_goes_leaves_what_was_done(here, tmp_path):
         done = disturbed(here, state.exists, lambda pid: made.processes[0].kill(), *words, "--cluster", made.address)
     assert done.code == 75, done.err
     assert f"herd fit-rbm: the scheduler of --cluster {made.address} no longer answers" in done.err
-    assert "hint: what was done is saved: continue with --resume" in done.err
+    assert "hint: the checkpoint is saved: continue with --resume" in done.err
     assert herd(here, *words[:-2], "--cluster", "local:2", "--resume").code == 0
     assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
 

@@ -72,7 +72,7 @@ BY_BOUND = OneOf(
     refusal="--bayes chooses a model by its bound or by --criterion valid, not by {criterion}",
     hint="leave out --criterion",
 )
-MAXIMUM = Excludes("bayes", refusal="--bayes has a prior of its own, so it takes no --shrinkage", hint="leave out --shrinkage")
+MAXIMUM = Excludes("bayes", refusal="--bayes has its own prior, so it does not work with --shrinkage", hint="leave out --shrinkage")
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
 ROWS = OneOf("model", *models_with_value("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
@@ -88,7 +88,7 @@ RANDOM_DIRECTIONS = Condition(
     refusal="--solver randomised starts from random directions, not from --init",
     hint="leave out one of them",
 )
-ONE_START = OneOf("restarts", 1, refusal="--minibatch runs once, not with --starts", hint="leave out one of them")
+ONE_START = OneOf("restarts", 1, refusal="--minibatch makes a single run, so it does not work with --starts", hint="leave out one of them")
 
 
 @dataclass(frozen=True, kw_only=True)

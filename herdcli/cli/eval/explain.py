@@ -35,7 +35,7 @@ def metric_explanation_text(metric: str) -> str:
     if interval := relations.INTERVALS.get(name):
         lines.append(("interval", " to ".join(interval)))
     if judged := [kind.name for kind in KINDS.values() if kind.baseline == name]:
-        lines.append(("verdict", f"what the verdict is held against, of kind {', '.join(judged)}"))
+        lines.append(("verdict", f"baseline of the verdict for kind {', '.join(judged)}"))
     return f"{name}\n" + "".join(_paragraph(title, text) for title, text in lines)
 
 

@@ -29,7 +29,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     stay in it (`EvaluatedFilters`), unless plots or --true-sources need them.
     """
     if request.true_sources and (request.mixing or not request.data):
-        why = "and --mixing both say what the mixing is" if request.mixing else "needs the mixtures that were made from them"
+        why = "and --mixing exclude each other: both define the mixing" if request.mixing else "needs the mixtures that were made from them"
         raise BadUsage(f"--true-sources {why}", hint="herd eval MODEL --data MIXTURES --true-sources SOURCES")
     value, changes, left = artifact.value, {}, None
     if request.data and not (request.plots or request.report or request.true_sources):

@@ -49,9 +49,13 @@ OF_CLIQUES = OneOf("algorithm", "loopy-is", "cvm")
 WITH_ORDERS = OneOf("algorithm", "ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes")
 ITERATED = OneOf("algorithm", *(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response"))
 SEARCH = Condition("searches", why="without --structure hill-climb")
-SUPPORT = Condition("bootstrap", refusal="--support writes how often bootstrap samples have each edge", hint="--bootstrap 100")
+SUPPORT = Condition(
+    "bootstrap", refusal="--support works only with --bootstrap: it writes how often the samples have each edge", hint="--bootstrap 100"
+)
 PARENTS = Condition(
-    "is_directed", refusal="--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs"
+    "is_directed",
+    refusal="--network gives the parents of a Bayesian network, so it needs --algorithm bayes",
+    hint="add --algorithm bayes, or give pairs with --edges",
 )
 ROWS = Condition("has_rows", why="with --moments")
 OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # algorithms for undirected pairs and larger clusters
@@ -64,7 +68,7 @@ FITTING_STRUCTURE = (
     NEW_CLUSTERS,
     Needs(
         When(OF_PAIRS, Condition("joins_pairs")),
-        "--structure {structure_kind} finds the parents of a Bayesian network",
+        "--structure {structure_kind} works only with --algorithm bayes: it finds the parents of a Bayesian network",
         hint="--algorithm bayes",
     ),
     Needs(
@@ -74,11 +78,13 @@ FITTING_STRUCTURE = (
     ),
     Needs(
         When(OneOf("algorithm", "linear-response"), Condition("joins_all_pairs")),
-        "--algorithm {algorithm} needs all pairs",
+        "--algorithm {algorithm} needs a factor for every pair of variables",
         hint="--structure full, or another algorithm",
     ),
 )
-PATH = Condition("has_path", refusal="--path writes the path of --structure l1 or stability", hint="--structure l1")
+PATH = Condition(
+    "has_path", refusal="--path works only with --structure l1 or stability: it writes their path of penalties", hint="--structure l1"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

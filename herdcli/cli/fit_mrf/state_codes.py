@@ -73,7 +73,7 @@ def encode_codes(X: Array, where: str, indexed_columns: Collection[int] = ()) ->
             x[known, column], cardinality[column] = given.astype(np.int64), max(2, int(found[-1]) + 1)
             continue
         if len(found) > MOST_STATES:
-            message = f"column {column} has {len(found)} different numbers; at most {MOST_STATES} are states"
+            message = f"column {column} has {len(found)} different numbers, but a variable can have at most {MOST_STATES} states"
             raise DataError(message, where=where, hint=HINT)
         x[known, column], cardinality[column] = np.searchsorted(found, given), len(found)
         if names := code_names(found):

@@ -63,7 +63,7 @@ THREADED = OneOf("algorithm", "ml", "ebm", "sparse-coding")
 IN_BLOCKS = Condition(
     "one_pass",
     refusal=f"{{option}}: {common_options.ITERATED}",
-    hint=f"{common_options.WORKERS}; with --one-pass shards make moments",
+    hint=f"{common_options.WORKERS}; --shard works with --one-pass",
 )
 SHARED = Condition(
     "keeps_rows_with_workers",

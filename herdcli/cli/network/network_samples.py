@@ -55,7 +55,9 @@ def _note_lost_state_names(session: Session, recoding: Recoding) -> None:
     for name, levels in recoding.levels.items():
         for place, level in enumerate(levels):
             if str(place) in levels and str(place) != level:
-                message = f"{form} has no names of states: {place}, the place of state '{level}' of '{name}', is the name of another one"
+                message = (
+                    f"{form} cannot hold state names, and the index {place} of state '{level}' of '{name}' is the name of another state"
+                )
                 raise BadUsage(message, hint="csv, hdf5 and parquet have them")
     session.console.note(f"{form} has no names of states, so their indices are written; csv, hdf5 and parquet keep the names")
 

@@ -48,12 +48,18 @@ def _not_for_task(task: OneOf, refusal: str, hint: str = "leave it out") -> When
 OF_CLASSES = _not_for_task(REGRESSION, "{option} is for classes, but --task regression has none")
 OF_ONE_CLASS = (OF_CLASSES, _not_for_task(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"))
 BY_SQUARES = "--task regression learns by squared loss, with --algorithm nherd or arow"
-DIAGONAL = ("--task multilabel learns a diagonal covariance for each label", "drop --kernel and --covariance full")
+DIAGONAL = (
+    "--task multilabel works only with a diagonal covariance for each label and without --kernel",
+    "drop --kernel and --covariance full",
+)
 TASKS = _for_new_models(REGRESSION, _learner_condition(learners_using_setting("task"), refusal=BY_SQUARES, hint="leave --algorithm out"))
 COVARIANCES = (
     NEW,
     _for_new_models(OneOf("covariance", "full"), _not_for_task(MULTILABEL, *DIAGONAL)),
-    _for_new_models(OneOf("covariance", "diagonal"), _linear_model_condition("--kernel needs the full form", "drop --covariance diagonal")),
+    _for_new_models(
+        OneOf("covariance", "diagonal"),
+        _linear_model_condition("--kernel does not work with --covariance diagonal", "drop --covariance diagonal"),
+    ),
 )
 FORMS = (
     NEW,
@@ -63,8 +69,8 @@ FORMS = (
         OneOf("form", "exact"),
         _learner_condition(
             learners_using_setting("exact"),
-            refusal="--form exact has no closed form with --algorithm {algorithm}",
-            hint="its diagonal forms are project and drop",
+            refusal="--form exact does not work with --algorithm {algorithm}",
+            hint="use --form project or drop",
         ),
     ),
 )
@@ -93,12 +99,16 @@ MULTICLASS = (
     NEW,
     *OF_ONE_CLASS,
     _for_new_models(
-        OneOf("multiclass", "top-1"), _linear_model_condition("--kernel learns each class against the rest", "drop --multiclass top-1")
+        OneOf("multiclass", "top-1"),
+        _linear_model_condition("--kernel always learns each class against the rest, not top-1", "drop --multiclass top-1"),
     ),
 )
 KERNELS = (
     NEW,
-    _for_new_models(REGRESSION, _linear_model_condition("--task regression learns weights of features", "drop --kernel")),
+    _for_new_models(
+        REGRESSION,
+        _linear_model_condition("--task regression learns weights for features, so it does not work with --kernel", "drop --kernel"),
+    ),
     _for_new_models(MULTILABEL, _linear_model_condition(*DIAGONAL)),
 )
 SCALINGS = (
@@ -107,8 +117,8 @@ SCALINGS = (
         OneOf("scaling", "standard"),
         Condition(
             "can_center",
-            refusal="--scale standard centres the features, which needs a bias",
-            hint="--scale online divides alone",
+            refusal="--scale standard centres the features, so it does not work without a bias",
+            hint="use --scale online, which only divides",
         ),
     ),
 )
@@ -123,21 +133,21 @@ PARTS = tuple(
         Excludes(
             "model",
             refusal="--parts learns each part from the start, so it does not work with --continue",
-            hint="herd merge joins a model with another",
+            hint="learn the new model separately and join the two with herd merge",
         ),
         _not_for_task(
-            REGRESSION, "--parts learns classes, not --task regression", "learn regression models separately, and join them with herd merge"
+            REGRESSION, "--parts does not work with --task regression", "learn regression models separately, and join them with herd merge"
         ),
-        _not_for_task(MULTILABEL, "--parts is not for --task multilabel"),
+        _not_for_task(MULTILABEL, "--parts does not work with --task multilabel"),
         Excludes(
             *("holdout", "early_stop"),
-            refusal="--parts learns all examples of each part",
+            refusal="--parts learns from all examples of each part, so it cannot hold any out",
             hint="drop --holdout and --early-stop, or --parts",
         ),
         _linear_model_condition("--parts merges weights, but kernel models share none", "drop --parts or --kernel"),
     )
 )
-COVERAGES = (NEW, _not_for_task(MULTILABEL, "--coverage is not for --task multilabel"))
+COVERAGES = (NEW, _not_for_task(MULTILABEL, "--coverage does not work with --task multilabel"))
 CACHED = (
     Condition("has_cache_file", refusal="--cache needs a file that can be read in place, which stdout is not", hint="name a file"),
     Excludes("inverse_map", refusal="--cache stores columns without the names that --inverse-map needs", hint="leave one of them out"),

@@ -98,8 +98,7 @@ def choose_full_covariance(session: Session, learner: ReportingLearner, request:
     if found is None:
         return learner
     settings, error, diagonal = found
-    what = (
-        f"arow with a full covariance is used: in the second half of the first examples its error is {error:.4g}, without it {diagonal:.4g}"
-    )
+    second = "in the second half of the first examples"
+    what = f"arow with a full covariance is used: {second}, its error is {error:.4g}, that of a diagonal one {diagonal:.4g}"
     session.console.note(f"{what} (--covariance diagonal turns it off)")
     return replace(learner, settings=settings)

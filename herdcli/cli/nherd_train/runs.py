@@ -91,7 +91,8 @@ def _coverage_summary(classifier: Classifier) -> str:
         return ""
     size = found.mean_size(numbers=numbers)
     shown = "" if size is None else f", mean width {size:.4g}" if numbers else f", {size:.4g} classes a set"
-    return f"; {'intervals' if numbers else 'sets'} hold the truth of {found.share_covered:.4g} of them ({found.level:g} wanted){shown}"
+    what = "intervals" if numbers else "sets"
+    return f"; {what} contain the true value for {found.share_covered:.4g} of them (goal: {found.level:g}){shown}"
 
 
 def can_stay_in_file(request: Request, settings: Settings) -> bool:

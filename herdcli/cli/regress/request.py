@@ -54,15 +54,17 @@ KINDS = (
 IN_BLOCKS = Condition(
     "one_pass",
     refusal=f"{{option}}: {common_options.ITERATED}",
-    hint=f"{common_options.WORKERS}; of --family gaussian shards make sums, with --one-pass",
+    hint=f"{common_options.WORKERS}; --shard works with --family gaussian --one-pass",
 )
-ONE_PENALTY = Excludes("l1", "l2", refusal="--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
+ONE_PENALTY = Excludes(
+    "l1", "l2", refusal="--penalty firth does not work with another penalty", hint="leave out --l1 and --l2, or --penalty"
+)
 OF_GLS = (
     OneOf("family", None, "gaussian", refusal="--gls works only with --family gaussian, not {family}"),
-    Excludes("l1", "l2", refusal="--gls takes no penalty", hint="leave out --l1 and --l2, or --gls"),
+    Excludes("l1", "l2", refusal="--gls does not work with a penalty", hint="leave out --l1 and --l2, or --gls"),
     Excludes(
         *("weight_kind", "trials", "failures", "exposure"),
-        refusal="weights of --gls are precisions",
+        refusal="--gls reads weights as precisions, so it does not work with {other}",
         hint="leave out --gls, or --weight-kind, --trials, --failures and --exposure",
     ),
 )
@@ -72,7 +74,7 @@ OF_ONE_PASS = (
         "family",
         *(None, "gaussian"),
         refusal="--one-pass works only with --family gaussian, not {family}",
-        hint="--cluster WHERE keeps the rows with workers",
+        hint="--cluster WHERE distributes the rows over workers",
     ),
     Excludes("trials", "failures", "exposure", "penalty", refusal=SQUARES, hint=OTHER_LOSSES),
     OneOf("weight_kind", None, "precision", "frequency", refusal=SQUARES, hint=OTHER_LOSSES),
@@ -80,8 +82,8 @@ OF_ONE_PASS = (
 )
 OF_HIDDEN = (
     Excludes("gls", "one_pass", refusal="--hidden and {other} do not go together", hint="leave out one of them"),
-    Excludes("l1", "penalty", refusal="--hidden takes no {other}", hint="--l2 0.001"),
-    Excludes("dispersion", refusal="{other} is of standard errors, of which --hidden has none", hint="leave out {other}"),
+    Excludes("l1", "penalty", refusal="--hidden does not work with {other}", hint="--l2 0.001"),
+    Excludes("dispersion", refusal="{other} concerns standard errors, which --hidden does not compute", hint="leave out {other}"),
 )
 LAYERED = Condition("has_hidden_layers", why="without --hidden")
 

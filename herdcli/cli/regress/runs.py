@@ -271,7 +271,9 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
         hint = _finite_estimate_hint(value)
     elif value.separated:
         listed = ", ".join(names[:MOST_NAMES]) + (f", … ({len(names)} coefficients)" if len(names) > MOST_NAMES else "")
-        message = f"no finite estimate of {listed}: the likelihood rises without bound, so errors and intervals are withheld"
+        message = (
+            f"there is no finite estimate for {listed}: the likelihood rises without bound, so standard errors and intervals are left out"
+        )
         message += _separated_base_levels(session, value)
         hint = _finite_estimate_hint(value)
     elif not value.converged:

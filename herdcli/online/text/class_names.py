@@ -69,11 +69,11 @@ class ClassNameEncoder:
     def _settle(self, where: str) -> None:
         self.names, self._settled = sorted(self._met), True
         if self.names and all(map(_COST.fullmatch, self.names)):
-            what = f"label {self.names[0]} has a cost, as for contextual bandits; herd learns classes"
+            what = f"label {self.names[0]} has a cost, as in contextual bandits, but herd learns only classes"
             raise DataError(what, where=where, hint="begin each line with the class alone, or declare such names: --classes A,B,…")
         if len(self.names) > self.most:
             what = f"{len(self.names)} different labels exceed the {self.most} allowed"
             raise DataError(what, where=where, hint="--max-classes N allows more")
         if len(self.names) < 2:
-            what = f"the label of the first examples is {self.names[0]}" if self.names else "the first examples have no label"
+            what = f"all of the first examples have the label {self.names[0]}" if self.names else "the first examples have no label"
             raise DataError(what, where=where, hint="declare all classes: --classes A,B,…")

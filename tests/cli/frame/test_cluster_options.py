@@ -85,10 +85,10 @@ def test_algorithms_without_rounds_over_rows_have_no_workers(herd, digits, line)
 
 
 WITHOUT_SHARDS = {
-    "em": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
+    "em": ("every iteration needs all rows, so the run cannot be divided into shards", "--cluster WHERE distributes the rows over workers"),
     "ica": (
-        "every iteration needs all rows, so that no shard ends by itself",
-        "--cluster WHERE keeps the rows with workers; with --one-pass shards make moments",
+        "every iteration needs all rows, so the run cannot be divided into shards",
+        "--cluster WHERE distributes the rows over workers; --shard works with --one-pass",
     ),
 }
 

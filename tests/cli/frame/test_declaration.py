@@ -346,7 +346,7 @@ def test_options_of_every_run_are_declared(command):
 def test_shards_of_a_fit_in_rounds_are_refused(run, small):
     ended = run("em", small, "--shard", "1/2")
     assert ended.code == 2
-    assert "--shard: every iteration needs all rows, so that no shard ends by itself" in ended.err
+    assert "--shard: every iteration needs all rows, so the run cannot be divided into shards" in ended.err
 
 
 @pytest.mark.parametrize(("command", "name"), declared())

@@ -260,13 +260,13 @@ MISFITS = {
     "one is missing": ("s1 s3", "shard 2 of 3 is missing\nhint: --shard 2/3 makes it"),
     "two are missing": ("s2", "shards 1, 3 of 3 are missing\nhint: --shard 1/3 makes the first of them"),
     "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, but so is s1.h5\nhint: name each shard once"),
-    "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards need the same N of --shard I/N"),
+    "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, but s1.h5 is shard 1 of 3\nhint: all shards need the same N of --shard I/N"),
     "other options": ("s1 e2 s3", "e2.h5: was made with --epochs 3, but s1.h5 was made with --epochs 2"),
     "an option that the first has not": ("s1 g2 s3", "g2.h5: was made with --range 0,2, but s1.h5 was made without --range"),
     "other data": ("s1 d2 s3", "d2.h5: was made from other inputs than s1.h5"),
-    "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, s1.h5 is of kind rbm-shard"),
+    "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, but s1.h5 is of kind rbm-shard"),
     "a model": ("s1 model", "model.h5: is of kind rbm, but only classifiers and shards can be merged"),
-    "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them separately"),
+    "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3 of a run, but classifier.h5 is a classifier\nhint: merge them separately"),
 }
 
 

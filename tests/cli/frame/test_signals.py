@@ -92,7 +92,7 @@ def test_signal_without_checkpoint(start, tmp_path, scratch, number):
     assert (code, out) == (128 + number, b"")
     told, hint = err.splitlines()[-2:]
     assert re.fullmatch(r"herd fit-rbm: interrupted( after step \d+)?", told)
-    assert hint == "hint: with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
+    assert hint == "hint: next time add --checkpoint FILE: the same command with --resume then continues the run"
     assert names(tmp_path) == {"digits.h5"}
     assert list(scratch.iterdir()) == []
 

@@ -519,7 +519,7 @@ def test_full_covariances_of_few_rows_are_shrunk_and_said_to_be(herd, tmp_path):
     refused = herd(*line, "--shrinkage", "3", "--bayes", "-o", "b.h5")
     assert (refused.code, refused.err) == (
         2,
-        "herd em: --bayes has a prior of its own, so it takes no --shrinkage\nhint: leave out --shrinkage\n",
+        "herd em: --bayes has its own prior, so it does not work with --shrinkage\nhint: leave out --shrinkage\n",
     )
     tied = herd(*line, "--shrinkage", "3", "--covariance", "tied", "-o", "b.h5")
     assert (tied.code, tied.err.splitlines()[0]) == (0, "em: warning: --shrinkage has no effect with --covariance tied")

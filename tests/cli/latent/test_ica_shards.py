@@ -138,8 +138,8 @@ REFUSED = {
     "rounds": (
         ["--shard", "1/2"],
         2,
-        "--shard: every iteration needs all rows, so that no shard ends by itself\n"
-        "hint: --cluster WHERE keeps the rows with workers; with --one-pass shards make moments",
+        "--shard: every iteration needs all rows, so the run cannot be divided into shards\n"
+        "hint: --cluster WHERE distributes the rows over workers; --shard works with --one-pass",
     ),
     "rows in time": (
         ["--one-pass", "--algorithm", "sobi"],

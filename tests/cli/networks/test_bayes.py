@@ -99,11 +99,15 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
     ("arguments", "code", "message"),
     [
         (["gaps.csv"], 65, "--algorithm bayes learns from rows with gaps, by EM"),
-        (["full.csv", "--network", "hidden.bif"], 2, "--network gives the parents of a Bayesian network\nhint: --algorithm bayes"),
+        (
+            ["full.csv", "--network", "hidden.bif"],
+            2,
+            "--network gives the parents of a Bayesian network, so it needs --algorithm bayes\nhint: add",
+        ),
         (["full.csv", "--structure", "hill-climb"], 2, "hint: --algorithm bayes"),
         (["full.csv", "--algorithm", "bayes", "--structure", "full"], 2, "--algorithm bayes does not work with --structure full"),
         (["full.csv", "--algorithm", "bayes", "--induce", "2"], 2, "--algorithm bayes does not work with --induce"),
-        (["full.csv", "--path", "p.csv"], 2, "--path writes the path of --structure l1 or stability"),
+        (["full.csv", "--path", "p.csv"], 2, "--path works only with --structure l1 or stability: it writes their path of penalties"),
         (["full.csv", "--structure", "l1:-3"], 2, "'l1:-3' has a penalty that is not a number from 0 upwards"),
         (["numbers.csv", "--algorithm", "bayes", "--network", "grid.uai"], 65, "grid.uai: is not a Bayesian network"),
         (["odd.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "odd.csv: column 'z' is not a variable of the network"),

@@ -115,7 +115,7 @@ def test_many_different_numbers_are_no_codes(herd, tmp_path):
     ended = herd("fit-mrf", "t.csv", "--values", "states", "-o", "t.h5")
     assert (ended.code, ended.err) == (
         65,
-        "herd fit-mrf: t.csv: column 'a' has 98 different numbers; at most 64 are states\n"
+        "herd fit-mrf: t.csv: column 'a' has 98 different numbers, but a variable can have at most 64 states\n"
         "hint: --values two, with --range LO,HI and --threshold F, reads grey columns as on or off\n",
     )
     (tmp_path / "h.csv").write_text("a,b\n1.5,2\n2,1\n")

@@ -122,9 +122,8 @@ def test_formats_without_names_refuse_what_would_be_read_as_others(herd, tmp_pat
     (tmp_path / "t.bif").write_text(NET)
     ended = herd("sample", "t.bif", "-o", "rows.npz")
     assert ended.code == 2
-    says = (
-        "npz has no names of states: 2, the place of state '3' of 'a', is the name of another one\nhint: csv, hdf5 and parquet have them\n"
-    )
+    says = "npz cannot hold state names, and the index 2 of state '3' of 'a' is the name of another state\n"
+    says += "hint: csv, hdf5 and parquet have them\n"
     assert ended.err.endswith(says), ended.err
     (tmp_path / "t.bif").write_text(
         NET.replace("{ 2, 1, 3 }", "{ p, q, r }").replace("(2)", "(p)").replace("(1)", "(q)").replace("(3)", "(r)")

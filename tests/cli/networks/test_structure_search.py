@@ -69,7 +69,7 @@ def test_support_of_edges(herd, table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told", "code"),
     [
-        (("--support", "s.csv"), "--support writes how often bootstrap samples have each edge", 2),
+        (("--support", "s.csv"), "--support works only with --bootstrap: it writes how often the samples have each edge", 2),
         (("--required-edges", "bad.txt"), "bad.txt: line 1: there is no variable 'z'", 65),
         (("--equivalent-rows", "5"), "--equivalent-rows", 0),
     ],

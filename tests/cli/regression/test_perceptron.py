@@ -190,10 +190,10 @@ def test_checkpoint_dry_run_trace_and_memory(herd, table, tmp_path):
 
 REFUSED = {
     "--gls ar1": (2, "--hidden and --gls do not go together"),
-    "--l1 0.1": (2, "--hidden takes no --l1"),
-    "--penalty firth": (2, "--hidden takes no --penalty"),
+    "--l1 0.1": (2, "--hidden does not work with --l1"),
+    "--penalty firth": (2, "--hidden does not work with --penalty"),
     "--one-pass": (2, "--hidden and --one-pass do not go together"),
-    "--dispersion one": (2, "--dispersion is of standard errors, of which --hidden has none"),
+    "--dispersion one": (2, "--dispersion concerns standard errors, which --hidden does not compute"),
     "--optimizer trust-region --dtype float32": (2, "--dtype float32 works only with minibatches, not with --optimizer trust-region"),
 }
 

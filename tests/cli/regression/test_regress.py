@@ -271,7 +271,7 @@ def test_a_file_has_the_covariance_of_the_errors(herd, series, tmp_path):
         (["--gls", "ar1:1.5"], 2, "--gls ar1:1.5: the correlation has to be above −1 and below 1\n"),
         (["--gls", "ar1:q"], 2, "--gls ar1:q: the correlation has to be above −1 and below 1\n"),
         (["--gls", "variance:q"], 2, "--gls variance: there is no column q\nhint: columns: a, b"),
-        (["--gls", "ar1", "--l2", "1"], 2, "--gls takes no penalty\nhint: leave out --l1 and --l2, or --gls\n"),
+        (["--gls", "ar1", "--l2", "1"], 2, "--gls does not work with a penalty\nhint: leave out --l1 and --l2, or --gls\n"),
         (["--gls", "ar1", "--family", "poisson"], 2, "--gls works only with --family gaussian, not poisson\n"),
         (["--gls", "ar1", "--sequence", "q"], 2, "--sequence q: there is no such column\nhint: columns: y, a, b"),
         (["--gls", "absent.csv"], 66, "absent.csv: there is no such file\n"),

@@ -156,12 +156,12 @@ def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
 REFUSED = {
     "rounds": (
         ["--target", "price", "--shard", "1/2"],
-        "--shard: every iteration needs all rows, so that no shard ends by itself\n"
-        "hint: --cluster WHERE keeps the rows with workers; of --family gaussian shards make sums, with --one-pass",
+        "--shard: every iteration needs all rows, so the run cannot be divided into shards\n"
+        "hint: --cluster WHERE distributes the rows over workers; --shard works with --family gaussian --one-pass",
     ),
     "another family": (
         [*LINE, "--family", "poisson"],
-        "--one-pass works only with --family gaussian, not poisson\nhint: --cluster WHERE keeps the rows with workers",
+        "--one-pass works only with --family gaussian, not poisson\nhint: --cluster WHERE distributes the rows over workers",
     ),
     "errors that are not alike": (
         [*LINE, "--gls", "ar1"],

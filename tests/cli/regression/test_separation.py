@@ -25,7 +25,7 @@ def quasi(tmp_path):
     (tmp_path / "r.csv").write_text("x,z\n1,0.5\n0,0.5\n")
 
 
-WITHHELD = "warning: no finite estimate of x: the likelihood rises without bound, so errors and intervals are withheld; "
+WITHHELD = "warning: there is no finite estimate for x: the likelihood rises without bound, so standard errors and intervals are left out; "
 
 
 def test_a_column_without_a_finite_estimate_is_named_and_its_errors_are_withheld(herd, quasi, tmp_path):
@@ -41,7 +41,7 @@ def test_a_column_without_a_finite_estimate_is_named_and_its_errors_are_withheld
         assert row["low"] < row["estimate"] < row["high"]
     ended = herd("regress", "q.csv", "--split", "1,0,0", "--on-nonconvergence", "error", "-o", "c.json")
     assert ended.code == 1
-    assert "no finite estimate of x" in ended.err
+    assert "there is no finite estimate for x" in ended.err
 
 
 def test_eval_apply_and_pictures_bear_withheld_errors(herd, quasi, tmp_path):
@@ -72,7 +72,10 @@ def test_firths_penalty_and_a_ridge_give_finite_estimates(herd, quasi, tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--penalty", "firth", "--l2", "1"), "--penalty firth takes no further penalty\nhint: leave out --l1 and --l2, or --penalty\n"),
+        (
+            ("--penalty", "firth", "--l2", "1"),
+            "--penalty firth does not work with another penalty\nhint: leave out --l1 and --l2, or --penalty\n",
+        ),
         (("--penalty", "firth", "--family", "gaussian"), "--penalty firth works only with --family bernoulli and poisson, not gaussian\n"),
         (("--penalty", "firth", "--one-pass"), "--one-pass works only for least squares\n"),
     ],
@@ -93,7 +96,7 @@ def test_a_rare_level_of_text_is_named_with_its_class(herd, tmp_path):
     table(tmp_path / "t.csv", zip(town, x, answer, strict=True), "town,x,answer")
     ended = herd("regress", "t.csv", "--target", "answer", "--split", "1,0,0", "-o", "c.json")
     assert ended.code == 0, ended.err
-    assert "warning: no finite estimate of town=rye (so), town=rye (yes): " in ended.err
+    assert "warning: there is no finite estimate for town=rye (so), town=rye (yes): " in ended.err
     assert "--penalty firth" not in ended.err
     rows = json.loads((tmp_path / "c.json").read_text())
     assert {row["term"] for row in rows if row["note"]} == {"town=rye"}
@@ -108,8 +111,8 @@ def test_a_base_level_that_separates_is_named(herd, tmp_path):
     table(tmp_path / "t.csv", zip(town, random.normal(size=150).round(3), y, strict=True), "town,x,y")
     ended = herd("regress", "t.csv", "--split", "1,0,0", "-o", "c.json")
     assert ended.code == 0
-    assert "no finite estimate of town=bath, town=cork, intercept: " in ended.err
-    assert "errors and intervals are withheld (the rows of the base level town=ayr say so); --penalty firth" in ended.err
+    assert "there is no finite estimate for town=bath, town=cork, intercept: " in ended.err
+    assert "standard errors and intervals are left out (the rows of the base level town=ayr say so); --penalty firth" in ended.err
     found = {row["term"]: row["standard_error"] for row in json.loads((tmp_path / "c.json").read_text())}
     assert found["x"] > 0.1
 
@@ -120,7 +123,7 @@ def test_a_level_whose_counts_are_all_0_is_named(herd, tmp_path):
     y = np.where(level == 3, 0, random.poisson(2.0, 150))
     table(tmp_path / "t.csv", zip(np.array(list("abcde"))[level], y, strict=True), "kind,y")
     ended = herd("regress", "t.csv", "--family", "poisson", "--split", "1,0,0", "-o", "c.json")
-    assert "warning: no finite estimate of kind=d: " in ended.err
+    assert "warning: there is no finite estimate for kind=d: " in ended.err
     (found,) = [row for row in json.loads((tmp_path / "c.json").read_text()) if row["note"]]
     assert (found["term"], found["standard_error"], found["robust_error"]) == ("kind=d", None, None)
     ended = herd("regress", "t.csv", "--family", "poisson", "--penalty", "firth", "--split", "1,0,0", "-o", "c.json")
@@ -140,7 +143,7 @@ def test_rows_of_weight_0_decide_what_separates(herd, tmp_path):
         weights = np.where(np.arange(100) < 2, weight, 1)
         table(tmp_path / "t.csv", zip(x, random.normal(size=100).round(3), y, weights, strict=True), "x,z,y,weight")
         ended = herd("regress", "t.csv", "--split", "1,0,0", "-o", "c.json")
-        assert ("no finite estimate of x:" in ended.err) == told
+        assert ("there is no finite estimate for x:" in ended.err) == told
         assert ("t.csv: 2 of 100 rows have weight 0 and are left out\n" in ended.err) == told
 
 

@@ -172,7 +172,11 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
             2,
             "--weight-kind frequency does not go with --exposure\n",
         ),
-        (("counts.csv", "--target", "events", "--exposure", "time", "--gls", "ar1"), 2, "weights of --gls are precisions\n"),
+        (
+            ("counts.csv", "--target", "events", "--exposure", "time", "--gls", "ar1"),
+            2,
+            "--gls reads weights as precisions, so it does not work with --exposure\n",
+        ),
     ],
 )
 def test_what_does_not_go_together(herd, tables, arguments, code, message):

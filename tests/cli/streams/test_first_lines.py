@@ -35,6 +35,6 @@ def test_costs_of_actions_are_no_class_names(herd, tmp_path: Path) -> None:
     (tmp_path / "a.vw").write_text("1:0:.5 | a\n2:1:.25 | b\n")
     done = herd("nherd-train", "a.vw", *PLAIN, "-o", "m.h5")
     assert done.code == 65
-    assert "label 1:0:.5 has a cost, as for contextual bandits; herd learns classes" in done.err
+    assert "label 1:0:.5 has a cost, as in contextual bandits, but herd learns only classes" in done.err
     declared = herd("nherd-train", "-q", "a.vw", *PLAIN, "--classes", "1:0:.5,2:1:.25", "-o", "m.h5")
     assert declared.code == 0

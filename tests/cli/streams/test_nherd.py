@@ -212,7 +212,7 @@ def test_a_C_that_won_the_race_is_not_warned_of(herd, tmp_path):
         (b"1 1:1\n-1 2:1\n", ("--C", "0"), 2, "Invalid value for '--C': 0 is not above 0"),
         (b"1 1:1\n-1 2:1\n", ("--C", "-3"), 2, "Invalid value for '--C': -3 is not above 0"),
         (b"1 1:1\n-1 2000000000:1\n", ("--max-memory", "1G"), 65, WIDE),
-        (b"1 1:1\n-1 2:1\n", ("--algorithm", "cw", "--form", "exact"), 2, "--form exact has no closed form with --algorithm cw"),
+        (b"1 1:1\n-1 2:1\n", ("--algorithm", "cw", "--form", "exact"), 2, "--form exact does not work with --algorithm cw"),
         (b"1 |a b\n-1 |a c\n", ("--continue", "old.h5"), 65, "stdin: is vw text, but the model was learned from svmlight text"),
         (b"1 1:1\n-1 2:1\n", ("--continue", "old.h5", "--bits", "10"), 65, "old.h5: hashes into 2^0 columns, but --bits asks for 2^10"),
         (b"1 1:1\n0 2:1\n", ("--continue", "old.h5"), 65, "stdin: label 0 is not one of the classes -1, 1"),
@@ -473,7 +473,7 @@ def test_held_out_examples_end_learning_with_the_weights_of_the_best_pass(herd, 
         (("--holdout", "1"), "--holdout 1 leaves no example to learn"),
         (("--early-stop", "2", "--holdout", "0"), "--early-stop needs held-out examples"),
         (("--early-stop", "2", "--kernel", "linear"), "--early-stop keeps weights, but a kernel model has none"),
-        (("--parts", "2", "--holdout", "5"), "--parts learns all examples of each part"),
+        (("--parts", "2", "--holdout", "5"), "--parts learns from all examples of each part, so it cannot hold any out"),
     ],
 )
 def test_examples_that_cannot_be_held_out(herd, text, options, says):

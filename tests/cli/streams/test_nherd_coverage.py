@@ -39,7 +39,8 @@ def trained(herd, tmp_path):
 
 def test_sets_are_told_stored_and_given_to_new_rows(herd, tmp_path, trained):
     found = load(str(tmp_path / "m.h5")).value.coverage
-    said = f"sets hold the truth of {found.share_covered:.4g} of them (0.9 wanted), {found.mean_size(numbers=False):.4g} classes a set"
+    shown = f"{found.mean_size(numbers=False):.4g} classes a set"
+    said = f"sets contain the true value for {found.share_covered:.4g} of them (goal: 0.9), {shown}"
     assert said in trained.err
     assert abs(found.share_covered - 0.9) <= (0.9 + RATE) / (RATE * 3_000)
     made = herd("apply", "m.h5", "test.svm", "--want", "sets", "-o", "sets.csv")
@@ -74,7 +75,7 @@ def test_numbers_have_intervals(herd, tmp_path):
     (tmp_path / "test.svm").write_bytes(text(2_000, 1, numbers=True))
     made = herd("nherd-train", *QUICK, "--task", "regression", "--coverage", "0.8", "-o", "m.h5", stdin=text(3_000, 0, numbers=True))
     assert made.code == 0, made.err
-    assert "; intervals hold the truth of 0." in made.err
+    assert "; intervals contain the true value for 0." in made.err
     assert ", mean width " in made.err
     made = herd("apply", "m.h5", "test.svm", "--want", "sets", "-o", "i.csv")
     assert made.code == 0, made.err

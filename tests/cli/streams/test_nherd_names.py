@@ -61,7 +61,7 @@ def test_a_model_of_names_is_gone_on_with(herd, tmp_path):
 @pytest.mark.parametrize(
     ("stdin", "options", "code", "says"),
     [
-        (b"a | x\na | y\n", (), 65, "stdin: the label of the first examples is a"),
+        (b"a | x\na | y\n", (), 65, "stdin: all of the first examples have the label a"),
         (b"a | x\n| y\nb | z\n", (), 65, "stdin: a line has no label"),
         (b"a | x\nb | y\n", ("--classes", "a,c"), 65, "stdin: label b is not one of the classes (a, c)"),
         (b"a | x\nb | y\n", ("--max-classes", "2", "--cache", "c"), 2, "--cache stores labels as numbers, but these are names"),

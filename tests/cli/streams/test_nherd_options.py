@@ -39,11 +39,19 @@ def model(herd):
         ),
         (
             ("--scale", "standard", "--no-bias"),
-            "--scale standard centres the features, which needs a bias",
-            "--scale online divides alone",
+            "--scale standard centres the features, so it does not work without a bias",
+            "use --scale online, which only divides",
         ),
-        (("--kernel", "linear", "--covariance", "diagonal"), "--kernel needs the full form", "drop --covariance diagonal"),
-        (("--kernel", "linear", "--multiclass", "top-1"), "--kernel learns each class against the rest", "drop --multiclass top-1"),
+        (
+            ("--kernel", "linear", "--covariance", "diagonal"),
+            "--kernel does not work with --covariance diagonal",
+            "drop --covariance diagonal",
+        ),
+        (
+            ("--kernel", "linear", "--multiclass", "top-1"),
+            "--kernel always learns each class against the rest, not top-1",
+            "drop --multiclass top-1",
+        ),
         (
             ("--parts", "2", "--kernel", "linear"),
             "--parts merges weights, but kernel models share none",

@@ -102,7 +102,7 @@ def test_unlabelled_lines_of_svmlight_are_predicted_as_others_are(herd, tmp_path
     [
         (("--algorithm", "pa"), b"0.5 1:1\n", 2, "--task regression learns by squared loss, with --algorithm nherd or arow"),
         (("--loss", "log"), b"0.5 1:1\n", 2, "--task regression learns by squared loss, with --algorithm nherd or arow"),
-        (("--kernel", "linear"), b"0.5 1:1\n", 2, "--task regression learns weights of features"),
+        (("--kernel", "linear"), b"0.5 1:1\n", 2, "--task regression learns weights for features, so it does not work with --kernel"),
         (("--classes", "1,2"), b"0.5 1:1\n", 2, "--classes is for classes, but --task regression has none"),
         (("--label-noise", ".1"), b"0.5 1:1\n", 2, "--label-noise is for classes, but --task regression has none"),
         ((), b"1e200 1:1\n", 65, "stdin: the target 1e+200 is too large to be squared and summed"),
@@ -180,7 +180,7 @@ def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,y\n1,2,yes\n2,1,no\n3,1,no\n")
     for args, code, says in (
         ((), 65, "t.csv: column 'y' holds text, but --task regression needs numbers"),
-        (("--parts", "2"), 2, "--parts learns classes, not --task regression"),
+        (("--parts", "2"), 2, "--parts does not work with --task regression"),
         (("--label", "z"), 2, "t.csv: --label z: there is no such column"),
         (("--label", "a", "--positive", "1"), 2, "--positive is for classes, but --task regression has none"),
     ):

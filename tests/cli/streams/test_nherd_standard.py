@@ -107,8 +107,8 @@ def test_a_scale_about_means_needs_a_bias(herd, tmp_path):
     assert (ended.code, ended.err.splitlines()) == (
         2,
         [
-            "herd nherd-train: --scale standard centres the features, which needs a bias",
-            "hint: --scale online divides alone",
+            "herd nherd-train: --scale standard centres the features, so it does not work without a bias",
+            "hint: use --scale online, which only divides",
         ],
     )
     assert herd("nherd-train", "-q", "d.npz", "--no-bias", "-o", "m.h5").code == 0

@@ -82,7 +82,10 @@ def refuse_shards(why: str, hint: str) -> OptionGroup:
     return own_shard_option("Refused: shards cannot divide this.", only=Never(f"--shard: {why}", hint), hidden=True)
 
 
-ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
+ITERATED, WORKERS = (
+    "every iteration needs all rows, so the run cannot be divided into shards",
+    "--cluster WHERE distributes the rows over workers",
+)
 IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
 
 

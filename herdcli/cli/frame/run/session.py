@@ -57,7 +57,7 @@ H = TypeVar("H")
 OF_NUMBERS = ("regression", "perceptron", "predictor", "tagger")  # kinds whose targets are not labels
 SELECTED = ("data", "evidence")  # roles of inputs that the column options apply to
 COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
-SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
+SAVE_HINT = "next time add --checkpoint FILE: the same command with --resume then continues the run"
 
 
 def _thread_initializer(exact: bool) -> Callable[[], None] | None:
@@ -168,7 +168,7 @@ class Session:
                 self._keep()
             error.mark_resumable(has_checkpoint=self._saved)
         elif isinstance(error, Unavailable) and self._saved:
-            error.hint = "what was done is saved: continue with --resume"
+            error.hint = "the checkpoint is saved: continue with --resume"
         elif isinstance(error, Interrupted) and self.savable:
             error.hint = SAVE_HINT
         try:

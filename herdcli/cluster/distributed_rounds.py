@@ -147,7 +147,7 @@ class RemoteBlocks(RemoteSource):
         if reply is None:
             self.kept.pop(chunk, None)  # the rows may be lost together with the answer
             self.shared = None
-            reply = {"failed": "the workers that had it ended"} if future.status == "error" else None
+            reply = {"failed": "the workers that computed it have ended"} if future.status == "error" else None
         if reply is not None:
             self._raise_unless_retried(chunk, reply)
         self._submit(chunk, max(0, first - chunk * self.size))

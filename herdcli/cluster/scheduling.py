@@ -95,7 +95,7 @@ class ShardScheduling:
     def _taken(self, future: Any, number: int) -> Array | None:
         """Return the bytes of a shard, or None if it has to be computed again.  Raises errors that another attempt cannot fix."""
         if future.status == "error":
-            self._again(number, "the workers that had it ended")
+            self._again(number, "the workers that computed it have ended")
             return None
         reply = self.farm.answer(future)
         if reply is None:  # or the only holder of a file that was sent is lost

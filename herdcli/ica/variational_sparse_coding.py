@@ -287,7 +287,9 @@ class VariationalCoding:
         trace = ICATrace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
         gain = np.diff(state.energy[1::2])
         last = (
-            f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row" if len(gain) else "one iteration alone tells of no change"
+            f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row"
+            if len(gain)
+            else "one iteration is too few to measure a change"
         )
         why = "" if state.quiet >= PATIENCE else last
         return ICAFit(symmetric_matrices.pseudoinverse(state.C), np.full(M, task.gamma), trace, state.step, "bound", more, unconverged=why)

@@ -189,7 +189,7 @@ def test_a_block_of_which_workers_die_again_and_again_ends_the_run():
     with pytest.raises(Unavailable) as error:
         sum_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[None] * 60))[0], 2), STATISTICS)
     assert ended(error.value)[0::2] == (75, "--retries N tries more often")
-    assert error.value.message.endswith("failed too often: the workers that had it ended")
+    assert error.value.message.endswith("failed too often: the workers that computed it have ended")
 
 
 def test_a_block_that_fails_again_and_again_ends_the_run():

@@ -178,7 +178,11 @@ def test_what_the_last_iteration_changed_is_told_from_the_second_on():
         )
         state = solved(algorithm)
         change = abs(state.energy[-1] - state.energy[1])
-        told = "one iteration alone tells of no change" if iterations == 1 else f"the last one changed the bound by {change:.3g} nats a row"
+        told = (
+            "one iteration is too few to measure a change"
+            if iterations == 1
+            else f"the last one changed the bound by {change:.3g} nats a row"
+        )
         assert algorithm.result(state).unconverged == told
 
 

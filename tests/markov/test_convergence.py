@@ -162,6 +162,6 @@ def test_few_round_trips_are_no_convergence_and_are_told(monkeypatch):
     made = SimpleNamespace(algorithm="tempered-gibbs", **{name: found[name] for name in ("iterations", "residual", "round_trips")})
     runs._warn_of_nonconvergence(SimpleNamespace(console=SimpleNamespace(warn=told.append)), made, "warn")
     assert told == [
-        f"the chains of tempered-gibbs came through all temperatures 0 times only in {found['iterations']} sweeps; raise --sweeps, or "
+        f"the chains of tempered-gibbs went through all temperatures only 0 times in {found['iterations']} sweeps; raise --sweeps, or "
         "--effort under auto; --on-nonconvergence error exits with code 1"
     ]

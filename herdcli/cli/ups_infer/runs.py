@@ -189,7 +189,7 @@ def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, reaction: str) -
         )
         if beliefs.round_trips is not None and beliefs.residual < 0.05:
             message = (
-                f"the chains of {beliefs.algorithm} came through all temperatures {beliefs.round_trips} times only in "
+                f"the chains of {beliefs.algorithm} went through all temperatures only {beliefs.round_trips} times in "
                 f"{beliefs.iterations} sweeps"
             )
     hint = TABLE[beliefs.algorithm].hint

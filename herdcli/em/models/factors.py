@@ -37,7 +37,7 @@ class FactorModels(RowModel):
         )
         top = replace(first, factors=options.sizes[-1])
         if top.factors > (most := len(first.found.mean) - (options.model != "pca")):
-            message = f"{top.factors} factors of {len(first.found.mean)} columns cannot be learned by {options.model}"
+            message = f"{options.model} cannot learn {top.factors} factors from {len(first.found.mean)} columns"
             raise BadUsage(message, hint=f"--components from 1 to {most}")
         models = [replace(first, factors=size) for size in options.sizes]
         search = ComponentSearch(options.sizes, tuple(EM(model, short, settings, map) for model in models))

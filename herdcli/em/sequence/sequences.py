@@ -207,7 +207,7 @@ def _sequence_weights(sequences: Sequences, weight: Array) -> Array:
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs):
-        message = f"row {sequences.chosen[differs[0]]} has another weight than the first row of its sequence"
+        message = f"row {sequences.chosen[differs[0]]} has a different weight from the first row of its sequence"
         raise DataError(message, hint="weights belong to whole sequences: leave the column out, or make it constant in each")
     return np.asarray(first, dtype=np.float64)
 

@@ -507,7 +507,7 @@ def test_full_covariances_of_few_rows_are_shrunk_and_said_to_be(herd, tmp_path):
     ended = herd(*line, "-o", "default.h5")
     assert ended.code == 0
     assert "100 rows are few for 4 full covariances of 12 columns" in ended.err
-    assert "(--shrinkage 0 turns it off)" in ended.err
+    assert "(--shrinkage 0 turns this off)" in ended.err
     assert load(str(tmp_path / "default.h5")).value.shrinkage == pytest.approx(2.5 * 12 / (100 / 48))
     plain = herd(*line, "--shrinkage", "0", "-o", "plain.h5")
     assert "rows are few" not in plain.err

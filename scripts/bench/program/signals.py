@@ -50,11 +50,13 @@ except SystemExit as error:
     with open(sys.argv[1], "w") as file:
         json.dump({"code": error.code, "longest": longest[0], "where": longest[1], "cpu": time.process_time()}, file)
 """
-MADE = {  # files that are made once, of rows.h5 (20,000 x 500 numbers) and two.h5 (20,000 x 100 two-state columns)
+MADE = {  # files that are made once, of rows.h5 (20,000 x 500 numbers), wide.h5 (2,500 x 2,000) and two.h5 (20,000 x 100 two-state columns)
     "rbm.h5": "fit-rbm two.h5 --hidden 24 --epochs 1",
     "grid.h5": "network grid --grid-rows 20 --grid-columns 20",
     "dense.h5": "network random --nodes 60 --mean-degree 9",
     "linear.h5": "nherd-train rows.h5",
+    "clique.h5": "network random --nodes 24 --mean-degree 23",  # one clique of 2^24 states
+    "rbm25.h5": "fit-rbm few.h5 --hidden 25 --epochs 1",  # log Z sums over 2^25 states
 }
 RUNS = [
     "nherd-train rows.h5 --covariance full",
@@ -69,6 +71,8 @@ RUNS = [
     "em rows.h5 --model fa --components 20 --iterations 2",
     "em rows.h5 --model pca --components 20",
     "em rows.h5 --model hmm --components 20 --iterations 2",
+    "em wide.h5 --model pca --components 20",
+    "em wide.h5 --model fa --components 5 --iterations 2",
     "em rows.h5 --model lds --components 20 --iterations 2",
     "ica rows.h5 --iterations 3",
     "ica rows.h5 --algorithm ebm --filters 800 --iterations 3",
@@ -77,6 +81,8 @@ RUNS = [
     "herd two.h5 --hidden 1000 --iterations 100 --burn-in 10",
     "fit-mrf two.h5 --structure complete --algorithm pseudo-likelihood",
     "ups-infer grid.h5 --algorithm junction-tree",
+    "ups-infer clique.h5 --algorithm junction-tree",
+    "ups-infer clique.h5 --query mpe",
     "ups-infer grid.h5 --algorithm frontier",
     "ups-infer grid.h5 --query mpe",
     "ups-infer grid.h5 --algorithm gibbs --sweeps 5000",
@@ -88,20 +94,24 @@ RUNS = [
     "apply rbm.h5 two.h5",
     "apply linear.h5 rows.h5",
     "eval rbm.h5 --data two.h5",
+    "eval rbm25.h5 --data few.h5",
     "eval linear.h5 --data rows.h5",
     "convert rows.h5 --format csv",
 ]
 
 
 def write(folder: Path) -> None:
-    """The two tables."""
+    """The tables."""
     random = np.random.default_rng(0)
     X = random.standard_normal((20_000, 500), dtype=np.float32)
     X[:, :50] += 2 * random.integers(0, 2, len(X))[:, None]
     with h5py.File(folder / "rows.h5", "w") as file:
         file["X"], file["y"] = X, (X[:, :5].sum(axis=1) > 5).astype(np.int64)
-    with h5py.File(folder / "two.h5", "w") as file:
-        file["X"] = (random.random((20_000, 100)) < 0.3).astype(np.uint8)
+    with h5py.File(folder / "wide.h5", "w") as file:
+        file["X"] = random.standard_normal((2_500, 2_000), dtype=np.float32)
+    for name, shape in (("few", (200, 30)), ("two", (20_000, 100))):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["X"] = (random.random(shape) < 0.3).astype(np.uint8)
 
 
 def watched(words: list[str], folder: Path) -> dict[str, object]:

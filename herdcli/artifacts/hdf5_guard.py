@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from herdcli.artifacts import library_errors, memory_budget
 from herdcli.artifacts.h5py_import import h5py
 from herdcli.errors import DataError
@@ -88,6 +90,37 @@ def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) ->
                 _refuse_external_storage(item, name, where)
                 datasets[name] = h5py.Dataset(item)
     return datasets | _resolve_soft_links(links, datasets, groups, where)
+
+
+def text_attribute(holder: Any, *names: str) -> str:
+    """Return the first of these attributes of a file, group or dataset that is a single text; an empty text if there is none."""
+    for name in names:
+        value = holder.attrs.get(name)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def integer_attribute(holder: Any, name: str) -> int | None:
+    """Return an attribute that is a single whole number; None if there is none."""
+    value = holder.attrs.get(name)
+    return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+
+
+def shape_attribute(holder: Any, *names: str) -> tuple[int, int] | None:
+    """Return the first of these attributes that is two whole numbers from 0; None if there is none."""
+    for name in names:
+        value = holder.attrs.get(name)
+        if (
+            isinstance(value, np.ndarray)
+            and value.shape == (2,)
+            and value.dtype.kind in "iuf"
+            and bool(((value >= 0) & (value % 1 == 0)).all())
+        ):
+            return int(value[0]), int(value[1])
+    return None
 
 
 def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups: set[str], where: str) -> dict[str, Any]:

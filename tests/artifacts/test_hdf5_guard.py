@@ -13,6 +13,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.artifacts import hdf5_guard, load
+from herdcli.artifacts.sealed import sealed_hdf5
 from herdcli.errors import DataError
 
 X = np.arange(12, dtype=np.uint8).reshape(4, 3)
@@ -288,3 +289,38 @@ def test_h5py_is_imported_in_one_place_only() -> None:
     package = Path(artifacts.__file__).resolve().parents[1]
     importers = [path.name for path in package.rglob("*.py") if re.search(r"^\s*(import|from) h5py", path.read_text(), re.M)]
     assert importers == ["h5py_import.py"]
+
+
+VERSIONS, TEXTS = ("kind-version", "format-version"), ("kind", "format", "provenance", "configuration")
+NO_VALUES = (np.zeros(3), np.zeros(0), h5py.Empty("f8"), np.array([(1, 2.0)], dtype="i4,f8"), -np.inf)
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [(name, odd) for name in VERSIONS + TEXTS for odd in NO_VALUES] + [(name, odd) for name in VERSIONS for odd in ("1j", True)],
+)
+def test_root_attributes_of_other_types_are_errors_of_the_file(tmp_path: Path, name: str, odd: Any) -> None:
+    def fill(file: Any) -> None:
+        file.attrs.update(
+            {"format": "herd", "kind": "rbm", "kind-version": 1, "format-version": 1, "provenance": "[]", "configuration": ""}
+        )
+        file.attrs[name] = odd
+
+    path = written(tmp_path, fill)
+    with pytest.raises(DataError, match="root attributes"), hdf5_guard.open_guarded(path, where="rows.h5") as file:
+        sealed_hdf5.read_root_attributes(file, "rbm", where="rows.h5")
+
+
+def test_attributes_are_read_only_in_their_types(tmp_path: Path) -> None:
+    def fill(file: Any) -> None:
+        file.attrs.update(
+            {"text": "csr", "bytes": np.bytes_(b"csc"), "number": 3, "shape": np.array([4, 3]), "reals": np.array([4.0, 3.0])}
+        )
+        file.attrs.update({"negative": np.array([-1, 3]), "halves": np.array([0.5, 3.0]), "empty": h5py.Empty("i8"), "three": np.arange(3)})
+
+    with hdf5_guard.open_guarded(written(tmp_path, fill), where="rows.h5") as file:
+        texts = [hdf5_guard.text_attribute(file, *names) for names in (["text"], ["bytes"], ["number", "text"], ["empty"], ["none"])]
+        assert texts == ["csr", "csc", "csr", "", ""]
+        assert [hdf5_guard.integer_attribute(file, name) for name in ("number", "text", "shape", "empty", "none")] == [3, *[None] * 4]
+        shapes = [hdf5_guard.shape_attribute(file, name) for name in ("shape", "reals", "negative", "halves", "empty", "three", "text")]
+        assert shapes == [(4, 3), (4, 3), *[None] * 5]

@@ -23,8 +23,7 @@ OBS = "obs:"
 
 def is_anndata(file: Any) -> bool:
     """Return whether an HDF5 file has the groups of AnnData."""
-    encoding = file.attrs.get("encoding-type", b"")
-    return encoding in ("anndata", b"anndata") or ("X" in file and "obs" in file and "var" in file)
+    return hdf5_guard.text_attribute(file, "encoding-type") == "anndata" or ("X" in file and "obs" in file and "var" in file)
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
@@ -76,8 +75,7 @@ def _index_column(frame: Any) -> str | None:
     """Return the column that names the rows of a frame."""
     if isinstance(frame, h5py.Dataset):
         return (frame.dtype.names or (None,))[0]
-    found = frame.attrs.get("_index", "_index")
-    text = found.decode() if isinstance(found, bytes) else str(found)
+    text = hdf5_guard.text_attribute(frame, "_index") or "_index"
     return text if text in frame else None
 
 
@@ -128,14 +126,13 @@ def _read_matrix(item: Any, where: str) -> Any:
     """Return a dense matrix, or CSR for CSR and CSC."""
     if isinstance(item, h5py.Dataset):
         return codec.read_array(item)
-    encoding = item.attrs.get("encoding-type", item.attrs.get("h5sparse_format", b""))
-    form = (encoding.decode() if isinstance(encoding, bytes) else str(encoding)).removesuffix("_matrix")
-    shape = item.attrs.get("shape", item.attrs.get("h5sparse_shape"))
+    form = hdf5_guard.text_attribute(item, "encoding-type", "h5sparse_format").removesuffix("_matrix")
+    shape = hdf5_guard.shape_attribute(item, "shape", "h5sparse_shape")
     if form not in ("csr", "csc") or shape is None or not {"data", "indices", "indptr"} <= set(item):
         raise DataError(
             f"{item.name} is in the encoding '{form}'; dense, csr and csc are read", where=where, hint="adata.X = adata.X.tocsr()"
         )
-    rows, columns = (int(length) for length in shape)
+    rows, columns = shape
     try:
         found = codec.read_csr(item, (rows, columns) if form == "csr" else (columns, rows))
     except ValueError as error:

@@ -119,15 +119,17 @@ def _is_csr(file: Any) -> bool:
     group = file.get("X")
     if not isinstance(group, h5py.Group) or not set(group) >= CSR:
         return False
-    formats = {_decode_text(holder.attrs[name]) for holder in (group, file) for name in ("format", "encoding-type") if name in holder.attrs}
+    formats = {
+        text for holder in (group, file) for name in ("format", "encoding-type") if (text := hdf5_guard.text_attribute(holder, name))
+    }
     return bool({"csr", "csr_matrix"} & formats) or not formats & {"csc", "csc_matrix", "coo", "bsr"}
 
 
 def _read_csr(file: Any) -> Any:
-    shape = file["X"].attrs.get("shape", file.attrs.get("shape"))
-    if shape is None or len(shape) != 2:
+    shape = hdf5_guard.shape_attribute(file["X"], "shape") or hdf5_guard.shape_attribute(file, "shape")
+    if shape is None:
         raise DataError("the CSR group /X has no attribute shape (n, d)", hint="write the numbers of rows and columns into this attribute")
-    return codec.read_csr(file["X"], (int(shape[0]), int(shape[1])))
+    return codec.read_csr(file["X"], shape)
 
 
 def read_attributes(file: Any) -> dict[str, Any]:

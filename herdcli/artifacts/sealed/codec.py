@@ -66,7 +66,7 @@ def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
     for declared in fields(cls):
         try:
             item = _read_item(group, declared.name, hints[declared.name], where)
-        except (KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
+        except (ArithmeticError, LookupError, ValueError, TypeError, OSError, RuntimeError) as error:
             raise DataError(f"{_member_path(group, declared.name)} cannot be read ({error})", where=where) from error
         required = declared.default is MISSING and declared.default_factory is MISSING
         optional = _is_optional(hints[declared.name])

@@ -15,7 +15,8 @@ from herdcli.artifacts.sealed import codec, seal_header
 from herdcli.errors import DataError
 from herdcli.schema import check_arrays
 
-RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "generated-by", "provenance", "configuration", "recoding"})
+VERSIONS = frozenset({"format-version", "kind-version"})
+RESERVED = VERSIONS | frozenset({"format", "kind", "generated-by", "provenance", "configuration", "recoding"})
 FORMAT_VERSION = 1
 
 
@@ -77,8 +78,11 @@ def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple
 
 def read_root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
     """Return the reserved attributes, checked against the seal; `history` is the parsed provenance."""
-    attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
-    if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
+    attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED - VERSIONS) if name in file.attrs}
+    numbers = {name: hdf5_guard.integer_attribute(file, name) for name in sorted(VERSIONS) if name in file.attrs}
+    plain = all(isinstance(text, str) for text in attributes.values()) and None not in numbers.values()
+    attributes |= numbers
+    if not plain or attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
         raise DataError("the root attributes do not match the seal", where=where, hint="if it was edited on purpose: herd seal FILE")
     require_known_version(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)

@@ -109,8 +109,8 @@ def _declared_kind(path: str) -> str:
         hint = "herd convert FILE -o SEALED.h5 turns a data set into an artifact"
         raise DataError("is not a herd artifact: HDF5 does not begin at byte 512", where=path, hint=hint)
     with hdf5_guard.open_guarded(path, where=path) as file:
-        kind = file.attrs.get("kind")
-        if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
+        kind = hdf5_guard.text_attribute(file, "kind")
+        if hdf5_guard.text_attribute(file, "format") != "herd" or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
             raise DataError(
                 "the root attributes do not say which kind of artifact it is",
                 where=path,

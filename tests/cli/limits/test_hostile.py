@@ -96,7 +96,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("rbm", "image_shape", np.array([2**40, 2**40]), "image_shape"),
         ("samples", "weight", np.full(4, np.nan), "/weight has values that are not finite"),
         ("network", "observed", np.full(8, 99), "/observed must hold 0 … 8"),
-        ("network", "shape", np.array([2**40, 2**40]), "shape 1099511627776×1099511627776"),
+        ("network", "shape", np.array([2**40, 2**40]), "shape is 1099511627776×1099511627776"),
         ("beliefs", "node", np.full(18, 7.0), "/node has 7.0, allowed is 0 … 1"),
         ("ica", "whitening/mean", np.full(6, np.nan), "/whitening/mean has values that are not finite"),
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
@@ -104,7 +104,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("mixture", "mass", np.float64(-3.0), "/mass is -3, but it is the weight of all training rows and must be above 0"),
         ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y needs one label for each row of /holdout"),
         ("mixture", "known/base_mean", np.zeros(7), "base_"),
-        ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, the model 1 predictors"),
+        ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, but the model has 1 predictors"),
         ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 1 … 2"),
     ],
 )

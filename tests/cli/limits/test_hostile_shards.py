@@ -71,7 +71,7 @@ def put(name: str, value: object) -> Callable[[h5py.File], None]:
             put("parts/0/trace", lambda trace: np.append(trace, 1.0)),
             "1.h5: has parts that do not fit together (has units of work whose arrays differ along E)",
         ),
-        ("blocks", put("rows", 41), "2.h5: differs from 1.h5 in 'rows'"),
+        ("blocks", put("rows", 41), "2.h5: cannot be merged with 1.h5: they differ in 'rows'"),
     ],
 )
 def test_what_no_run_writes_is_named(run: Callable, halves: Callable, name: str, edit: Callable, says: str) -> None:

@@ -147,7 +147,11 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["small.h5", "--edges", "far.txt"], 65, "far.txt: line 2: there is no variable 9, there are 6 (0 to 5)"),
         (["small.h5", "--edges", "empty.txt"], 65, "empty.txt: names no variables"),
         (["small.h5", "--edges", "none.txt"], 66, "none.txt: there is no such file"),
-        (["small.h5", "--algorithm", "linear-response", "--structure", "chow-liu"], 2, "--algorithm linear-response needs a factor for every pair of variables"),
+        (
+            ["small.h5", "--algorithm", "linear-response", "--structure", "chow-liu"],
+            2,
+            "--algorithm linear-response needs a factor for every pair of variables",
+        ),
         (["small.h5", "--base", "two.uai"], 2, "--base has 2 variables; it must have the 6 variables of the data"),
         (["small.h5", "--moments", "m.json"], 2, "--moments replaces DATA"),
         (["--moments", "m.json", "--structure", "full"], 2, "--moments already defines the clusters, so --structure is not possible"),

@@ -129,7 +129,10 @@ def _read_csr(file: Any) -> Any:
     shape = hdf5_guard.shape_attribute(file["X"], "shape") or hdf5_guard.shape_attribute(file, "shape")
     if shape is None:
         raise DataError("the CSR group /X has no attribute shape (n, d)", hint="write the numbers of rows and columns into this attribute")
-    return codec.read_csr(file["X"], shape)
+    try:
+        return codec.read_csr(file["X"], shape)
+    except ValueError as error:
+        raise DataError(f"the CSR group /X is damaged: {error}", hint="write the file again") from error
 
 
 def read_attributes(file: Any) -> dict[str, Any]:

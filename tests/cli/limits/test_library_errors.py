@@ -96,6 +96,17 @@ def test_files_that_are_cut_short_are_bad_data(run: Callable[..., Any], name: st
         )  # those may have fewer samples, variables
 
 
+@pytest.mark.parametrize(("part", "values"), [("indices", [0, 9, 1]), ("indptr", [0, 5, 3]), ("data", [[1.0, 2.0, 3.0]])])
+def test_sparse_rows_that_do_not_fit_together_are_bad_data(run: Callable[..., Any], part: str, values: Any) -> None:
+    parts = {"data": np.ones(3), "indices": np.array([0, 2, 1]), "indptr": np.array([0, 2, 3])} | {part: np.array(values)}
+    with h5py.File("sparse.h5", "w") as file:
+        for name, item in parts.items():
+            file[f"X/{name}"] = item
+        file["X"].attrs["shape"] = [2, 3]
+    ended = run("info", "sparse.h5")
+    assert (ended.code, "/X is damaged" in ended.err) == (65, True), ended.err
+
+
 def test_the_innermost_code_decides() -> None:
     def describe(error: Exception) -> DataError:
         return DataError(str(error))

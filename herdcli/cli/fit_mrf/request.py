@@ -179,7 +179,7 @@ class Request:
         default=10,
         record=field_recorded_if_changed(10),
         only=SEARCH,
-        help="Number of steps for which hill-climb does not change an edge again, and that it makes without finding a better network.",
+        help="Number of steps for which hill-climb does not change an edge again; it ends after 3 N steps without a better network.",
     )
     equivalent_rows: float = option(
         number_kind(0, open_low=True),

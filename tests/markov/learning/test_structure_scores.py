@@ -173,3 +173,12 @@ def test_what_a_search_remembers_changes_nothing():
         kept._update_caches(state.edge)
         np.testing.assert_array_equal(kept.columns.below, closed)
     assert 0 in np.diff(edges)[:-1]  # an edge was turned, which no shorter way of looking for paths covers
+
+
+def test_a_search_goes_on_for_three_times_the_tabu_list_after_the_best_graph():
+    for tabu in (2, 5):
+        method = HillClimbing(rows(count=500), ((),) * 4, 3, score=FamilyScore("bdeu"), tabu=tabu)
+        state = method.init()
+        while not method.done(state):
+            before, state = state.score, method.step(state)
+        assert len(before) - 1 - before.argmax() == 3 * tabu

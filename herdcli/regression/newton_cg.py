@@ -76,7 +76,7 @@ def _square_columns(block: RowBlock | SparseBlock) -> RowBlock | SparseBlock:
     return replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
 
 
-def _response(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
+def response_of_block(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
     """Return target (m,), offset (m, 1) and weights (m, 1)."""
     if isinstance(block, SparseBlock):
         return block.y, block.offset[:, None], block.weight[:, None]
@@ -96,7 +96,7 @@ class GradientSums(BlockStatistics):
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
         problem = self.problem
-        y, offset, weight = _response(block)
+        y, offset, weight = response_of_block(block)
         with np.errstate(over="ignore", invalid="ignore"):
             eta = _linear_predictors(problem, block, self.theta)
             loss, slope, curve = problem.family.terms(eta + offset, y)
@@ -127,12 +127,12 @@ class HessianProduct(BlockStatistics):
 
     def row_curvature(self, block: RowBlock | SparseBlock) -> Array:
         """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.terms` has them."""
-        y, offset, _ = _response(block)
+        y, offset, _ = response_of_block(block)
         return self.problem.family.terms(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
 
     def product_sums(self, block: RowBlock | SparseBlock, curve: Array) -> Sums:
         """Return the sums of a block with the second derivatives of its rows."""
-        weight = _response(block)[2]
+        weight = response_of_block(block)[2]
         if isinstance(block, SparseBlock):
             return {"product": (_curvature_product(curve.T, (block.Z @ self.v.T).T) * weight.T) @ block.Z}
         columns, curve = block.X[:, : self.problem.features], np.ascontiguousarray(curve.T)

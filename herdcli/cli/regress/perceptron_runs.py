@@ -109,7 +109,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     optimizer = _choose_optimizer(session, request, len(rows.y), shape.parameters)
     table = scaled.in_memory() if optimizer == "trust-region" else scaled
     l2 = 1.0 / len(rows.y) if request.l2 is None else request.l2
-    problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape)
+    problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape, scaling=scaling)
     valid = _rows_of_split(inputs, 1)
     if request.patience and not len(valid.y):
         session.console.note(f"{inputs.history.name}: there are no validation rows (split 1), so early stopping is off")
@@ -117,7 +117,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     validation = ValidationRows(ScaledRows(valid, scaling) if stopping else None, family)
     null = RegressionProblem(ArrayRows(scaled.targets, weight=rows.weight), family, outputs_of, 0)
     start = initial_coefficients(null, session.map)[:, -1]
-    columns = cache(lambda: None if optimizer == "trust-region" else batch_columns(scaled, request.dtype or DTYPE))
+    columns = cache(lambda: None if isinstance(table, ArrayRows) else batch_columns(scaled, request.dtype or DTYPE))
     linear = cache(lambda: fit_linear_model(problem, scaled, start, session.map, columns(), request.dtype or DTYPE))
     return PerceptronRun(inputs, problem, validation, scaled, start, optimizer, columns, linear)
 

@@ -69,14 +69,19 @@ def backward(layers: Layers, activation: Activation, forward_pass: ForwardPass, 
     """Write ∂ℓ/∂W^l and ∂ℓ/∂b^l into the arrays of `gradients`.  delta  δ^L (m, K), times the weights of the rows."""
     for number in range(len(layers) - 1, -1, -1):
         x, (to_W, to_b) = forward_pass.outputs[number], gradients[number]
-        if is_sparse(x):
-            to_W[:] = (x.T @ delta).T
-        else:
-            np.matmul(delta.T, x, out=to_W)
+        _sum_products(delta, x, to_W)
         np.sum(delta, axis=0, out=to_b)
         if number:
             delta = delta @ layers[number][0]
             delta *= activation.slope(forward_pass.inputs[number - 1], x)
+
+
+def _sum_products(delta: Array, x: Any, out: Array) -> None:
+    """Write Σ δ x' of rows δ (m, k) and x (m, n), dense or CSR, into out (k, n)."""
+    if is_sparse(x):
+        out[:] = (x.T @ delta).T
+    else:
+        np.matmul(delta.T, x, out=out)
 
 
 def hessian_product(
@@ -97,7 +102,7 @@ def hessian_product(
     r_delta = curvature(moved.eta)
     for number in range(len(layers) - 1, -1, -1):
         x, r_x, (to_W, to_b) = forward_pass.outputs[number], moved.outputs[number], products[number]
-        np.matmul(r_delta.T, x, out=to_W)
+        _sum_products(r_delta, x, to_W)
         if number:  # R{x^0} = 0
             to_W += delta.T @ r_x
         np.sum(r_delta, axis=0, out=to_b)

@@ -53,7 +53,7 @@ def fit_linear_model(
     if rows.count * count > (MOST_WORK if columns is None else MOST_WORK_BATCHES):
         stored = batch_columns(rows, dtype) if columns is None else columns
         return _fit_by_minibatches(replace(problem, l2=l2), rows, start, stored, dtype)
-    table = problem.rows if isinstance(problem.rows, ArrayRows) else rows.in_memory()
+    table = problem.rows if isinstance(problem.rows, ArrayRows) else rows.scaled_copy()
     linear = RegressionProblem(table, problem.family, problem.outputs, problem.features, l2=l2)
     theta = np.zeros((problem.outputs, problem.features + 1))
     theta[:, -1] = start

@@ -5,6 +5,7 @@ f(θ) = Σ_n w_n ℓ(y_n, η_n) / Σ w + ½ λ₂ Σ_l ‖W^l‖²,     η = net
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
 
 import numpy as np
@@ -14,17 +15,23 @@ from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.regression.fit import RegressionProblem
+from herdcli.regression.newton_cg import response_of_block
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.architecture import Architecture
-from herdcli.regression.perceptron.scaling import ScaledRows
+from herdcli.regression.perceptron.scaling import FitScaling, ScaledRows
+from herdcli.regression.sparse_rows import SparseBlock
 from herdcli.schema import Array
 
 
 @dataclass(frozen=True)
 class PerceptronProblem(RegressionProblem):
-    """A perceptron on rows as in `RegressionProblem`; θ (1, q) has the parameters of the architecture."""
+    """A perceptron on rows as in `RegressionProblem`; θ (1, q) has the parameters of the architecture.
+
+    scaling  of the columns of `SparseRows`, which are stored without it; other rows are scaled already.
+    """
 
     architecture: Architecture = field(kw_only=True)
+    scaling: FitScaling | None = field(kw_only=True, default=None)
 
     @property
     def penalised(self) -> Array:
@@ -35,15 +42,34 @@ class PerceptronProblem(RegressionProblem):
         """Return ½ λ₂ ‖W‖²."""
         return 0.5 * self.l2 * float((self.penalised * np.square(theta.ravel())).sum())
 
-    def forward(self, block: RowBlock, theta: Array) -> backpropagation.ForwardPass:
+    def layers(self, block: RowBlock | SparseBlock, theta: Array) -> list[tuple[Array, Array]]:
+        """Return the layers of θ for the columns of a block; the ones of a sparse block's rows carry the first biases."""
+        layers = self.architecture.layers(theta.ravel())
+        if isinstance(block, SparseBlock):
+            assert self.scaling is not None
+            V, c = self.scaling.folded(layers[0])
+            layers[0] = (np.column_stack([V, c]), np.zeros(len(c)))
+        return layers
+
+    def forward(self, block: RowBlock | SparseBlock, theta: Array) -> backpropagation.ForwardPass:
         """Return the forward pass through all layers, without offsets."""
-        rows = np.ascontiguousarray(block.X[:, : self.features])
-        return backpropagation.forward(self.architecture.layers(theta.ravel()), self.architecture.function, rows)
+        rows = block.Z if isinstance(block, SparseBlock) else np.ascontiguousarray(block.X[:, : self.features])
+        return backpropagation.forward(self.layers(block, theta), self.architecture.function, rows)
 
-
-def block_weights(block: RowBlock) -> Array:
-    """Return the weights (m,), 1 by default."""
-    return np.ones(len(block.X)) if block.weight is None else block.weight
+    def gradient(self, block: RowBlock | SparseBlock, write: Callable[[backpropagation.Layers], None]) -> Array:
+        """Return the gradient (q,) whose layers, those for the columns of the block, `write` writes."""
+        found = np.zeros(self.architecture.parameters)
+        layers = self.architecture.layers(found)
+        if not isinstance(block, SparseBlock):
+            write(layers)
+            return found
+        assert self.scaling is not None
+        W, b = layers[0]
+        both = np.empty((len(b), W.shape[1] + 1))
+        write([(both, np.empty(len(b))), *layers[1:]])
+        W[:], b[:] = both[:, :-1], both[:, -1]
+        self.scaling.unfold_gradient((W, b))
+        return found
 
 
 @dataclass(frozen=True)
@@ -53,13 +79,12 @@ class LossSums(BlockStatistics):
     problem: PerceptronProblem
     theta: Array
 
-    def __call__(self, block: RowBlock) -> Sums:
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        weight = block_weights(block)
+        y, offset, weight = response_of_block(block)
         with np.errstate(over="ignore", invalid="ignore"):
-            eta = self.problem.forward(block, self.theta).eta + block.X[:, -1:]
-            loss = self.problem.family.terms(eta, block.X[:, -2])[0]
-            return {"mass": np.array([weight.sum()]), "loss": np.array([weight @ loss])}
+            loss = self.problem.family.terms(self.problem.forward(block, self.theta).eta + offset, y)[0]
+            return {"mass": np.array([weight.sum()]), "loss": np.array([weight[:, 0] @ loss])}
 
 
 @dataclass(frozen=True)
@@ -69,19 +94,19 @@ class PerceptronGradient(BlockStatistics):
     problem: PerceptronProblem
     theta: Array
 
-    def __call__(self, block: RowBlock) -> Sums:
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem, weight = self.problem, block_weights(block)
-        shape, gradient = problem.architecture, np.zeros(self.theta.size)
+        problem, function = self.problem, self.problem.architecture.function
+        y, offset, weight = response_of_block(block)
         with np.errstate(over="ignore", invalid="ignore"):
             passed = problem.forward(block, self.theta)
-            loss, slope, _ = problem.family.terms(passed.eta + block.X[:, -1:], block.X[:, -2])
-            delta = slope * weight[:, None]
-            backpropagation.backward(shape.layers(self.theta.ravel()), shape.function, passed, delta, shape.layers(gradient))
+            loss, slope, _ = problem.family.terms(passed.eta + offset, y)
+            layers, delta = problem.layers(block, self.theta), slope * weight
+            gradient = problem.gradient(block, lambda into: backpropagation.backward(layers, function, passed, delta, into))
         mass = float(weight.sum())
         return {
             "mass": np.array([mass]),
-            "loss": np.array([weight @ loss]),
+            "loss": np.array([weight[:, 0] @ loss]),
             "gradient": gradient[None],
             "diagonal": np.full((1, self.theta.size), mass),
             "doubtful": np.array([np.inf]),
@@ -96,12 +121,12 @@ class PerceptronHessianProduct(BlockStatistics):
     theta: Array
     v: Array
 
-    def __call__(self, block: RowBlock) -> Sums:
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem, weight = self.problem, block_weights(block)[:, None]
-        shape, product = problem.architecture, np.zeros(self.theta.size)
+        problem, function = self.problem, self.problem.architecture.function
+        y, offset, weight = response_of_block(block)
         passed = problem.forward(block, self.theta)
-        _, slope, curve = problem.family.terms(passed.eta + block.X[:, -1:], block.X[:, -2])
+        _, slope, curve = problem.family.terms(passed.eta + offset, y)
 
         def curvature(change: Array) -> Array:
             along = curve * change
@@ -109,16 +134,12 @@ class PerceptronHessianProduct(BlockStatistics):
                 along -= curve * along.sum(axis=1, keepdims=True)
             return along * weight
 
-        backpropagation.hessian_product(
-            shape.layers(self.theta.ravel()),
-            shape.layers(self.v.ravel()),
-            shape.function,
-            passed,
-            slope * weight,
-            curvature,
-            shape.layers(product),
-        )
-        return {"product": product[None]}
+        layers, change, delta = problem.layers(block, self.theta), problem.layers(block, self.v), slope * weight
+
+        def write(into: backpropagation.Layers) -> None:
+            backpropagation.hessian_product(layers, change, function, passed, delta, curvature, into)
+
+        return {"product": problem.gradient(block, write)[None]}
 
 
 def sparse_loss(problem: PerceptronProblem, theta: Array, rows: ScaledRows) -> float:

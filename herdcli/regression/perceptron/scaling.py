@@ -10,6 +10,7 @@ from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
 from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
+from herdcli.regression.sparse_rows import SparseRows
 from herdcli.schema import Array
 
 CONSTANT = 1e-14  # a deviation below this share of a column's mean is rounding
@@ -92,8 +93,15 @@ class ScaledRows:
         target = (self.rows.y - self.scaling.middle) / self.scaling.spread
         return np.column_stack([target, self.rows.offset / self.scaling.spread])
 
-    def in_memory(self) -> ArrayRows:
-        """Return all rows, scaled once."""
+    def in_memory(self) -> ArrayRows | SparseRows:
+        """Return all rows: dense ones scaled once, CSR ones as they are, with scaled targets and offsets."""
+        if is_sparse(self.rows.X):
+            target, offset = self.targets.T
+            return SparseRows.from_columns(self.rows.X, target, offset, self.rows.weight)
+        return self.scaled_copy()
+
+    def scaled_copy(self) -> ArrayRows:
+        """Return all rows as one dense table, scaled once."""
         return ArrayRows(self.read(0, self.count).X, weight=self.rows.weight)
 
     def read(self, start: int, stop: int) -> RowBlock:

@@ -10,6 +10,7 @@ from herdcli.records import dataclass
 from herdcli.regression.newton_cg import TrustRegion, TrustRegionState, without_rows
 from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, is_patience_exhausted, record_evaluation
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronHessianProduct, PerceptronProblem, ValidationRows
+from herdcli.regression.sparse_rows import SparseRows
 from herdcli.schema import Array
 
 
@@ -81,4 +82,6 @@ class PerceptronRegion(TrustRegion):
 def descent_bytes(problem: PerceptronProblem, threads: int) -> int:
     """Return the bytes of a block's layers, at six arrays per layer, and of parameter vectors, for all threads."""
     parameters, widths = problem.architecture.parameters, sum(problem.architecture.widths)
+    if isinstance(problem.rows, SparseRows):
+        widths -= problem.features
     return 8 * threads * (6 * min(BLOCK, problem.rows.count) * widths + 4 * parameters) + 8 * 16 * parameters

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import loggamma
 
 from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
@@ -12,6 +15,8 @@ from herdcli.regression.perceptron.activations import BY_NAME
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.choices import ACTIVATIONS
 from herdcli.regression.perceptron.problem import LossSums, PerceptronGradient, PerceptronHessianProduct, PerceptronProblem
+from herdcli.regression.perceptron.scaling import FitScaling
+from herdcli.regression.sparse_rows import SparseBlocks, SparseRows
 
 FAMILIES = ("gaussian", "bernoulli", "softmax", "poisson", "gamma", "gamma-shape")
 CANONICAL = ("gaussian", "bernoulli", "softmax", "poisson")
@@ -146,3 +151,25 @@ def test_the_penalty_is_of_weights_alone():
     )
     assert problem.penalised.sum() == len(weights)
     assert ROWS < BLOCK
+
+
+@pytest.mark.parametrize("family", ["gaussian", "softmax"])
+def test_sparse_rows_have_the_sums_of_dense_ones(family):
+    """CSR rows are not scaled: the first layer is."""
+    problem, block, theta = made(family, "tanh", seed=1)
+    random = np.random.default_rng(3)
+    X = random.normal(1.0, 2.0, size=(ROWS, COLUMNS)) * (random.uniform(size=(ROWS, COLUMNS)) < 0.4)
+    scaling, v = FitScaling(random.normal(size=COLUMNS), random.uniform(0.5, 2.0, COLUMNS), 0.0, 1.0), random.normal(size=theta.shape)
+    y, offset = block.X[:, -2], block.X[:, -1]
+    dense = RowBlock(0, np.column_stack([scaling.columns(X), y, offset]), None, block.weight)
+    rows = SparseRows.from_columns(csr_array(X), y, offset, block.weight)
+    (sparse,) = SparseBlocks.cut(rows).take(0, 1)
+    scaled = replace(problem, rows=rows, scaling=scaling)
+    for statistics in (
+        lambda p: LossSums(p, theta),
+        lambda p: PerceptronGradient(p, theta),
+        lambda p: PerceptronHessianProduct(p, theta, v),
+    ):
+        wanted, found = statistics(problem)(dense), statistics(scaled)(sparse)
+        assert wanted.keys() == found.keys()
+        assert all(np.allclose(wanted[name], found[name], rtol=1e-11, atol=1e-11) for name in wanted)

@@ -23,7 +23,8 @@ from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDe
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.restarts import RestartedFit
 from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
-from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion
+from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
+from herdcli.regression.sparse_rows import SparseRows
 
 N, D = 60, 3
 
@@ -193,6 +194,25 @@ def test_sparse_rows_give_the_fit_of_dense_ones():
     assert scipy.sparse.issparse(columns)
     assert np.allclose(*fits, rtol=1e-9, atol=1e-12)
     assert np.isclose(*losses, rtol=1e-12)
+
+
+def test_the_trust_region_keeps_sparse_rows_and_finds_the_minimum_of_dense_ones():
+    random = np.random.default_rng(2)
+    X = random.normal(1.0, 2.0, size=(N, D)) * (random.uniform(size=(N, D)) < 0.3)
+    y, weight, fits = random.normal(size=N), random.uniform(0.5, 1.5, N), []
+    for stored in (X, scipy.sparse.csr_array(X)):
+        scaling = find_scaling(stored, y, np.zeros(N), weight, problem().family)
+        table = ScaledRows(FittedRows(stored, y, np.zeros(N), weight), scaling).in_memory()
+        given = replace(problem(), rows=table, scaling=scaling)
+        fits.append(run_algorithm(descent(given)))
+    assert isinstance(table, SparseRows)
+    assert np.allclose(fits[0].theta, fits[1].theta, rtol=1e-6, atol=1e-8)
+    assert np.isclose(fits[0].loss, fits[1].loss, rtol=1e-12)
+    wide = scipy.sparse.random(2000, 20_000, density=1e-3, random_state=random, format="csr")
+    rows = ScaledRows(FittedRows(wide, np.ones(2000), np.zeros(2000), None), FitScaling(np.zeros(20_000), np.ones(20_000), 0.0, 1.0))
+    shape = Architecture((20_000, 4, 1), "tanh")
+    table = PerceptronProblem(rows.in_memory(), problem().family, 1, 20_000, architecture=shape)
+    assert descent_bytes(table, 1) < 20e6 < 2000 * 20_000 * 8
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -39,8 +39,9 @@ def select_pairs(
         points = made.penalty[: made.best + 1]
         share = session.run_preparation(l1_selection.StabilitySelection(x, rows.weight, halves, request.seed, points), label="stability")
         found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= l1_selection.CHOSEN, 1))]
-        told = f"in {l1_selection.CHOSEN:.0%} of {halves} halves of the rows, penalties from {made.penalty[made.best]:.4g}"
-    session.console.note(f"{kind}: {len(found)} pairs, {told}")
+        where = f"at least {l1_selection.CHOSEN:.0%} of {halves} random halves of the rows"
+        told = f"each in {where}, penalties from {made.penalty[made.best]:.4g}"
+    session.console.note(f"{kind}: {len(found)} pairs selected, {told}")
     if request.path is not None:
         _write_penalty_path(session, request.path, made, share)
     return found

@@ -87,12 +87,12 @@ def test_gaps_and_hidden_variables_are_learned_by_em(herd, tables, tmp_path):
 def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
     ended = herd("fit-mrf", "full.csv", "--structure", "l1", "--path", "p.csv", "-o", "l.h5")
     assert ended.code == 0, ended.err
-    assert "l1: 1 pairs, penalty" in ended.err
+    assert "l1: 1 pairs selected, penalty" in ended.err
     lines = (tmp_path / "p.csv").read_text().splitlines()
     assert lines[0] == "penalty,score,first,second,weight_first,weight_second"
     assert all(float(line.split(",")[4]) > 0 for line in lines[1:])
     again = herd("fit-mrf", "full.csv", "--structure", "stability:6", "-o", "s.h5")
-    assert "stability: 1 pairs, in 75% of 6 halves of the rows" in again.err
+    assert "stability: 1 pairs selected, each in at least 75% of 6 random halves of the rows" in again.err
 
 
 @pytest.mark.parametrize(

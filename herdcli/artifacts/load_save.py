@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import hdf5_guard, process_limits
+from herdcli.artifacts import hdf5_guard, library_errors, process_limits
 from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
 from herdcli.artifacts.byte_sources import ByteSource, MemoryLimitedText, decode_text_source, open_source
 from herdcli.artifacts.dataset import Dataset, validate
@@ -214,7 +214,7 @@ def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
             with hdf5_guard.open_guarded(path, where=name, include_soft_links=True) as file:
                 source.unlink_temporary_copy()
                 group, options = _resolve_member(file, source.member, name, options)
-                value: Any = _choose_hdf5_reader(group, options).read(group, name, options)
+                value: Any = _read_unsealed(group, name, options)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         seal_header.verify_seal(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
@@ -225,6 +225,24 @@ def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
             value, history, recoding = sealed_hdf5.read_sealed(file, stated.kind, limit=options.limit, where=name)
     known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
     return _without_unwanted_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
+
+
+def _read_unsealed(group: Any, where: str, options: LoadOptions) -> Any:
+    """Return the data set of an HDF5 file, or of a group of one, that herd did not write."""
+    reader = _choose_hdf5_reader(group, options)
+    try:
+        return reader.read(group, where, options)
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        ArithmeticError,
+    ) as error:  # arrays of any shape and type may have the names of rows and labels
+        if library_errors.is_raised_by(error, ("h5py",)) or process_limits.is_memory_error(error):
+            raise  # `open_guarded` words it
+        hint = "it may be damaged; if you trust it, run again with --debug and report the traceback"
+        message = f"its contents cannot be read ({type(error).__name__}: {library_errors.error_reason(error)})"
+        raise DataError(message, where=where, hint=hint) from error
 
 
 def _resolve_member(file: Any, member: str | None, where: str, options: LoadOptions) -> tuple[Any, LoadOptions]:

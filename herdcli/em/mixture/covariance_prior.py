@@ -1,7 +1,8 @@
 """A prior for full covariances of mixtures that have few rows: each component's covariance is pulled towards their common one.
 
 With an inverse Wishart prior whose mode is T and whose weight is that of ν rows, the M step is Σ_k = (n_k S_k + ν T)/(n_k + ν).  T is the
-pooled covariance within the initial components, with shrunken correlations; as it is fixed, the free energy never rises.
+pooled covariance within the initial components, with shrunken correlations; as it is fixed, the free energy never rises.  WEIGHT was chosen
+on drawn mixtures and tables outside of the comparison of defaults (scripts/bench/tables/em_shrinkage.py).
 Source: Friedman (1989), for the common covariance; Fraley & Raftery (2007), for the maximum of the posterior by EM.
 """
 

@@ -111,7 +111,7 @@ def test_names_of_hashed_columns_are_theirs():
 
 def test_pruned_units_are_put_back_where_they_were():
     value = SimpleNamespace(units=np.array([0, 2]), all_units=4, representation="spin")
-    assert herding_plots._restore_pruned_units(value, np.array([[1, 1]], dtype=np.int8)).tolist() == [[1, -1, 1, -1]]
+    assert herding_plots.restore_pruned_units(value, np.array([[1, 1]], dtype=np.int8)).tolist() == [[1, -1, 1, -1]]
 
 
 def test_kernels_are_named_in_short():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.eval.values import DIMENSIONS, PLOT, SIZE
+from herdcli.cli.eval.values import DIMENSIONS, SIZE
 from herdcli.cli.frame.history.request import (
     field_recorded_as,
     field_recorded_as_file,
@@ -96,7 +96,7 @@ class Request:
     )
     reverse: bool = flag(help="Also run AIS in reverse, from the model: a second estimate of log Z, which errs in the other direction.")
     plots: tuple[tuple[str, str], ...] = repeated_option(
-        PLOT,
+        shared_options.PLOT,
         "--plot",
         metavar="NAME FILE",
         group=OUTPUT,

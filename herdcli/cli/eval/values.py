@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from herdcli.cli.frame.options.declaration import FILE_PATH, ValueKind, parsed_kind
+from herdcli.cli.frame.options.declaration import parsed_kind
 
 
 def _parse_dimensions(text: str) -> tuple[int, ...]:
@@ -30,4 +28,3 @@ def _parse_size(text: str) -> str:
 
 
 SIZE = parsed_kind("widthxheight", _parse_size)
-PLOT = ValueKind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file

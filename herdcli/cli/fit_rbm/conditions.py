@@ -60,6 +60,7 @@ OPTIMIZER_OF_PAIRS = OneOf(
     refusal="--pairs and --optimizer exclude each other",
     hint="a model of pairs is one model of all labels",
 )
+ANIMATED = Excludes("recurrent", "pairs", "layers", "below", hint="herd eval --plot filters draws them after the fit")
 SINGLE = Excludes("per_class", "layers", "below", hint="use {option} with a single rbm")
 ONE_MODEL = Excludes("layers", "below", refusal="--layers and --below learn one model, --per-class several", hint="leave one of them out")
 LIKELY = OneOf(

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.tables.dataset_preparation import current_split_rule
 from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
+from herdcli.cli.fit_rbm.filter_film import FilterFilm
 from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_scaling_with_labels
 from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
 from herdcli.cli.fit_rbm.text_units import resolve_text_units
-from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.output import animations, outputs
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.frame.run import exact_mode, shards
 from herdcli.errors import DataError
@@ -66,6 +67,7 @@ def fit_models(session: Session, request: Request) -> None:
     from herdcli.rbm.model import RBM
 
     outputs.check_artifact_output(session, kind_of(RBM).name)
+    animations.check_animations(session, request.plots, "filters")
     if request.draw_missing:
         missing_values.refuse_for_missing_values(session, request)
     if request.hidden == "auto":
@@ -247,7 +249,11 @@ def _learn_models(
         going_on = partial(_shorter_request, session, request, inputs), partial(_resume_with_more_epochs, session, problem)
         longer = None if problem.settings.average_scores else going_on
         label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
-        state = session.run(RBMLearning(problem, session.map, remote_groups), label=label, longer=longer)
+        algorithm = RBMLearning(problem, session.map, remote_groups)
+        film = FilterFilm(session, request, algorithm, inputs.rows.image_shape) if request.plots else None
+        state = session.run(algorithm, label=label, longer=longer)
+        if film is not None:
+            film.write()
     if state.log_scale is not None:
         state, freed = class_models.divide_by_learned_deviations(
             groups, state, inputs.rows.column_mean, inputs.rows.column_scale, len(inputs.labels or ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from herdcli.cli.fit_rbm.conditions import (
     ALGORITHM_OF_PAIRS,
     ALGORITHMS,
+    ANIMATED,
     AUTO,
     CHAINS,
     HYBRID,
@@ -38,6 +39,7 @@ from herdcli.cli.frame.history.request import (
     field_recorded_if_changed,
     field_recorded_if_given,
     input_file_field,
+    output_file_field,
     settings_from_request,
     unrecorded_field,
 )
@@ -45,6 +47,7 @@ from herdcli.cli.frame.options import shared_options, unit_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
+    OUTPUT,
     Excludes,
     OneOf,
     When,
@@ -55,6 +58,7 @@ from herdcli.cli.frame.options.declaration import (
     number_kind,
     option,
     refuse_contradicting_typed_options,
+    repeated_option,
     text_kind,
 )
 from herdcli.errors import BadUsage
@@ -293,6 +297,15 @@ class Request:
         only=When(PAIRS, OPTIMIZER_OF_PAIRS),
         help="Update rule: gradient steps with momentum, Adam, or natural (centred gradient divided by the diagonal of the Fisher "
         "matrix).  [default: momentum]",
+    )
+    plots: tuple[tuple[str, str], ...] = repeated_option(
+        shared_options.PLOT,
+        "--plot",
+        metavar="NAME FILE",
+        group=OUTPUT,
+        record=output_file_field(),
+        only=ANIMATED,
+        help="filters: draw the weights of hidden units while they are learned into FILE.gif.",
     )
     validate_every: int | None = option(
         integer_kind(1),

@@ -34,6 +34,7 @@ class HerdingInputs:
     algorithm: type[HerdingRuns[Any, Any]]
     finish: Callable[[Any, Any], Herding]
     history: Artifact
+    image_shape: Array | None = None  # (2,) if rows are images
 
 
 def read_inputs(session: Session, request: Request) -> HerdingInputs:
@@ -110,7 +111,8 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
             value, **seen, **known, scores=class_runs.assemble_class_scores(labels, nearest, state) if nearest is not None else None
         )
 
-    return HerdingInputs(problem, dynamics.HiddenHerding if hidden else visible_herding.VisibleHerding, finish, data)
+    algorithm = dynamics.HiddenHerding if hidden else visible_herding.VisibleHerding
+    return HerdingInputs(problem, algorithm, finish, data, seen["image_shape"])
 
 
 def _text_variables(session: Session, names: list[str] | None, units: Array) -> CategoricalVariables | None:

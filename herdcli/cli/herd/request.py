@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.history.request import field_recorded_as_file, input_file_field
+from herdcli.cli.frame.history.request import field_recorded_as_file, input_file_field, output_file_field
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
+    OUTPUT,
     Condition,
+    Excludes,
     Needs,
     choice_kind,
     flag,
     integer_kind,
     option,
     parsed_kind,
+    repeated_option,
     text_kind,
 )
 from herdcli.herding import MODELS
@@ -123,6 +126,15 @@ class Request:
     )
     on_nonconvergence: str = option(
         choice_kind("warn", "error"), default="warn", group=LEARNING, help="What to do if the weights keep growing."
+    )
+    plots: tuple[tuple[str, str], ...] = repeated_option(
+        shared_options.PLOT,
+        "--plot",
+        metavar="NAME FILE",
+        group=OUTPUT,
+        record=output_file_field(),
+        only=Excludes("rates", "moments", hint="herd rows that are images"),
+        help="animation: draw the first 40 pseudo-samples as they pass, beside the weights, into FILE.gif.",
     )
     input_format: str | None = shared_options.input_format_option()
     label: str | None = shared_options.label_option()

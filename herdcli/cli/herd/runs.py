@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.output.animations import write_animations
 from herdcli.cli.frame.run import shards
 from herdcli.errors import NotConverged
 
@@ -24,17 +26,26 @@ def run_and_save_herding(session: Session, inputs: HerdingInputs, request: Reque
 
     count = inputs.problem.count
     units = shards.unit_numbers(session, count, "runs")
-    made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units) if units else [])
+    made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units, request) if units else [])
     shards.finish_units(session, made, "runs", save_all_units, inputs.history, request)
 
 
-def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int]) -> list[Herding]:
+def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int], request: Request) -> list[Herding]:
     """Run herding for the units with these numbers and return one result per unit."""
     from herdcli.herding.class_runs import split_into_artifacts
 
     problem = inputs.problem.part(units)
-    state = session.run(inputs.algorithm(problem, session.map), label="herding", memory="herding")
-    return split_into_artifacts(problem, state, inputs.finish)
+    algorithm = inputs.algorithm(problem, session.map)
+    state = session.run(algorithm, label="herding", memory="herding")
+    parts = split_into_artifacts(problem, state, inputs.finish)
+    if request.plots and inputs.image_shape is not None:
+        from herdcli.evaluation.plots.animations import herding_panels
+        from herdcli.evaluation.plots.herding_plots import restore_pruned_units
+
+        panels = herding_panels(algorithm, partial(restore_pruned_units, parts[0]), inputs.image_shape)
+        captions = [f"iteration {t + 1} of {parts[0].iterations}" for t in range(len(panels[0].frames))]
+        write_animations(session, request.plots, panels, captions)
+    return parts
 
 
 def save_all_units(session: Session, whole: HerdingShard, history: HistorySource, request: Request) -> None:

@@ -76,7 +76,7 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     if value.features == "rows":
         return _visit_count_plot(value)
     each = TILES if value.count == 1 else 10
-    kept = [_restore_pruned_units(value, value.kept(c)[0][-each:]) for c in range(value.count)]
+    kept = [restore_pruned_units(value, value.kept(c)[0][-each:]) for c in range(value.count)]
     shape = value.image_shape
     runs = "" if value.count == 1 else f" of each of {value.count} runs"
     title = f"the last {len(kept[0])} pseudo-samples{runs}" + ("" if shape is not None else ", a line for each")
@@ -90,8 +90,8 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     )
 
 
-def _restore_pruned_units(value: Herding, x: Array) -> Array:
-    """Pseudo-samples with the pruned units in their places, at their lowest value."""
+def restore_pruned_units(value: Herding, x: Array) -> Array:
+    """Return pseudo-samples (n, kept units) with the pruned units in their places, at their lowest value."""
     if value.units is None:
         return x
     lowest = -1 if value.representation == "spin" else 0

@@ -10,14 +10,18 @@ from __future__ import annotations
 import csv
 import re
 
+import click
+
 from herdcli.cli.frame.history.request import field_recorded_if_changed, unrecorded_field
 from herdcli.cli.frame.options.declaration import (
+    FILE_PATH,
     INPUT,
     LEARNING,
     MODEL,
     OUTPUT,
     Condition,
     Excludes,
+    ValueKind,
     choice_kind,
     flag,
     format_number,
@@ -35,6 +39,7 @@ EXACT = (
     "Takes up to 1.7 times the CPU time; options that do not support it are refused."
 )
 WITHOUT_EXACT = "without --exact the bytes are those of this kind of machine"
+PLOT = ValueKind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file
 
 
 def _parse_interval(text: str) -> tuple[float, float]:

@@ -165,14 +165,15 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
         panel.set_title(f"loadings of {value.model} on {len(C)} columns")
         return figure
     names = known.feature_names if known is not None else None
+    scaled = C if known is None else C / np.sqrt(np.maximum(known.base_variance, 1e-300))[:, None]
     return tiles.matrix_plot(
-        C,
+        scaled,
         row_label="column",
         row_names=names or [f"x{index}" for index in range(len(C))],
         column_label="factor",
         column_names=[str(k + 1) for k in range(C.shape[1])],
         title=f"loadings of {value.model}",
-        scale="loading",
+        scale="loading" if known is None else "loading in standard deviations of the column",
         signed=True,
     )
 

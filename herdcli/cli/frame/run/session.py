@@ -104,7 +104,7 @@ class Session:
     dialect: TextDialect = PLAIN  # the notation of text and of the numbers in it
     savable: bool = False  # whether the command has --checkpoint
     trace_file: str | None = None  # gets one JSON line per step
-    observers: list[Callable[[Any], None]] = field(default_factory=list)  # called with the state after each step of a run
+    observers: list[Callable[..., None]] = field(default_factory=list)  # called with the state after each step of a run
     stretch: Artifact | None = None  # some rows of the data, if they are read one range at a time
     recoding: Recoding | None = None  # the encoding of text columns, from the model that was read or learned from the training rows
     rows_left_out: bool = False  # whether rows were left out of the data, so that row numbers differ from those in the file

@@ -56,12 +56,13 @@ def dialect_from_options(named: Mapping[str, Any]) -> TextDialect:
 
     Raises BadUsage for two equal separators and for an unknown encoding.
     """
+    thousands = "'" if named["thousands"] == "\u2019" else named["thousands"]  # both are apostrophes, and both are read
     if named["thousands"] is not None and named["thousands"] == named["decimal"]:
         raise BadUsage(
             "--thousands and --decimal must be different characters", hint="a number such as 1.234,5 has --thousands . --decimal ,"
         )
     known = None if named["encoding"] is None else python_encoding_name(named["encoding"], where="--encoding")
-    return TextDialect(named["thousands"], named["decimal"], bool(named["percent"]), bool(named["currency"]), known)
+    return TextDialect(thousands, named["decimal"], bool(named["percent"]), bool(named["currency"]), known)
 
 
 def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> TextDialect:

@@ -233,6 +233,18 @@ def _check_same_shape(name: str, item: Array, model: Array, where: str | None, f
         raise DataError(f"{name} is {item.dtype} {item.shape}, but this run has {model.dtype} {model.shape}", where=where)
 
 
+TRUTHS = ("False", "True")  # names of the classes of boolean labels
+
+
+def class_index(name: str, classes: Sequence[str]) -> int | None:
+    """Return the index of a class by its name; None for another class.  False and True are also 0 and 1, as older models call them."""
+    if name in classes:
+        return list(classes).index(name)
+    other = dict(zip((*TRUTHS, "0", "1"), ("0", "1", *TRUTHS), strict=True)).get(name)
+    fits = other is not None and set(classes) in ({"0", "1"}, set(TRUTHS))
+    return list(classes).index(other) if fits and other is not None else None
+
+
 def boolean_level_index(text: str, levels: Sequence[str]) -> int | None:
     """Return the index of a word, in any case, if the levels are true and false; return None for other words and levels."""
     folded = [level.casefold() for level in levels]

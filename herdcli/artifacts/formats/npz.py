@@ -20,7 +20,7 @@ from herdcli.artifacts.tables import native_arrays
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, map_indices_to_names
 from herdcli.artifacts.tables.named_arrays import dataset_from_arrays, flatten_images
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import Array
+from herdcli.schema import TRUTHS, Array
 
 ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
 NAMES = ("feature_names", "class_names")
@@ -245,6 +245,8 @@ def write(path: Any, data: Dataset) -> None:
         value = getattr(data, name)
         if value is not None:
             arrays[name] = np.asarray(value)
+    if data.class_names == list(TRUTHS) and data.y is not None and data.y.min(initial=0) >= 0:
+        arrays["y"] = data.y.astype(bool)
     arrays = (data.columns or {}) | arrays
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():

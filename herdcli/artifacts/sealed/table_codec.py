@@ -24,7 +24,7 @@ from herdcli.artifacts.formats.arrow import to_arrow, to_numpy, to_numpy_filled
 from herdcli.artifacts.sealed.codec import csr_matrix
 from herdcli.artifacts.tables.dataset_columns import lists_to_matrix
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import array_spec_of_field, convert_to_declared
+from herdcli.schema import TRUTHS, Array, array_spec_of_field, convert_to_declared
 
 MOST_COLUMNS = 10_000  # most features that are separate columns; rows with more are lists
 ROLES = ("y", "split", "weight")
@@ -50,9 +50,7 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
             and value.class_names
             and len(set(value.class_names)) == len(value.class_names)
         ):
-            columns["y"] = pa.DictionaryArray.from_arrays(
-                to_arrow(item.astype(np.int32), item < 0), to_arrow(np.array(value.class_names, dtype=object))
-            )
+            columns["y"] = _named_labels(item, value.class_names)
             beside["y.dtype"] = item.dtype.str
         elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
             columns |= _field_columns(declared.name, item)
@@ -70,6 +68,15 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
     if not columns or len({len(column) for column in columns.values()}) > 1:
         raise _not_a_table_error(value)
     return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
+
+
+def _named_labels(y: Array, names: list[str]) -> Any:
+    """Return labels as a column of names, or of booleans if the names are False and True; a label below 0 is missing."""
+    import pyarrow as pa
+
+    if names == list(TRUTHS):
+        return to_arrow(y > 0, y < 0)
+    return pa.DictionaryArray.from_arrays(to_arrow(y.astype(np.int32), y < 0), to_arrow(np.array(names, dtype=object)))
 
 
 def extra_column_name(name: str) -> str:
@@ -146,7 +153,8 @@ def _read_field(table: Any, other_fields: dict[str, Any], name: str, where: str)
     if f"{name}.columns" in other_fields:
         return np.column_stack([to_numpy(table.column(title)) for title in other_fields[f"{name}.columns"]])
     if f"{name}.dtype" in other_fields:
-        places = to_numpy_filled(table.column(name).combine_chunks().indices, -1)
+        column = table.column(name).combine_chunks()
+        places = to_numpy_filled(column.cast("int8") if pa.types.is_boolean(column.type) else column.indices, -1)
         return np.asarray(places, dtype=np.dtype(str(other_fields[f"{name}.dtype"])))
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ from herdcli.artifacts.dataset import Dataset, check_finite
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
-from herdcli.schema import Array
+from herdcli.schema import TRUTHS, Array
 from herdcli.splits import TEST, TRAIN, VALID
 
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
 
 
@@ -79,7 +81,7 @@ def flatten_rows(X: Array) -> tuple[Array, dict[str, Any]]:
 
 
 def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Array, list[str] | None]:
-    """Return labels as integers: strings become indices into the class names, whole floats become int64."""
+    """Return labels as integers: strings become indices into the class names, booleans into False and True, whole floats become int64."""
     if y.dtype.kind in "UTO":
         texts = [str(text) for text in y]
         names = class_names or sorted(set(texts))
@@ -98,12 +100,16 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
             first = tuple(np.argwhere((y != np.round(y)) | (np.abs(y) >= 2**53))[0].tolist())
             raise DataError(f"/y has {y[first]:g} in row {first[0]}; labels are whole numbers or text", where=where)
         return y.astype(np.int64), class_names
-    return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
+    return (y.astype(np.uint8), class_names or list(TRUTHS)) if y.dtype.kind == "b" else (y, class_names)
 
 
 def decode_numeric_labels(index: Array, names: list[str]) -> tuple[Array, list[str] | None]:
-    """Return labels as the numbers that their names are, if all names are whole numbers from 0 on."""
-    if not all(name.isascii() and name.isdecimal() and str(int(name)) == name and len(name) < 19 for name in names):
+    """Return labels as the numbers that their names are, if all names are whole numbers.
+
+    Names that include -1 stay names if others are not negative, except -1 and 1, because a label −1 among those means that there is none.
+    """
+    ambiguous = "-1" in names and set(names) != {"-1", "1"} and not all(name.startswith("-") for name in names)
+    if ambiguous or not all(_WHOLE.fullmatch(name) for name in names):
         return index, names
     return np.array([int(name) for name in names], dtype=np.int64)[index], None
 

@@ -220,6 +220,17 @@ def test_the_options_read_numbers_as_people_write_them(herd, tmp_path):
     assert (unknown.code, unknown.err.splitlines()[0]) == (2, "herd convert: --encoding: 'klingon' is not an encoding of text")
 
 
+@pytest.mark.parametrize("mark", ["'", "\u2019"], ids=["straight", "curly"])
+@pytest.mark.parametrize("typed", ["'", "\u2019"], ids=["typed straight", "typed curly"])
+def test_both_apostrophes_separate_thousands(herd, tmp_path, mark, typed):
+    (tmp_path / "t.csv").write_text(f"a,b\n1{mark}234.5,1\n12{mark}345{mark}678,2\n", encoding="utf-8")
+    done = herd("convert", "t.csv", "--thousands", typed, "-o", "t.h5")
+    assert done.code == 0, done.err
+    found = load(str(tmp_path / "t.h5"))
+    assert found.value.X[:, 0].tolist() == [1234.5, 12345678.0]
+    assert found.history[-1]["parameters"]["thousands"] == "'"
+
+
 def test_the_history_tells_how_numbers_were_read_and_is_followed(herd, tmp_path):
     (tmp_path / "t.csv").write_text("a;b\n1.234,5;3\n2.000;4\n")
     assert herd("convert", "t.csv", "--thousands", ".", "-o", "t.h5").code == 0

@@ -48,7 +48,9 @@ class SessionOptions:
 
     weights_column: str | None = option(text_kind(), "--weights", metavar="COLUMN", help="Column with the row weights; none: no weights.")
     thousands: str | None = option(
-        choice_kind(*THOUSANDS), metavar="MARK", help="Thousands separator in numbers: , . ' or ' ' for any blank.  [default: none]"
+        choice_kind(*THOUSANDS, "\u2019"),
+        metavar="MARK",
+        help="Thousands separator in numbers: , . ' or ' ' for any blank.  [default: none]",
     )
     decimal: str | None = option(choice_kind(*DECIMAL), metavar="MARK", help="Decimal separator in numbers: . or ,  [default: detected]")
     percent: bool = flag(help="Read 12 % as 0.12.")

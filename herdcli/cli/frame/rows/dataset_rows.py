@@ -15,7 +15,7 @@ from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.run.session import Session
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, class_index
 
 if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
@@ -318,10 +318,11 @@ def model_class_indices(model: RBM, rows: PreparedRows, path: str) -> Array | No
 def _label_indices(model_names: list[str], rows: PreparedRows, path: str, what: str) -> Array:
     """Return the index of each row's label among the names that a model knows (n,)."""
     y, names = rows.labelled(path, what)
-    unknown = [name for name in names if name not in model_names]
+    places = [class_index(name, model_names) for name in names]
+    unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
         raise DataError(f"has class '{unknown[0]}', but the model knows only {', '.join(model_names)}", where=path)
-    chosen: Array = np.array([model_names.index(name) for name in names])[y]
+    chosen: Array = np.array(places)[y]
     return chosen
 
 

@@ -26,7 +26,7 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.class_labels import MOST, check_classes, format_labels
 from herdcli.online.text.class_names import has_named_labels
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, class_index
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
@@ -422,17 +422,18 @@ def _assign_splits(data: Artifact, split: str | None, seed: int) -> Array:
 
 def _declared_classes(classes: list[str], names: list[str], y: Array, where: str) -> tuple[list[str], Array]:
     present = [names[index] for index in np.unique(y)]
-    strange = [name for name in present if name not in classes]
+    strange = [name for name in present if class_index(name, classes) is None]
     if strange:
         raise DataError(
             f"label {strange[0]} is not one of the classes {format_labels(classes)}", where=where, hint="declare all of them with --classes"
         )
-    place = np.array([classes.index(name) if name in classes else -1 for name in names])
-    return classes, place[y]
+    place = [class_index(name, classes) for name in names]
+    return classes, np.array([-1 if own is None else own for own in place])[y]
 
 
 def _matching_classes(pattern: str, names: list[str], option: str) -> list[int]:
     found = [index for index, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+    found = found or [index for index in [class_index(pattern, names)] if index is not None]
     if not found:
         raise BadUsage(f"no class is called '{pattern}'", where=option, hint=f"classes: {format_labels(names)}")
     return found

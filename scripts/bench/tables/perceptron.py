@@ -129,11 +129,11 @@ def sklearn_log_likelihoods(family: str, X: np.ndarray, y: np.ndarray, split: np
 
     train, valid, test = (split == part for part in range(3))
     if family == "gaussian":
-        layers = make_pipeline(StandardScaler(), MLPRegressor((64, 32), random_state=0))
+        layers = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(64, 32), random_state=0))
         numbers = TransformedTargetRegressor(layers, transformer=StandardScaler()).fit(X[train], y[train])
         variance = float(np.mean((y[valid] - numbers.predict(X[valid])) ** 2))
         return log_likelihoods(family, y[test], numbers.predict(X[test])[:, None], variance)
-    classes = make_pipeline(StandardScaler(), MLPClassifier((64, 32), random_state=0)).fit(X[train], y[train])
+    classes = make_pipeline(StandardScaler(), MLPClassifier(hidden_layer_sizes=(64, 32), random_state=0)).fit(X[train], y[train])
     p = classes.predict_proba(X[test])
     return np.asarray(np.log(np.maximum(p[np.arange(test.sum()), np.searchsorted(classes.classes_, y[test])], np.finfo(float).tiny)))
 

@@ -16,7 +16,8 @@ LISTED = 8
 
 def _archive_members(archive: zipfile.ZipFile) -> list[str]:
     """Return the files of an archive, except hidden files and those that macOS adds."""
-    names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+    # `is_dir` of zipfile fails for an empty name.
+    names = [entry.filename for entry in archive.infolist() if entry.filename and not entry.filename.endswith("/")]
     return [name for name in names if not name.startswith("__MACOSX/") and not name.rpartition("/")[2].startswith(".")]
 
 

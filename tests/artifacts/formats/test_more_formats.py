@@ -262,3 +262,12 @@ def test_arrays_saved_by_python_2_are_read_without_a_warning(tmp_path):
         archive.writestr("X.npy", old)
     for name in ("old.npy", "old.npz"):
         np.testing.assert_array_equal(load(str(tmp_path / name)).value.X, rows)
+
+
+def test_a_member_without_a_name_is_left_out(tmp_path):
+    """Python's own test for folders fails for such a name."""
+    with zipfile.ZipFile(tmp_path / "table.zip", "w") as archive:
+        archive.writestr("t.csv", b"a,b\n1,2\n3,5\n")
+        archive.writestr("x", b"nothing")
+        archive.filelist[-1].filename = ""
+    np.testing.assert_array_equal(load(str(tmp_path / "table.zip")).value.X, [[1, 2], [3, 5]])

@@ -18,7 +18,6 @@ from herdcli.records import dataclass, former_classes
 from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online", "standard")
-TASKS = ("classification", "regression", "multilabel")
 LINKS = ("normal", "logistic", "softmax")
 SCALES = ("seen", "size", "location", "deviation", "centred")  # statistics for scaling features: the first two, or all of them with means
 
@@ -342,7 +341,7 @@ class Classifier(Classifier2):
             raise DataError(f"has {len(self.classes)} classes; a classifier needs two or more")
         if len(set(self.classes)) < len(self.classes):
             raise DataError("has two classes with the same name")
-        require_settings(self.settings)
+        require_settings(self.settings, "classification")
         if self.machines:
             _require_valid_machines(self)
         else:
@@ -378,8 +377,8 @@ def require_finite_above(values: Array, name: str, lowest: float = -np.inf) -> N
         raise DataError(f"dataset '{name}' has values below {lowest:g}")
 
 
-def require_settings(settings: Settings) -> None:
-    """Raise DataError unless all settings are known and within their ranges."""
+def require_settings(settings: Settings, task: str) -> None:
+    """Raise DataError unless all settings are known and within their ranges, and those of a task."""
     known = {
         "algorithm": ALGORITHMS,
         "form": FORMS,
@@ -388,7 +387,7 @@ def require_settings(settings: Settings) -> None:
         "multiclass": ("top-1", "one-vs-rest"),
         "kernel": ("none", "linear", "polynomial", "gaussian"),
         "scaling": SCALINGS,
-        "task": TASKS,
+        "task": (task,),
     }
     for name, values in known.items():
         if getattr(settings, name) not in values:

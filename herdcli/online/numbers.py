@@ -48,7 +48,7 @@ class Predictor(Classifier):
         """Raise DataError unless the arrays are consistent and all numbers are valid."""
         if self.classes or self.machines:
             raise DataError("has classes or support vectors, but a regression model has none")
-        require_settings(self.settings)
+        require_settings(self.settings, "regression")
         require_weights(self)
         require_features(self)
         require_valid_pairs(self.interactions, self.text == "vw", self.bits)

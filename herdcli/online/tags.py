@@ -71,7 +71,7 @@ class Tagger(Classifier):
         """Raise DataError unless the arrays fit the labels and each other, and all numbers are valid."""
         if not self.classes or len(set(self.classes)) < len(self.classes) or self.machines:
             raise DataError("has no labels, two labels with the same name, or support vectors")
-        require_settings(self.settings)
+        require_settings(self.settings, "multilabel")
         require_weights_of(self)
         require_features(self)
         require_valid_pairs(self.interactions, self.text == "vw", self.bits)

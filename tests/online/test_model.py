@@ -82,6 +82,7 @@ def test_what_is_at_its_limits_is_a_classifier(value):
         (made(running=RunningTotals(squares=np.inf)), "the stored running error and loss must be finite and not negative"),
         (replace(made(), progress=replace(EMPTY, loss=np.array([np.nan]))), "dataset 'progress/loss' has values that are not finite"),
         (made(settings=Settings(loss="hinge")), "settings/loss is 'hinge', expected squared-hinge, log, squared"),
+        (made(settings=Settings(task="regression")), "settings/task is 'regression', expected classification"),
         (made(settings=Settings(C=-0.1)), "settings: C, confidence or width is outside its range"),
         (made(settings=Settings(C=np.inf)), "settings: C, confidence or width is outside its range"),
         (made(settings=Settings(confidence=0.5)), "settings: C, confidence or width is outside its range"),

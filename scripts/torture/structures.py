@@ -141,7 +141,7 @@ def _applied(path: Path, place: str, random: np.random.Generator) -> str:
             ways = surgery.changes(file, place)
             change = ways[int(random.integers(len(ways)))]
             return f"{place} {change(file, place, random)}"
-    except (ValueError, TypeError, OSError, RuntimeError, KeyError, OverflowError, IndexError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, KeyError, OverflowError, IndexError, MemoryError, AttributeError) as error:
         return f"({place} {type(error).__name__} {error})"[:120]
 
 

@@ -205,6 +205,7 @@ def _read_table_and_metadata(path: str, sealed: bool, limit: int, where: str) ->
                 raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
             _require_memory(file, limit, where)
             found = map_table(file) or MappedTable(file.read(use_threads=False), lambda: None)
+            found.table.validate(full=True)  # text that is not UTF-8 would fail later, cell by cell
             _require_decoded_memory(found.table, limit, where)
     except (HerdError, MemoryError):
         raise

@@ -14,6 +14,7 @@ from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_magnitudes, validate
 from herdcli.artifacts.formats import format_detection, parquet_files
 from herdcli.artifacts.load_options import LoadOptions, ignore_note
+from herdcli.artifacts.rows import row_groups
 from herdcli.artifacts.sealed import seal_header
 from herdcli.artifacts.tables import dataset_columns
 from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles
@@ -82,7 +83,7 @@ def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[
     import pyarrow as pa
 
     with convert_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
-        yield from reader
+        yield from row_groups.valid_batches(reader)
         for _ in iter(lambda: stream.read(1 << 20), b""):
             pass
 
@@ -93,8 +94,7 @@ def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[An
     with convert_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
         source.unlink_temporary_copy()
         reader = pa.ipc.open_file(file)
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
+        yield from row_groups.valid_batches(reader.get_batch(number) for number in range(reader.num_record_batches))
 
 
 def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
@@ -106,7 +106,7 @@ def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
     with convert_arrow_errors("Parquet file", source.name), file:
         source.unlink_temporary_copy()
         parquet_files.read_history_and_recoding(file, source.name)
-        yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+        yield from row_groups.valid_batches(file.iter_batches(batch_size=BATCH_ROWS, use_threads=False))
 
 
 READERS: dict[str, Callable[[ByteSource, LoadOptions], Iterator[Any]]] = {

@@ -6,7 +6,7 @@ unnamed file in $TMPDIR, from which batches of all columns are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -24,6 +24,13 @@ def open_parquet(path: str) -> Any:
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True, buffer_size=BUFFER)
+
+
+def valid_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield record batches with text in UTF-8 and codes that have names.  Raises pyarrow.ArrowInvalid for others."""
+    for batch in batches:
+        batch.validate(full=True)
+        yield batch
 
 
 def decoded_bytes(path: str) -> int:
@@ -56,13 +63,13 @@ class RowGroups:
         names = tuple(self.file.schema_arrow.names if columns is None else columns)
         size = max(1, BATCH_BYTES // max(1, own.total_byte_size // max(1, own.num_rows)))
         if own.total_byte_size < LARGE_GROUP or not are_separable(self.file.schema_arrow, names):
-            yield from self.file.iter_batches(batch_size=size, columns=columns, row_groups=[group], use_threads=False)
+            yield from valid_batches(self.file.iter_batches(batch_size=size, columns=columns, row_groups=[group], use_threads=False))
             pa.default_memory_pool().release_unused()  # fragments between live blocks would add up
             return
         if self._last is None or self._last[:2] != (group, names):
             self._last = None  # its file is removed before the next one is written
             self._last = group, names, SpooledGroup.of(self.file, group, names, size)
-        yield from self._last[2].batches()
+        yield from valid_batches(self._last[2].batches())
 
 
 @dataclass(frozen=True)

@@ -271,3 +271,13 @@ def test_a_member_without_a_name_is_left_out(tmp_path):
         archive.writestr("x", b"nothing")
         archive.filelist[-1].filename = ""
     np.testing.assert_array_equal(load(str(tmp_path / "table.zip")).value.X, [[1, 2], [3, 5]])
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
+    pq.write_table(
+        pa.table({"a": [1.5, 2.5, 3.5], "t": ["one", "two", "six"]}), tmp_path / "t.parquet", use_dictionary=False, compression="none"
+    )
+    content = (tmp_path / "t.parquet").read_bytes().replace(b"two", b"t\xa2o")
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"the Parquet file cannot be read .*Invalid UTF8"):
+        load(str(tmp_path / "t.parquet"))

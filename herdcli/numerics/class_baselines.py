@@ -27,14 +27,20 @@ NAMES = ("centroid", "linear")
 class ClassBaselines:
     """The scores of C classes as linear functions of d columns; the class with the largest score is predicted.
 
-    Columns are in units of their standard deviations over the training rows.
+    Columns are in units of their standard deviations over the training rows.  The weights are of all columns, or of `columns`; those of
+    other columns are 0.
     """
 
     centroid: Array = array("C e", "weights of the nearest centroid's scores, the constant last", kind="f", finite=True)
     linear: Array | None = array("C e", "weights of the ridge classifier's scores, the constant last", kind="f", optional=True, finite=True)
+    columns: Array | None = array("k", "columns that have weights, ascending, where most have none", kind="iu", optional=True, low=0)
 
     def require_shape(self, classes: int, columns: int) -> None:
         """Raise DataError unless there is a row for each class, and a weight for each column and the constant."""
+        if self.columns is not None:
+            if len(self.columns) and ((np.diff(self.columns) <= 0).any() or self.columns[-1] >= columns):
+                raise DataError(f"baselines/columns must ascend and be below {columns}")
+            columns = len(self.columns)
         for name in NAMES:
             if (weights := getattr(self, name)) is not None and weights.shape != (classes, columns + 1):
                 raise DataError(f"baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, expected {classes} × {columns + 1}")
@@ -46,6 +52,8 @@ class ClassBaselines:
         slices = iterate_row_slices(X) if not is_sparse(X) else (slice(k, k + SPARSE_ROWS) for k in range(0, X.shape[0], SPARSE_ROWS))
         for rows in slices:
             part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
+            if self.columns is not None:
+                part = part[:, self.columns[: np.searchsorted(self.columns, X.shape[1])]]
             for place, weights in enumerate((self.centroid, self.linear)):
                 if weights is not None:
                     width = min(part.shape[1], weights.shape[1] - 1)  # rows of text may have features that the training rows do not have
@@ -54,9 +62,14 @@ class ClassBaselines:
         return found
 
     def reorder_columns(self, order: Array) -> ClassBaselines:
-        """Return the baselines for rows whose columns are in another order (d,)."""
+        """Return the baselines for rows whose columns are in another order (d,).  They must have weights of all columns."""
+        assert self.columns is None
         places = np.append(order, len(order))
         return ClassBaselines(self.centroid[:, places], None if self.linear is None else self.linear[:, places])
+
+
+def _columns_with_weights(baselines: ClassBaselines) -> Array:
+    return np.arange(baselines.centroid.shape[1] - 1) if baselines.columns is None else np.asarray(baselines.columns, dtype=np.int64)
 
 
 def average_baselines(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
@@ -68,16 +81,26 @@ def average_baselines(parts: Sequence[ClassBaselines | None], columns: int) -> C
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts) or len({len(part.centroid) for part in known}) > 1:
         return None
+    union = None
+    if any(part.columns is not None for part in known):
+        union = np.unique(np.concatenate([_columns_with_weights(part) for part in known]))
+
+    def spread(part: ClassBaselines, weights: Array) -> Array:
+        made = np.zeros((len(weights), (columns if union is None else len(union)) + 1))
+        own = _columns_with_weights(part)
+        made[:, own if union is None else np.searchsorted(union, own)] = weights[:, :-1]
+        made[:, -1] = weights[:, -1]
+        return made
 
     def mean(weights: Sequence[Array]) -> Array:
-        wide = np.stack([np.hstack([w[:, :-1], np.zeros((len(w), columns + 1 - w.shape[1])), w[:, -1:]]) for w in weights])
+        wide = np.stack([spread(part, w) for part, w in zip(known, weights, strict=True)])
         met = wide[:, :, -1:] > NEVER  # shards without rows of a class have no information about it
         found = np.where(met, wide, 0.0).sum(axis=0) / np.maximum(met.sum(axis=0), 1)
         found[~met[:, :, 0].any(axis=0), -1] = NEVER
         return np.asarray(found)
 
     linear = [part.linear for part in known if part.linear is not None]
-    return ClassBaselines(mean([part.centroid for part in known]), mean(linear) if len(linear) == len(known) else None)
+    return ClassBaselines(mean([part.centroid for part in known]), mean(linear) if len(linear) == len(known) else None, union)
 
 
 def fit_baselines(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:

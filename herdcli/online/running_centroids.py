@@ -76,8 +76,13 @@ def observe(found: RunningCentroids, block: ExampleBlock, last: int, *, learned:
     return predicted
 
 
-def model_baselines(found: RunningCentroids, features: int) -> ClassBaselines | None:
-    """Return the nearest-centroid classifier of all examples, for rows of `features` features; None if it is too large or not finite."""
+def model_baselines(found: RunningCentroids, features: int, columns: Array | None = None) -> ClassBaselines | None:
+    """Return the nearest-centroid classifier of all examples, for rows of `features` features; None if it is too large or not finite.
+
+    columns  (K,) of hashed features: the column of each sum, 1 + the number of a feature; column 0 first.
+    """
+    if columns is not None:
+        return _hashed_baselines(found, columns)
     if not found.sums[:, 0].any() or found.classes * (features + 1) > MOST_KEPT:
         return None
     _compute_weights(found)
@@ -85,6 +90,17 @@ def model_baselines(found: RunningCentroids, features: int) -> ClassBaselines | 
     made = np.zeros((found.classes, features + 1))
     made[:, :width], made[:, -1] = found.weights[:, 1 : width + 1], found.weights[:, 0]
     return ClassBaselines(made) if np.isfinite(made).all() else None
+
+
+def _hashed_baselines(found: RunningCentroids, columns: Array) -> ClassBaselines | None:
+    """Return the nearest-centroid classifier of hashed features: weights of those that have sums, in the order of their numbers."""
+    if not found.sums[:, 0].any():
+        return None
+    _compute_weights(found)
+    width = min(len(columns), found.weights.shape[1])
+    order = 1 + np.argsort(columns[1:width])
+    made = np.column_stack([found.weights[:, order], found.weights[:, 0]])
+    return ClassBaselines(made, columns=columns[order].astype(np.int64) - 1) if np.isfinite(made).all() else None
 
 
 def _add(found: RunningCentroids, part: ExampleBlock) -> None:

@@ -142,7 +142,8 @@ def _with_stream_baselines(model: Classifier, state: LearnerState) -> Classifier
     found = state.centroids
     if found is None:
         return model
-    model = replace(model, baselines=running_centroids.model_baselines(found, model.features))
+    columns = state.columns if model.bits else None
+    model = replace(model, baselines=running_centroids.model_baselines(found, model.features, columns))
     if model.holdout is None:
         return model
     predictions = np.full((len(state.label), 2), UNKNOWN)

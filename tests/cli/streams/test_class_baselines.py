@@ -6,7 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
+from herdcli.errors import DataError
 from herdcli.numerics import class_baselines
 from herdcli.numerics.class_baselines import fit_baselines
 
@@ -100,6 +102,26 @@ def test_text_is_judged_by_the_centroids_of_earlier_examples(herd, tmp_path):
     assert herd("nherd-train", "t.svm", "--bits", "18", "-o", "hashed.h5").code == 0
     (hashed,) = json.loads(herd("eval", "hashed.h5", "--format", "json").out)
     assert hashed["error_centroid"] == row["error_centroid"]
+    (new,) = json.loads(herd("eval", "hashed.h5", "--data", "new.svm", "--format", "json").out)
+    assert new["error_centroid"] == anew["error_centroid"], "hashing three features collides nowhere"
+
+
+def test_means_of_baselines_with_different_columns_are_those_of_all_columns():
+    one = class_baselines.ClassBaselines(np.array([[1.0, 2.0, 0.5], [3.0, 4.0, -0.5]]), columns=np.array([1, 6]))
+    other = class_baselines.ClassBaselines(np.array([[5.0, 1.5], [7.0, 2.5]]), columns=np.array([3]))
+    found = class_baselines.average_baselines([one, other], 8)
+    assert found is not None
+    np.testing.assert_array_equal(found.columns, [1, 3, 6])
+    np.testing.assert_array_equal(found.centroid, [[0.5, 2.5, 1.0, 1.0], [1.5, 3.5, 2.0, 1.0]])
+    X = np.random.default_rng(0).normal(size=(30, 8))
+    scores = X[:, [1, 3, 6]] @ found.centroid[:, :-1].T + found.centroid[:, -1]
+    np.testing.assert_array_equal(found.predictions(X)[:, 0], scores.argmax(axis=1))
+    np.testing.assert_array_equal(found.predictions(csr_matrix(X))[:, 0], scores.argmax(axis=1))
+    narrow = X[:, [1, 3]] @ found.centroid[:, :2].T + found.centroid[:, -1]
+    np.testing.assert_array_equal(found.predictions(X[:, :5])[:, 0], narrow.argmax(axis=1))
+    with pytest.raises(DataError, match="baselines/columns must ascend and be below 6"):
+        found.require_shape(2, 6)
+    found.require_shape(2, 7)
 
 
 def test_a_continued_stream_is_judged_by_its_own_centroids(herd, tmp_path):

@@ -332,7 +332,8 @@ def test_only_tables_become_parquet_and_only_data_sets_are_exported(tmp_path: Pa
 
 def test_labels_that_are_whole_numbers_are_written_as_numbers(tmp_path: Path) -> None:
     """Without quotes, which make text of them for other programs; text keeps its quotes."""
-    for names, cells in ((["1", "5"], ["1", "5"]), (["01", "5"], ['"01"', '"5"']), (["-1", "1"], ['"-1"', '"1"'])):
+    cases = ((["1", "5"], ["1", "5"]), (["01", "5"], ['"01"', '"5"']), (["-1", "1"], ["-1", "1"]), (["-1", "2"], ['"-1"', '"2"']))
+    for names, cells in cases:
         data = Dataset(np.array([[1.5], [2.5]]), y=np.array([0, 1], dtype=np.int32), class_names=names)
         save(str(tmp_path / "a.csv"), data, [])
         assert [line.split(",")[1] for line in (tmp_path / "a.csv").read_text().splitlines()[1:]] == cells

@@ -397,7 +397,7 @@ def row_moments(source: BlockSource, map: Map = map) -> RowMoments:
 def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
     """Return mean and covariance from the sums of `CentredSums` about a centre (D,)."""
     if not sums["known"].all():
-        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
+        raise DataError(f"all values of column {int(np.argmin(sums['known'] != 0))} are missing")
     shift = sums["first"] / sums["known"]
     rows, mass, missing = sums["rows"]
     # E (y − c)(y − c)' − (ȳ − c)(ȳ − c)': with c near the mean the second term is relatively small, and no digits cancel.

@@ -53,7 +53,9 @@ class Predictor(Classifier):
         require_features(self)
         require_valid_pairs(self.interactions, self.text == "vw", self.bits)
         if not 0 < self.scale < np.inf or not 0 <= self.absolute < np.inf:
-            raise DataError("the scale or the sum of its errors is outside its range")
+            raise DataError(
+                f"scale is {self.scale:g} and absolute {self.absolute:g}, but both must be finite, scale above 0, absolute at least 0"
+            )
         if self.holdout is not None:
             for name in ("score", "variance", "y"):
                 require_finite_above(getattr(self.holdout, name), f"holdout/{name}")

@@ -79,8 +79,12 @@ class Tagger(Classifier):
             raise DataError("needs 'threshold' with a number for each label")
         if np.isnan(self.threshold).any():
             raise DataError("dataset 'threshold' has values that are not numbers")
-        if self.link not in LINKS[:2] or not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
-            raise DataError("the link or scale of its probabilities, or one of its figures, is outside its range")
+        if self.link not in LINKS[:2]:
+            raise DataError(f"the link that turns scores into probabilities is '{self.link}', expected {', '.join(LINKS[:2])}")
+        if not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
+            raise DataError(
+                f"scale is {self.scale:g} and missed {self.missed:g}, but both must be finite, scale above 0, missed at least 0"
+            )
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("the stored running error and loss must be finite and not negative")

@@ -140,7 +140,7 @@ class Settings:
                 hint="rows change with the variances",
             )
         if self.replicas == 1:
-            raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
+            raise BadUsage("replicas must be at least 2, not 1", hint="take 2 or more, or --algorithm pcd, which has one temperature")
         if self.optimizer == "natural" and self.tempers_lengths:
             raise BadUsage("natural updates do not work with chains of several lengths", hint="--optimizer adam")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:

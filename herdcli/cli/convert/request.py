@@ -55,10 +55,16 @@ class Request:
     source: str = input_file_field()
     input_format: str | None = shared_options.input_format_option()
     format: str | None = option(
-        choice_kind(*FORMATS), group=OUTPUT, record=unrecorded_field(), help="Write this format.  [default: by the suffix of -o, else hdf5]"
+        choice_kind(*FORMATS),
+        group=OUTPUT,
+        record=unrecorded_field(),
+        help="Format of the output.  [default: by the suffix of -o, else hdf5]",
     )
     label: str | None = option(
-        text_kind(), metavar="COLUMN", group=INPUT, help="Column with the labels; none: no labels.  [default: y, label, class or target]"
+        text_kind(),
+        metavar="COLUMN",
+        group=INPUT,
+        help="Column with the labels, or none to use no labels.  [default: y, label, class or target]",
     )
     to: str = option(
         choice_kind("dataset", *kinds_with("imports")),

@@ -173,7 +173,8 @@ class Request:
         default="herding",
         shown=False,
         only=RULE,
-        help="How atoms are chosen.  herding: equal weights, any first t atoms are good; min-norm-point: smallest error; others: see "
+        help="How atoms are chosen.  herding: equal weights, and for every t the first t atoms are a good choice; "
+        "min-norm-point: smallest error; others: see "
         "above.  [default: herding; greedy with Stein kernels]",
     )
     init: Literal["nearest", "zero", "mean"] | None = option(

@@ -26,7 +26,9 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
     if settings.max_clique < widest:
         raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
     if problem.rows is None:
-        raise BadUsage("--max-clique needs rows to compute their mutual information, but --moments has none", hint="leave it out")
+        raise BadUsage(
+            "--max-clique computes the mutual information of columns from rows, but --moments gives no rows", hint="leave out --max-clique"
+        )
     found = cliques.search_elimination_orders(problem.structure_network(), settings.seed, settings.orders)
     if not found.complete:
         raise BadUsage("--max-clique needs an elimination order, but every order that was found is too large", hint="leave it out")

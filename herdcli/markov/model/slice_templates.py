@@ -73,7 +73,7 @@ def parse_two_slice_network(network: Network) -> SliceTemplate:
 def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
     """Return the names without their endings, and the variables of the first and of the present slice in that order."""
     if network.names is None:
-        raise DataError("the variables of a template of two slices need names", hint=HINT)
+        raise DataError("a template of two time slices needs named variables, but this network has no names", hint=HINT)
     for zero, now in ENDINGS:
         slices = {end: {name[: -len(end)]: i for i, name in enumerate(network.names) if name.endswith(end)} for end in (zero, now)}
         if slices[zero] and slices[zero].keys() == slices[now].keys() and 2 * len(slices[zero]) == network.count:

@@ -84,7 +84,8 @@ def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
         (
             ["plain.uai", "--slices", "smoothing", "--evidence-rows", "rows.csv"],
             65,
-            "plain.uai: the variables of a template of two slices need names\nhint: name the variables of the first slice X_0",
+            "plain.uai: a template of two time slices needs named variables, but this network has no names\n"
+            "hint: name the variables of the first slice X_0",
         ),
     ],
 )
@@ -99,7 +100,7 @@ def test_unroll_takes_templates_alone(herd, tmp_path):
     (tmp_path / "plain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
     done = herd("network", "unroll", "plain.uai", "-o", "u.uai")
     assert done.code == 65
-    assert "plain.uai: the variables of a template of two slices need names" in done.err
+    assert "plain.uai: a template of two time slices needs named variables, but this network has no names" in done.err
 
 
 @pytest.mark.parametrize(

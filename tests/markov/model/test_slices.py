@@ -146,7 +146,7 @@ def test_what_is_no_task_is_refused(text):
 @pytest.mark.parametrize(
     ("names", "states", "told"),
     [
-        (None, [2, 2], "the variables of a template of two slices need names"),
+        (None, [2, 2], "a template of two time slices needs named variables, but this network has no names"),
         (["a_0", "b"], [2, 2], "is not a template of two slices: b belongs to no slice"),
         (["a_0", "b_t"], [2, 2], "is not a template of two slices: not every variable is in both slices"),
         (["a_0", "a_t"], [2, 3], "a has 2 states in the first slice and 3 in the next one"),

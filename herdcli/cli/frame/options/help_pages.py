@@ -48,7 +48,7 @@ COMMON = (  # options that many commands share, in the order in which every help
     *("shard", "cluster", "cluster_options", "retries", "mixed", "checkpoint", "every", "resume", "trace_file", "dry_run"),
     *("options_file", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"),
 )
-GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
+GROUPS = ("Input", "Model", "Learning", "Inference", "Options", "Long runs", "Output")
 PLAIN = _parse_names(
     "apply check completion convert data eval info merge sample seal selftest"
 )  # commands that neither create nor fit a model
@@ -91,7 +91,9 @@ def option_heading(name: str, command: str = "", param: click.Parameter | None =
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
     by_name = next((group for group, names in known.items() if name in names), "Model")
     found = param.group if isinstance(param, DeclaredOption) else by_name
-    return "Options" if command in PLAIN and found in ("Model", "Learning") else found
+    if command in PLAIN and found in ("Model", "Learning"):
+        return "Options"
+    return "Inference" if command == "ups-infer" and found == "Learning" else found
 
 
 def _parameter_name(param: click.Parameter) -> str:

@@ -139,13 +139,13 @@ def missing_rows_option() -> str:
 
 def output_format_option(*formats: str) -> str | None:
     """Declare --format of commands that write one of these formats."""
-    help = "Write this format.  [default: by the suffix of -o, else hdf5]"
+    help = "Format of the output.  [default: by the suffix of -o, else hdf5]"
     return option(choice_kind(*formats), group=OUTPUT, record=unrecorded_field(), help=help)
 
 
 def label_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --label."""
-    help = "Column with the labels; none: no labels.  [default: y, label, class or target, if needed]"
+    help = "Column with the labels, or none to use no labels.  [default: y, label, class or target, if labels are needed]"
     return option(text_kind(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
@@ -163,7 +163,12 @@ def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
 
 def threshold_option(only: tuple[Condition, ...] | Condition = ()) -> float | None:
     """Declare --threshold of commands that binarise values."""
-    return option(number_kind(0, 1), group=INPUT, only=only, help="Binarise: on at or above this share of the range.")
+    return option(
+        number_kind(0, 1),
+        group=INPUT,
+        only=only,
+        help="Set values to 1 from this share of the way between the lowest and the highest value on, else to 0.",
+    )
 
 
 def value_range_option(only: tuple[Condition, ...] | Condition = ()) -> tuple[float, float] | None:
@@ -193,5 +198,5 @@ def iterations_option(only: tuple[Condition, ...] | Condition = ()) -> int:
 
 def nonconvergence_option(only: tuple[Condition, ...] | Condition = ()) -> str:
     """Declare --on-nonconvergence of algorithms that may end without convergence."""
-    help = "What to do if the last of --iterations ends without convergence."
+    help = "What to do if the run has not converged after --iterations."
     return option(choice_kind("warn", "error"), default="warn", group=LEARNING, only=only, help=help)

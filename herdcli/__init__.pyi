@@ -20,7 +20,7 @@ class Result:
     def history(self) -> list[dict[str, Any]]: ...
     @property
     def kind(self) -> str: ...
-    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def save(self, path: str | os.PathLike[str], *, safe_csv: bool = False) -> None: ...
     def summary(self) -> str: ...
     def to_arrow(self) -> Any: ...
     def to_pandas(self) -> Any: ...
@@ -36,7 +36,7 @@ class Result:
     def plots(self) -> list[str]: ...
 
 def load(path: Path, **how: Any) -> Result: ...
-def save(path: Path, value: Any) -> None: ...
+def save(path: Path, value: Any, *, safe_csv: bool = False) -> None: ...
 def check(*paths: Path) -> None: ...
 def fit_rbm(
     X: Any = None,
@@ -86,6 +86,7 @@ def fit_rbm(
     labels: Literal['generative', 'discriminative', 'hybrid'] | None = None,
     final_steps: int | None = None,
     optimizer: Literal['momentum', 'adam', 'natural'] | None = None,
+    plot: Any = None,
     validate_every: int | None = None,
     patience: int | None = None,
     average: int | None = None,
@@ -95,7 +96,7 @@ def fit_rbm(
     track_likelihood: bool = False,
     on_disk: bool = False,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -152,8 +153,9 @@ def herd(
     from_moments: bool = False,
     rates: Any = None,
     on_nonconvergence: Literal['warn', 'error'] = 'warn',
+    plot: Any = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -234,7 +236,7 @@ def nherd_train(
     verify: bool = False,
     weights: Any = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'svmlight', 'vw'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -295,7 +297,7 @@ def kernel_herd(
     extend: Any = None,
     no_state: bool = False,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -319,6 +321,7 @@ def kernel_herd(
     resume: bool = False,
     trace: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -366,7 +369,7 @@ def fit_mrf(
     on_nonconvergence: Literal['warn', 'error'] = 'warn',
     weights: Any = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -391,6 +394,7 @@ def fit_mrf(
     resume: bool = False,
     trace: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -435,7 +439,7 @@ def ica(
     lags: int = 100,
     iterations: int | None = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -497,7 +501,7 @@ def em(
     minibatch: int | None = None,
     on_disk: bool = False,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -561,7 +565,7 @@ def regress(
     dtype: Literal['float64', 'float32'] | None = None,
     on_nonconvergence: Literal['warn', 'error'] = 'warn',
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -584,6 +588,7 @@ def regress(
     resume: bool = False,
     trace: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -613,7 +618,7 @@ def convert(
     hold_out: Any = None,
     weights: Any = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -630,6 +635,7 @@ def convert(
     split: Any = None,
     seed: int = 0,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -638,6 +644,7 @@ def merge(
     combine: Literal['precision', 'evidence', 'mean'] = 'precision',
     calibration_data: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -660,6 +667,7 @@ def network(
     missing_rows: Literal['refuse', 'uniform'] = 'refuse',
     seed: int = 0,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -711,6 +719,7 @@ def ups_infer(
     resume: bool = False,
     trace: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -727,6 +736,10 @@ def eval(
     temperatures: int | None = None,
     reverse: bool = False,
     plot: Any = None,
+    cmap: Any = None,
+    size: Any = None,
+    dpi: int | None = None,
+    title: Any = None,
     report: Any = None,
     keep_going: bool = False,
     confusion: bool = False,
@@ -753,6 +766,7 @@ def eval(
     threads: int | None = None,
     exact: bool = False,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> list[dict[str, Any]]: ...
@@ -765,7 +779,7 @@ def apply(
     particles: int | None = None,
     explain_row: int | None = None,
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,
-    thousands: Literal[',', '.', ' ', "'"] | None = None,
+    thousands: Literal[',', '.', ' ', "'", '’'] | None = None,
     decimal: Literal['.', ','] | None = None,
     percent: bool = False,
     currency: bool = False,
@@ -784,6 +798,7 @@ def apply(
     threads: int | None = None,
     exact: bool = False,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -805,6 +820,7 @@ def sample(
     resume: bool = False,
     trace: Any = None,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...
@@ -816,6 +832,7 @@ def data(
     all: bool = False,
     list: bool = False,
     options: Any = None,
+    safe_csv: bool = False,
     lock: Any = None,
     max_memory: Any = None,
 ) -> Result: ...

@@ -39,6 +39,7 @@ from herdcli.markov.model.network import Network
 from herdcli.python_inputs import KNOWN, MADE
 from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
+from herdcli.spreadsheet_text import use_safe_csv
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options that only the command line has
 INPUT_NAMES = {"ups_infer": {"source": "network"}, "apply": {"source": "X"}, "eval": {"sources": "artifacts"}}  # argument -> its name here
@@ -92,9 +93,10 @@ def _load_foreign_model(path: str) -> Any:
     return _run_for_artifact(name, _find_command(name), inputs, options)
 
 
-def save(path: str | os.PathLike[str], value: Any) -> None:
+def save(path: str | os.PathLike[str], value: Any, *, safe_csv: bool = False) -> None:
     """Write an artifact, or rows of any form as a data set; the suffix of `path` chooses the format.
 
+    With `safe_csv`, CSV and TSV have an apostrophe before names and texts that spreadsheets take for formulas.
     The history is that of the value if it was made or read in this process, else it says `python`.
     """
     name = os.fspath(path)
@@ -105,7 +107,8 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
             with _temporary_folder() as folder:
                 _run_command("network", _find_command("network"), folder, ["convert", value], {}, ["--output", name])
         else:
-            python_inputs.save_value(name, value)
+            with use_safe_csv(safe_csv):
+                python_inputs.save_value(name, value)
 
 
 def _with_history(artifact: artifacts.Artifact) -> Any:

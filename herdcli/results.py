@@ -69,9 +69,12 @@ class Result:
         """The kind of artifact, such as rbm or regression."""
         return kind_of(type(self)).name
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result; the suffix of `path` chooses the format."""
-        engine.save(path, self)
+    def save(self, path: str | os.PathLike[str], *, safe_csv: bool = False) -> None:
+        """Write the result; the suffix of `path` chooses the format.
+
+        With `safe_csv`, CSV and TSV have an apostrophe before names and texts that spreadsheets take for formulas.
+        """
+        engine.save(path, self, safe_csv=safe_csv)
 
     def summary(self) -> SummaryText:
         """Return the tables that `herd info` shows: coefficients, components, marginals, columns; without tables, the fields."""

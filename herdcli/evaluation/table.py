@@ -24,6 +24,7 @@ from herdcli.kinds import KINDS, VERDICT, kinds_with
 from herdcli.parts import import_named
 from herdcli.records import dataclass
 from herdcli.schema import Array
+from herdcli.spreadsheet_text import csv_text
 
 Value = str | float | int | None
 Row = dict[str, Value]
@@ -208,10 +209,15 @@ def exact_text(value: Value) -> str:
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
+def _csv_cell(value: Value) -> str:
+    """Return a value as CSV and TSV hold it."""
+    return csv_text(value) if isinstance(value, str) else exact_text(value)
+
+
 def to_tsv(rows: Sequence[Row]) -> str:
     """Return tab-separated text with a header line; tabs and line ends inside text become blanks."""
     columns = all_columns(rows)
-    lines = [columns] + [[exact_text(row.get(column)) for column in columns] for row in rows]
+    lines = [[csv_text(column) for column in columns]] + [[_csv_cell(row.get(column)) for column in columns] for row in rows]
     return "".join("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in line) + "\n" for line in lines)
 
 
@@ -220,8 +226,8 @@ def to_csv(rows: Sequence[Row]) -> str:
     columns = all_columns(rows)
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([exact_text(row.get(column)) for column in columns] for row in rows)
+    writer.writerow([csv_text(column) for column in columns])
+    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
     return target.getvalue()
 
 

@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 '''
 FUNCTIONS = """\
 def load(path: Path, **how: Any) -> Result: ...
-def save(path: Path, value: Any) -> None: ...
+def save(path: Path, value: Any, *, safe_csv: bool = False) -> None: ...
 def check(*paths: Path) -> None: ...
 """
 
@@ -54,7 +54,10 @@ def result_stub() -> str:
 
 
 def _parameters(method: Callable[..., object]) -> Iterator[str]:
-    for each in inspect.signature(method).parameters.values():
+    found = list(inspect.signature(method).parameters.values())
+    for number, each in enumerate(found):
+        if each.kind is each.KEYWORD_ONLY and found[number - 1].kind is not each.KEYWORD_ONLY:
+            yield "*"
         stars = "**" if each.kind is each.VAR_KEYWORD else ""
         kind = "" if each.annotation is each.empty else f": {each.annotation}"
         yield f"{stars}{each.name}{kind}" + ("" if each.default is each.empty else f" = {each.default!r}")

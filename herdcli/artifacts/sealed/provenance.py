@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from herdcli import __version__
 
 NO_EFFECT_ON_RESULT = frozenset(
-    {"input", "output", "format", "input_format", "clobber", "no_clobber", "quiet", "verbose", "debug", "dry_run"}
+    {"input", "output", "format", "input_format", "clobber", "no_clobber", "safe_csv", "quiet", "verbose", "debug", "dry_run"}
     | {"threads", "checkpoint", "every", "resume", "shard", "lock", "max_memory", "plots"}
 )
 

@@ -35,6 +35,7 @@ from herdcli.artifacts.text.csv_structure import (
 from herdcli.artifacts.text.opened_csv import OpenedCsv
 from herdcli.errors import DataError
 from herdcli.schema import Array
+from herdcli.spreadsheet_text import csv_text, escapes_formulas
 
 _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
@@ -350,7 +351,8 @@ def append_rows(
         taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles | first} if roles | first else set()
         words = [*first, *(f"{name}_" if name in taken else name for name in names), *roles]
         beside = [np.empty(0)] * len(names)
-        out.write(_title_line(words, [*first.values(), *beside, *roles.values()]).encode())
+        columns = [_escape_formulas(values) for values in (*first.values(), *beside, *roles.values())]
+        out.write(_title_line([csv_text(word) for word in words], columns).encode())
     step = max(1, BLOCK_ELEMENTS // len(names))
     for start in range(0, data.X.shape[0], step):
         rows = slice(start, start + step)
@@ -359,7 +361,7 @@ def append_rows(
         columns = [values[rows] for values in first.values()] + [
             _replace_indices_by_states(block[:, column], states.get(name)) for column, name in enumerate(names)
         ]
-        columns += [values[rows] for values in roles.values()]
+        columns = [_escape_formulas(values) for values in (*columns, *(values[rows] for values in roles.values()))]
         arrays = [
             to_arrow(column, _missing_mask(column)) if len(columns) > 1 else to_arrow(column) for column in columns
         ]  # an empty line is not a row
@@ -376,6 +378,13 @@ def _replace_indices_by_states(values: Array, states: Sequence[str] | None) -> A
     place = np.where(np.isnan(values), -1, values).astype(np.int64) if values.dtype.kind == "f" else values
     found: Array = np.array([*states, ""], dtype=object)[place]
     return found
+
+
+def _escape_formulas(values: Array) -> Array:
+    """Return a column whose texts spreadsheets do not take for formulas, if that is requested."""
+    if not escapes_formulas() or values.dtype.kind not in "OU":
+        return values
+    return np.array([csv_text(value) if isinstance(value, str) else value for value in values.tolist()], dtype=object)
 
 
 def _missing_mask(values: Array) -> Array | None:

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.apply.values import EM, IN_TIME, OF_EM, OF_TIME
-from herdcli.cli.frame.options.common_options import cleaning_options, command_with_request, output_options, threads_option
+from herdcli.cli.frame.options.common_options import cleaning_options, command_with_request, csv_output_options, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, kinds_with
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("apply", cls=Command)
 @click.argument("model")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@command_with_request(Request, cleaning_options, threads_option, output_options)
+@command_with_request(Request, cleaning_options, threads_option, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Apply a model to new rows: predict classes, compute features, fill in missing values, decode states.
 

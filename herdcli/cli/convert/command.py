@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.options.common_options import cleaning_options, command_with_request, input_argument, output_options, weights_option
+from herdcli.cli.frame.options.common_options import (
+    cleaning_options,
+    command_with_request,
+    csv_output_options,
+    input_argument,
+    weights_option,
+)
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run.shards import row_shard_option
 
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("convert", cls=Command)
 @input_argument
-@command_with_request(Request, weights_option, cleaning_options, row_shard_option, output_options)
+@command_with_request(Request, weights_option, cleaning_options, row_shard_option, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Convert data sets and models between formats, and preprocess images, signals and splits.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.cv.request import Request
-from herdcli.cli.frame.options.common_options import command_with_request, output_options, threads_option
+from herdcli.cli.frame.options.common_options import command_with_request, csv_output_options, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("cv", cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("fitted", metavar="COMMAND")
 @click.argument("words", metavar="[DATA] [OPTIONS]...", nargs=-1, type=click.UNPROCESSED)
-@command_with_request(Request, threads_option, output_options)
+@command_with_request(Request, threads_option, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Cross-validate a fitting command: K fits, each tested on rows that it has not seen.
 

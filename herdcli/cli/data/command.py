@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.data.request import SHIPPED, Request
-from herdcli.cli.frame.options.common_options import command_with_request, output_options
+from herdcli.cli.frame.options.common_options import command_with_request, csv_output_options
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.datasets import registry
 from herdcli.errors import BadUsage
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("data", cls=Command)
 @click.argument("name", metavar="[NAME]", type=click.Choice((*SHIPPED, *registry.dataset_names())), required=False)
-@command_with_request(Request, output_options)
+@command_with_request(Request, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Write an example data set: the digits that come with herd, or one of the papers, downloaded once.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.eval.request import Request
-from herdcli.cli.frame.options.common_options import column_options, command_with_request, output_options, threads_option
+from herdcli.cli.frame.options.common_options import column_options, command_with_request, csv_output_options, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Request,
     column_options,
     threads_option,
-    output_options,
+    csv_output_options,
 )
 def command(session: Session, request: Request) -> None:
     """Evaluate models, classifiers, samples, marginals and filters: figures, baselines and a verdict.

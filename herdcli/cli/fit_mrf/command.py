@@ -12,7 +12,7 @@ from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     command_with_request,
-    output_options,
+    csv_output_options,
     weights_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     cleaning_options,
     shard_option,
     checkpoint_options,
-    output_options,
+    csv_output_options,
 )
 def command(session: Session, request: Request) -> None:
     """Learn a Markov network (or a Bayesian network) of discrete variables from data.

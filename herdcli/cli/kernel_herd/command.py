@@ -10,8 +10,8 @@ from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     command_with_request,
+    csv_output_options,
     input_argument,
-    output_options,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("kernel-herd", cls=Command)
 @input_argument
-@command_with_request(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, output_options)
+@command_with_request(Request, cleaning_options, threads_option, shards.shard_option, checkpoint_options, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Choose a few weighted points (atoms) that represent a data set or a density, by kernel herding and related methods.
 

@@ -9,7 +9,7 @@ import click
 from herdcli.cli.frame.options.common_options import (
     NETWORK_FORMATS,
     command_with_request,
-    output_options,
+    csv_output_options,
 )
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.network.request import DESCRIPTION_FORMATS, Request
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("network", cls=Command)
 @click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "describe", "from-hmm", "unroll"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
-@command_with_request(Request, output_options)
+@command_with_request(Request, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Generate, convert or describe graphical models, or build one from an HMM or a template.
 

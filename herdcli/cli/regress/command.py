@@ -10,8 +10,8 @@ from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     cleaning_options,
     command_with_request,
+    csv_output_options,
     input_argument,
-    output_options,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @click.command("regress", cls=Command)
 @input_argument
-@command_with_request(Request, cleaning_options, threads_option, shard_option.where(shard=IN_BLOCKS), checkpoint_options, output_options)
+@command_with_request(
+    Request, cleaning_options, threads_option, shard_option.where(shard=IN_BLOCKS), checkpoint_options, csv_output_options
+)
 def command(session: Session, request: Request) -> None:
     """Fit a generalised linear model: linear, logistic, softmax, Poisson or gamma regression, with ridge or lasso.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.history.request import field_recorded_as_file, input_file_field
-from herdcli.cli.frame.options.common_options import command_with_request, output_options
+from herdcli.cli.frame.options.common_options import command_with_request, csv_output_options
 from herdcli.cli.frame.options.declaration import INPUT, choice_kind, option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
@@ -47,7 +47,7 @@ class Request:
 
 @click.command("merge", cls=Command)
 @click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
-@command_with_request(Request, output_options)
+@command_with_request(Request, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Join the shards of one run, or combine classifiers that were trained on different data.
 

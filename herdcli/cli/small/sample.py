@@ -9,7 +9,7 @@ import click
 
 from herdcli.cli.frame.history.request import field_recorded_if_given, input_file_field, settings_from_request
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.common_options import checkpoint_options, command_with_request, output_options, threads_option
+from herdcli.cli.frame.options.common_options import checkpoint_options, command_with_request, csv_output_options, threads_option
 from herdcli.cli.frame.options.declaration import Condition, flag, integer_kind, option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.kinds import KINDS
@@ -74,7 +74,7 @@ class Request:
 
 @click.command("sample", cls=Command)
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
-@command_with_request(Request, threads_option, checkpoint_options, output_options)
+@command_with_request(Request, threads_option, checkpoint_options, csv_output_options)
 def command(session: Session, request: Request) -> None:
     """Draw new rows from a model, or fill in the unknown entries of given rows.
 

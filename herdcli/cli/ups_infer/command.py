@@ -9,8 +9,8 @@ import click
 from herdcli.cli.frame.options.common_options import (
     checkpoint_options,
     command_with_request,
+    csv_output_options,
     input_argument,
-    output_options,
     threads_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     threads_option,
     shards.shard_option.where(shard=QUESTIONS),
     checkpoint_options.where(checkpoint=RESUMED),
-    output_options,
+    csv_output_options,
 )
 def command(session: Session, request: Request) -> None:
     """Compute marginals, log Z or most probable states of a Markov or Bayesian network, exactly or approximately.

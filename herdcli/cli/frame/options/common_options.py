@@ -74,6 +74,7 @@ threads_option = option_group("threads")
 checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long runs
 cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # for work that other processes can share
 output_options = option_group("output", "no_clobber", "lock")
+csv_output_options = option_group("output", "no_clobber", "safe_csv", "lock")  # of commands that write CSV
 common_options = option_group("options_file", "quiet", "verbose", "debug", "max_memory")
 
 
@@ -165,6 +166,7 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
         split_column=shared.split_column,
         weights_column=shared.weights_column,
         dialect=dialect_from_options({name: getattr(shared, name) for name in RECORDED}),
+        safe_csv=shared.safe_csv,
         savable="checkpoint" in ctx.params,
         trace_file=shared.trace_file,
     )

@@ -30,7 +30,7 @@ LEARNING = _parse_names(
     "penalty"
 )
 LONG = _parse_names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
-OUTPUT = _parse_names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
+OUTPUT = _parse_names("output no_clobber safe_csv quiet verbose debug format plots report requirements help help_all no_state want")
 COMMON = (  # options that many commands share, in the order in which every help lists them
     *(
         "weights_column",
@@ -46,7 +46,7 @@ COMMON = (  # options that many commands share, in the order in which every help
     ),
     *("layer", "read_columns", "drop_columns", "split_column", "label", "value_range", "threshold", "split", "seed", "threads", "exact"),
     *("shard", "cluster", "cluster_options", "retries", "mixed", "checkpoint", "every", "resume", "trace_file", "dry_run"),
-    *("options_file", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"),
+    *("options_file", "output", "no_clobber", "safe_csv", "lock", "quiet", "verbose", "debug", "max_memory"),
 )
 GROUPS = ("Input", "Model", "Learning", "Inference", "Options", "Long runs", "Output")
 PLAIN = _parse_names(

@@ -137,6 +137,7 @@ class SessionOptions:
         help="Where the result goes.  [default: stdout]",
     )
     no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
+    safe_csv: bool = flag(group=OUTPUT, help="CSV and TSV: write ' before names and texts that spreadsheets take for formulas (= + - @).")
     lock: str | None = option(
         path_kind(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
     )

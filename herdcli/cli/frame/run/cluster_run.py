@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PROGRAM = "herdcli.cli.main:cli"
 HERE = {
     *("cluster", "cluster_options", "retries", "mixed", "shard", "checkpoint", "every", "resume", "dry_run", "trace_file"),
-    *("output", "no_clobber", "lock", "quiet", "verbose", "debug", "threads"),
+    *("output", "no_clobber", "safe_csv", "lock", "quiet", "verbose", "debug", "threads"),
 }
 
 

@@ -39,6 +39,7 @@ from herdcli.dialect import PLAIN, TextDialect, use_dialect
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, MemoryLimitExceeded, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import ShardPlace
+from herdcli.spreadsheet_text import use_safe_csv
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -102,6 +103,7 @@ class Session:
     rule: SplitRule = field(default_factory=SplitRule)
     roles_by_name: bool = False  # for a history from before column roles were recorded: columns are recognised by their usual names
     dialect: TextDialect = PLAIN  # the notation of text and of the numbers in it
+    safe_csv: bool = False  # whether CSV and TSV get an apostrophe before texts that spreadsheets take for formulas
     savable: bool = False  # whether the command has --checkpoint
     trace_file: str | None = None  # gets one JSON line per step
     observers: list[Callable[..., None]] = field(default_factory=list)  # called with the state after each step of a run
@@ -131,6 +133,7 @@ class Session:
 
                 held.enter_context(exact_arithmetic.exact_arithmetic_enabled())
             held.enter_context(use_dialect(self.dialect))
+            held.enter_context(use_safe_csv(self.safe_csv))
             if self.lock is not None:
                 held.enter_context(file_locks.hold_lock(self.lock, "another run holds this lock"))
             if self.checkpoint is not None:

@@ -88,16 +88,19 @@ def rechunk(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
         yield replace(concatenate(held), X=X[:count])
 
 
-def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:
+def validate(
+    data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = (), no_features: bool = False
+) -> None:
     """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid.
 
     missing  NaN in X is a missing value, a label −1 is an unknown one, and −∞ in a column of logarithms is the logarithm of 0.
     gaps     further columns in which NaN is a missing value.
+    no_features  whether rows without a feature are allowed, as of a table that has only text.
     """
     _check_lengths(data, where)
     check_arrays(data, where=where)
     rows, columns = data.X.shape
-    if not rows or not columns:
+    if not rows or not (columns or no_features):
         raise DataError(f"/X has {group_digits(rows)} rows and {group_digits(columns)} columns: there is nothing to read", where=where)
     if data.is_sparse:
         _check_sparse(data.X, where)

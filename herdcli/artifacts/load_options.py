@@ -25,6 +25,7 @@ class LoadOptions:
     missing  empty cells and NaN are values that the caller can use; a row without a label has −1.
     gaps     further columns of numbers in which missing values become NaN.
     texts    columns of text are read as further columns, which `recoding` converts to numbers; else they are reported and left out.
+    profiles columns without numbers are summarised in the account (`column_profiles`); dates among them are not refused.
     as_text  columns that are read as text if they exist, even if they look like numbers: names of states.
     layer    for an AnnData file: the layer that holds the rows instead of X.
     labels   False: the caller needs no labels, so that their column is left out, whatever it contains.
@@ -42,6 +43,7 @@ class LoadOptions:
     keep: Collection[str] = ()
     missing: bool = False
     texts: bool = False
+    profiles: bool = False
     gaps: Collection[str] = ()
     as_text: Collection[str] = ()
     layer: str | None = None

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from herdcli.artifacts import hdf5_guard, library_errors, process_limits
 from herdcli.artifacts.atomic_output import atomic_file, check_destination, compress_file
@@ -25,6 +25,9 @@ from herdcli.kinds import CHECKPOINT, KINDS, Kind, kind_of, kinds_exporting
 from herdcli.parts import import_named
 from herdcli.records import dataclass
 
+if TYPE_CHECKING:
+    from herdcli.artifacts.tables.dataset_columns import TableReport
+
 TEXT = ("csv", "svmlight", "vw")
 SHARD = "-shard"  # the ending of kinds that hold one shard
 
@@ -35,6 +38,7 @@ class Artifact:
 
     sha256  the seal's digest, or that of the (uncompressed) bytes of an unsealed file.
     truth_columns  features of a table whose values true and false were converted to 1 and 0.
+    report  the report on the columns of a table, if their profiles were asked for.
     """
 
     kind: str
@@ -46,6 +50,7 @@ class Artifact:
     sealed: bool
     recoding: Recoding = field(default_factory=Recoding)  # the encoding of text and missing values in the columns of its training data
     truth_columns: tuple[str, ...] = ()
+    report: TableReport | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def load(
     missing: bool = False,
     gaps: Collection[str] = (),
     fills: bool = False,
+    profiles: bool = False,
     as_text: Collection[str] = (),
     layer: str | None = None,
     labels: bool = True,
@@ -91,6 +97,7 @@ def load(
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
     gaps          further columns of numbers in which missing values become NaN.
     fills         missing values are accepted because `prepare` removes them.
+    profiles      columns without numbers are summarised in the artifact's report instead of left out with a note.
     as_text       columns that are read as text, even if they look like numbers.
     layer         for an AnnData file: the layer that holds the rows.
     labels        False: the caller needs no labels; they are left out, whatever their column contains.
@@ -108,6 +115,7 @@ def load(
         missing=missing or fills,
         gaps=gaps,
         texts=prepare is not None,
+        profiles=profiles,
         as_text=as_text,
         layer=layer,
         labels=labels,
@@ -124,14 +132,19 @@ def load(
     if isinstance(artifact.value, Dataset):
         if prepare is not None:
             artifact = _prepare_columns(artifact, prepare, options.keep)
-        validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
+        report = _table_report(options) if profiles else None
+        validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps, no_features=report is not None and bool(report.profiles))
         _require_columns(artifact.value, keep, artifact.name)
         truths = tuple(name for each in options.account for name in getattr(each, "truths", ()))
-        artifact = replace(artifact, truth_columns=truths)
+        artifact = replace(artifact, truth_columns=truths, report=report)
         if account is not None and options.account:
             told = [(each, True) if isinstance(each, str) else each.summary(artifact.value) for each in options.account]
             account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))
     return artifact
+
+
+def _table_report(options: LoadOptions) -> TableReport | None:
+    return next((each for each in options.account if not isinstance(each, str)), None)
 
 
 def _load_path(path: str, input_format: str | None, options: LoadOptions) -> Artifact:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from herdcli.artifacts.formats.arrow import numpy_dtype, to_arrow, to_numpy
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.recoding import cell_text
+from herdcli.artifacts.tables.column_profiles import ColumnProfile, profile_column
 from herdcli.artifacts.tables.column_roles import LABELS, ROLES
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, shrink_integers
 from herdcli.artifacts.tables.identifier_columns import find_identifier_columns
@@ -71,10 +73,13 @@ def dataset_from_table(
     table, features, ignored = _select_features(table, others, where, options)
     worded = [name for name in ignored if options.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
-    if options.roles.reports and isinstance(features, list) and not options.stretch:
-        for name, why in find_identifier_columns(table, features, worded).items():
+    identifiers: dict[str, str] = {}
+    if (options.roles.reports or options.profiles) and isinstance(features, list) and not options.stretch:
+        identifiers = find_identifier_columns(table, features, worded)
+        for name, why in {} if options.profiles else identifiers.items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
-    if ignored:
+    profiles = tuple(profile_column(name, table.column(name), where) for name in ignored) if options.profiles else ()
+    if ignored and not profiles:
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
         shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
@@ -85,7 +90,8 @@ def dataset_from_table(
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, options, where, release)
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _boolean_columns(table, features)
-    options.account.append(TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths))
+    report = TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths)
+    options.account.append(replace(report, profiles=profiles, identifiers=tuple(identifiers)))
     gaps_in_labels = missing and options.labels and "y" in roles and not options.roles.response
     unlabelled = _missing_mask(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
     if unlabelled.all():
@@ -128,6 +134,7 @@ class TableReport:
     """A report on a table: its rows, the names of its columns, the columns with a role, and the kept columns.
 
     whole  the rows are one column of lists.      truths  features whose values are true and false.
+    profiles  the columns without numbers, if asked for.      identifiers  features whose numbers seem to identify the rows.
     """
 
     rows: int
@@ -136,6 +143,8 @@ class TableReport:
     kept: list[str]
     whole: bool
     truths: tuple[str, ...] = ()
+    profiles: tuple[ColumnProfile, ...] = ()
+    identifiers: tuple[str, ...] = ()
 
     def summary(self, data: Dataset) -> tuple[str, bool]:
         """Return the line at the end of reading for the resulting data set, and whether everything was used."""
@@ -145,6 +154,7 @@ class TableReport:
             f"'{name}'" for name in self.kept
         ]
         used = {*features, *(name.rsplit("=", 1)[0] for name in features), *self.roles.values(), *self.kept, *(data.columns or {})}
+        used |= {each.name for each in self.profiles}
         nameless = data.feature_names is None
         unused = [] if self.whole or nameless else [name or "(no name)" for name in self.names if name not in used]
         lost = self.rows - data.X.shape[0]
@@ -296,14 +306,14 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
         whole = names[0]
     if whole is not None:
         return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
-    for name in names:
+    for name in [] if options.profiles else names:
         _refuse_dates(kinds[name], name, where)
     table = _parse_number_columns(table, [name for name in names if name not in options.as_text], where, options, required=True)
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     numeric = [name for name in names if _is_number(kinds[name])]
     there = set(numeric)
     ignored = [name for name in names if name not in there]
-    if not numeric and not (options.texts and any(_is_text(kinds[name]) for name in ignored)):
+    if not numeric and not options.profiles and not (options.texts and any(_is_text(kinds[name]) for name in ignored)):
         listed = ", ".join(names[:8]) or "none"
         hint = "columns of text become numbers with --categorical auto; herd convert has it too"
         raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
@@ -356,9 +366,14 @@ def _parse_number_columns(table: Any, names: list[str], where: str, options: Loa
     places = {name: index for index, name in enumerate(table.column_names)}
     kinds = table.schema.types
     texts = {name: table.column(places[name]) for name in names if _is_text(kinds[places[name]])}
-    return _replace_columns(
-        table, {places[name]: column for name, column in text_numbers.parse_columns(texts, where, options, required=required).items()}
-    )
+    if not options.profiles:
+        found = text_numbers.parse_columns(texts, where, options, required=required)
+    else:  # a column with a cell that is not a number is shown as text
+        found = {}
+        for name, column in texts.items():
+            with suppress(DataError):
+                found |= text_numbers.parse_columns({name: column}, where, options, required=required)
+    return _replace_columns(table, {places[name]: column for name, column in found.items()})
 
 
 def _text_column(column: Any, name: str, where: str) -> Array:

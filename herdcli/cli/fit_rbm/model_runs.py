@@ -19,7 +19,7 @@ from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import animations, outputs
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.frame.run import exact_mode, shards
-from herdcli.errors import DataError
+from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import kind_of
 from herdcli.records import dataclass
 
@@ -71,6 +71,8 @@ def fit_models(session: Session, request: Request) -> None:
     if request.draw_missing:
         missing_values.refuse_for_missing_values(session, request)
     if request.hidden == "auto":
+        if request.plots:
+            raise BadUsage("--plot filters needs a number of hidden units, but --hidden auto tries several", hint="--hidden N")
         hidden_size.refuse_shards(session)
     given = _inputs_to_continue(session, request) if request.model else _inputs_from_scratch(session, request)
     rows, settings = given.rows, given.settings
@@ -87,6 +89,8 @@ def fit_models(session: Session, request: Request) -> None:
     )
     count = len(problem.rows)
     away = distributed_minibatches.remote_minibatches(session, problem) if count == 1 and not request.per_class else None
+    if away is None:
+        animations.refuse_cluster(session, request.plots)
     units = range(1) if away is not None else shards.unit_numbers(session, count, "models")
     own = problem if len(units) == count else problem.part(units) if units else None
     if own is not None:

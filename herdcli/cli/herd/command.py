@@ -45,6 +45,7 @@ def command(session: Session, request: Request) -> None:
     outputs.check_artifact_output(session, "herding")
     if request.plots:
         animations.check_animations(session, request.plots, "animation")
+        animations.refuse_cluster(session, request.plots)
     read = inputs.read_inputs(session, request)
     if request.plots and read.image_shape is None:
         raise BadUsage("--plot animation needs rows that are images", hint="herd data lists data sets of images")

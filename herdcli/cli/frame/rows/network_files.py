@@ -48,7 +48,7 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 
 
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
-    """Return an artifact of one of these kinds, or a network from text.  raw: rows as they are stored, with missing values."""
+    """Return an artifact of one of these kinds, or a network from text.  raw: rows as they are stored, with missing values and profiles."""
     with session.open_text_input(path) as source:
         form = format_detection.detect_network_format(source.head)
         if form == "fg" and ".fg" not in Path(source.name).suffixes:
@@ -56,7 +56,7 @@ def load_model(session: Session, path: str, role: str, kinds: Collection[str] | 
         if form in TEXT_FORMATS:
             found = _load_text_network(session, source, form, role)
         elif source.regular:
-            return session.load(path, role, kinds=kinds, missing=raw, as_stored=raw)
+            return session.load(path, role, kinds=kinds, missing=raw, as_stored=raw, profiles=raw)
         else:
             return _load_from_stream(session, source, role, kinds, raw=raw)
     return _add_names(session, found, path) if form in LOSSY else found
@@ -182,7 +182,7 @@ def _load_from_stream(session: Session, source: ByteSource, role: str, kinds: Co
     """Return an artifact from a stream, under the stream's name."""
     with source.file() as drained:
         try:
-            found = session.load(drained, role, kinds=kinds, missing=raw, as_stored=raw)
+            found = session.load(drained, role, kinds=kinds, missing=raw, as_stored=raw, profiles=raw)
         except HerdError as error:
             error.where = source.name
             raise

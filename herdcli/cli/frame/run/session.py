@@ -249,6 +249,7 @@ class Session:
         gaps: Collection[str] = (),
         training: Callable[[Dataset], Array] | None = None,
         as_stored: bool = False,
+        profiles: bool = False,
         labels: bool = True,
         response: str | None = None,
         check: Callable[[Artifact], None] | None = None,
@@ -260,6 +261,7 @@ class Session:
         gaps      further columns of numbers that may have missing values, read as NaN.
         training  (n,) bool, the rows that levels and means are learned from; by default the training rows by --split and --seed.
         as_stored whether rows are not used in computations: values of any size, and booleans.
+        profiles  whether columns without numbers are summarised instead of reported.
         labels    False: the command does not need the rows' own labels.
         response  as in `ColumnRoles`; by default the request's.
         check     raises an error for an unsuitable input, before any note about it is printed.
@@ -302,6 +304,7 @@ class Session:
                 missing=missing,
                 gaps=gaps,
                 fills=cleaning.fills_missing,
+                profiles=profiles,
                 as_text=states,
                 layer=self.layer,
                 labels=labels,

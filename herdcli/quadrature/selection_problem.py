@@ -144,7 +144,9 @@ class SelectionState:
     def validate(self) -> None:
         """Raise DataError for an unknown phase."""
         if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
-            raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
+            raise DataError(
+                f"is damaged: phase '{self.phase}' of group {self.group} begins at step {self.begun}, but the run is at step {self.step}"
+            )
 
 
 def final_mmd_bound(result: GroupResult) -> float:

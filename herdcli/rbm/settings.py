@@ -131,7 +131,7 @@ class Settings:
             raise BadUsage(f"--learn-variances needs gaussian visible units, but these are {columns.name}", hint="--visible-units gaussian")
         if self.learn_variances and self.joint in ("discriminative", "hybrid"):
             raise BadUsage(
-                f"--learn-variances and --labels {self.joint} exclude each other: deviations are learned by the likelihood of rows",
+                f"--learn-variances does not work with --labels {self.joint}, because deviations are learned by the likelihood of rows",
                 hint="--labels generative",
             )
         if self.learn_variances and (self.patience or self.average or self.validate_every or self.average_scores):
@@ -158,7 +158,7 @@ class Settings:
             raise BadUsage(f"missing entries can be drawn for units of one column, not for {units.name}", hint="--missing drop or mean")
         if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
             raise BadUsage(
-                "missing entries cannot be drawn with --algorithm pseudo-likelihood, --learn-variances or --average-scores",
+                "missing values cannot be sampled with --algorithm pseudo-likelihood, --learn-variances or --average-scores",
                 hint="--missing drop or mean",
             )
 

@@ -257,13 +257,13 @@ def test_counts_of_a_state_are_within_its_room() -> None:
         replace(base, step=step, best=best).validate()
     replace(base, running=np.zeros(0), index=np.full(2, -1), best=0).validate()
     for step, best in ((-1, 0), (3, 0), (0, -2), (0, 3)):
-        with pytest.raises(DataError, match="atoms and candidate"):
+        with pytest.raises(DataError, match="is damaged: it has atom"):
             replace(base, step=step, best=best).validate()
     active = active_set.ActiveSetState(0, 1, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3))
     for size in (1, 2):
         replace(active, size=size).validate()
     for size in (0, 3):
-        with pytest.raises(DataError, match="atoms in use, but space for 2"):
+        with pytest.raises(DataError, match="atoms, but has space for 2"):
             replace(active, size=size).validate()
     hull = simplex.allocate_hull(3, 1.0)
     held = min_norm_point.MinNormPointState(0, hull, "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(0, int))
@@ -272,14 +272,14 @@ def test_counts_of_a_state_are_within_its_room() -> None:
         if good:
             held.validate()
         else:
-            with pytest.raises(DataError, match="atoms in use, but space for 2"):
+            with pytest.raises(DataError, match="atoms, but has space for 2"):
                 held.validate()
     at = selection_problem.SelectionState(3, 0, "rule", 1, [], None, None, None, None, [])
     at.validate()
     replace(at, begun=3).validate()
     replace(at, begun=0).validate()
     for wrong in ({"phase": "other"}, {"group": -1}, {"begun": 4}, {"begun": -1}):
-        with pytest.raises(DataError, match="is in phase"):
+        with pytest.raises(DataError, match="is damaged: phase"):
             replace(at, **wrong).validate()
 
 

@@ -141,7 +141,7 @@ def from_table(table: Any, other_fields: dict[str, Any], cls: type[Any], *, wher
                 values[declared.name] = convert_to_declared(declared, item)
         return cls(**values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise DataError(f"the table is not a {cls.__name__} ({error})", where=where) from error
+        raise DataError(f"the table cannot be read as {cls.__name__} ({error})", where=where) from error
 
 
 def _read_field(table: Any, other_fields: dict[str, Any], name: str, where: str) -> Any:

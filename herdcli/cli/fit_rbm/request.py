@@ -107,9 +107,9 @@ class Request:
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
-        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts at rows), fpcd (pcd with fast "
-        "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: exact with --learn-variances "
-        "and at most 12 hidden units, pt for word counts, rpcd for up to 32 binary hidden units, else cd.",
+        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd whose chains sometimes restart at training rows), "
+        "fpcd (pcd with fast weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: exact with "
+        "--learn-variances and at most 12 hidden units, pt for word counts, rpcd for up to 32 binary hidden units, else cd.",
     )
     steps: int = option(
         integer_kind(1),

@@ -36,8 +36,8 @@ def command(session: Session, request: Request) -> None:
     \b
     Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,
     rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
-    features:x (compares means), features:x+xx (means and second moments); joined by + and *, numbers
-    are weights: '0.5*gaussian:1+linear'.  For draws of a sampler, with --scores (--help-all):
+    features:x (compares means), features:x+xx (means and second moments); join kernels with + and *, and
+    write a weight before *: '0.5*gaussian:1+linear'.  For draws of a sampler, with --scores (--help-all):
     stein:imq or stein:gaussian; distances are divided by a length (stein:imq,2.5) or scaled by the
     covariance of the rows (stein:imq,smpcov).  --by CHAIN treats each chain separately.
 
@@ -45,7 +45,7 @@ def command(session: Session, request: Request) -> None:
     greedy, line-search, open-loop and step are variants of herding; away, pairwise and bpcg also choose weights;
     random and sobol draw atoms from the target.  For comparison there are kernel-thinning, compress++,
     support-points and facility-location, which choose rows with equal weights, and rpcholesky, whose weights
-    have any sign and sum.
+    can be negative and need not sum to 1.
 
     The error is the MMD (maximum mean discrepancy): the distance between the mean embedding of the atoms and that
     of the target.  A mean embedding is the average of the kernel over all points.  The result holds the MMD for

@@ -174,8 +174,8 @@ class Request:
         shown=False,
         only=RULE,
         help="How atoms are chosen.  herding: equal weights, and for every t the first t atoms are a good choice; "
-        "min-norm-point: smallest error; others: see "
-        "above.  [default: herding; greedy with Stein kernels]",
+        "min-norm-point: smallest error; others: docs/kernel-herd.md.  "
+        "[default: herding; greedy with Stein kernels]",
     )
     init: Literal["nearest", "zero", "mean"] | None = option(
         choice_kind("nearest", "zero", "mean"),
@@ -214,7 +214,7 @@ class Request:
         text_kind(),
         default="gaussian",
         metavar="NAME[:PARAMETER]",
-        help="Kernel that compares points, or a sum or product of kernels: see above.",
+        help="Kernel that compares points, or a sum or product of kernels, see above; gaussian:1 has the length scale 1.",
     )
     scores: str | None = option(
         text_kind(),
@@ -243,7 +243,7 @@ class Request:
         only=TARGET,
         help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
         "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (the signs of a Gaussian vector), or moments:FILE (only mean "
-        "and second moments).",
+        "and second moments); docs/kernel-herd.md says what a FILE holds.",
     )
     dimension: int | None = option(
         integer_kind(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"

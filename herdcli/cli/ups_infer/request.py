@@ -132,8 +132,8 @@ class Request:
         default=AUTO,
         group=LEARNING,
         only=ALGORITHM,
-        help="Inference algorithm.  auto: exact if a junction tree (or the frontier of a lattice) fits into memory, else the one of gbp, "
-        "bp, tree-ep, tempered-gibbs and ups whose result agrees best with the others.  Exact: junction-tree, frontier, enumerate; "
+        help="Inference algorithm.  auto: exact if that fits into memory; else gbp, bp, tree-ep, tempered-gibbs and ups are run, and the "
+        "result that agrees best with the others is kept.  Exact: junction-tree, frontier, enumerate; "
         "sampling: gibbs, tempered-gibbs; most probable states: max-product.  The page "
         "docs/ups.md explains each.",
     )

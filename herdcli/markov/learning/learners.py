@@ -92,7 +92,7 @@ def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learne
     if name in NEEDS_ROWS and problem.rows is None:
         raise BadUsage(f"--algorithm {name} needs rows, but --moments has none", hint="--algorithm ups-jt")
     if name in NO_FEATURES and problem.has_features():
-        raise BadUsage(f"--algorithm {name} takes marginals, not features", hint="--algorithm ups-jt")
+        raise BadUsage(f"--algorithm {name} matches only marginals, not expectations of features", hint="--algorithm ups-jt matches both")
     if name in NO_BASE and problem.base is not None:
         raise BadUsage(f"--algorithm {name} does not work with --base", hint="--algorithm ups-jt")
     module, _, attribute = ALGORITHMS[name].rpartition(".")

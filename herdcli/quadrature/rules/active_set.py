@@ -40,7 +40,7 @@ class ActiveSetState:
     def validate(self) -> None:
         """Raise DataError unless the atoms in use are candidates."""
         if not 1 <= self.size <= len(self.index):
-            raise DataError(f"has {self.size} atoms in use, but space for {len(self.index)}")
+            raise DataError(f"is damaged: it lists {self.size} atoms, but has space for {len(self.index)}")
         require_valid_indices("/index", self.index[: self.size], len(self.running), "a candidate")
 
 

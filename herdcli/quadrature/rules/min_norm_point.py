@@ -36,7 +36,7 @@ class MinNormPointState:
     def validate(self) -> None:
         """Raise DataError unless the atoms in use are candidates."""
         if not 1 <= self.hull.size <= min(len(self.hull.ids), len(self.mmd)):
-            raise DataError(f"has {self.hull.size} atoms in use, but space for {min(len(self.hull.ids), len(self.mmd))}")
+            raise DataError(f"is damaged: it lists {self.hull.size} atoms, but has space for {min(len(self.hull.ids), len(self.mmd))}")
         for name, places in (("/hull/ids", self.hull.ids[: self.hull.size]), ("/refused", self.refused)):
             require_valid_indices(name, places, len(self.running), "a candidate")
 

@@ -77,7 +77,7 @@ class SequenceState:
         """Raise DataError unless atoms are candidates, and no more than fit into the arrays."""
         require_valid_indices("/index", self.index, len(self.running), "a candidate", low=-1)
         if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
-            raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
+            raise DataError(f"is damaged: it has atom {self.step} of {len(self.index)} and candidate {self.best} of {len(self.running)}")
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
         ),
         (
             ("--algorithm", "pseudo-likelihood"),
-            "missing entries cannot be drawn with --algorithm pseudo-likelihood, --learn-variances or --average-scores\n"
+            "missing values cannot be sampled with --algorithm pseudo-likelihood, --learn-variances or --average-scores\n"
             "hint: --missing drop or mean",
         ),
     ],

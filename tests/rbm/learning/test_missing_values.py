@@ -152,5 +152,5 @@ def test_what_gaps_do_not_go_with_is_refused() -> None:
     joined = parallel_fits.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
     with pytest.raises(BadUsage, match="missing entries of rows with labels are drawn for --labels generative by sampled algorithms"):
         problem(joined, known, np.tile(np.eye(2, dtype=np.float32)[:, [0, 1, 0, 1, 0, 1]], (3, 1)))
-    with pytest.raises(BadUsage, match="missing entries cannot be drawn with --algorithm pseudo-likelihood"):
+    with pytest.raises(BadUsage, match="missing values cannot be sampled with --algorithm pseudo-likelihood"):
         problem(parallel_fits.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)

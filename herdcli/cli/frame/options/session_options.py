@@ -61,8 +61,8 @@ class SessionOptions:
     missing: str | None = option(
         choice_kind("drop", "mean"),
         group=INPUT,
-        help="Drop rows with missing values, or fill in the column means of the training rows.  [default: missing "
-        "values are an error, unless the model handles them]",
+        help="Drop rows with missing values, or fill in the column means.  [default: missing values are an "
+        "error, unless the model handles them]",
     )
     categorical: str = option(
         choice_kind("auto", "none"),

@@ -139,7 +139,8 @@ def missing_rows_option() -> str:
 
 def output_format_option(*formats: str) -> str | None:
     """Declare --format of commands that write one of these formats."""
-    help = "Format of the output.  [default: by the suffix of -o, else hdf5]"
+    uai = "; mar, pr and map: UAI text of marginals, log Z and most probable states" if "mar" in formats else ""
+    help = f"Format of the output{uai}.  [default: by the suffix of -o, else hdf5]"
     return option(choice_kind(*formats), group=OUTPUT, record=unrecorded_field(), help=help)
 
 
@@ -167,7 +168,7 @@ def threshold_option(only: tuple[Condition, ...] | Condition = ()) -> float | No
         number_kind(0, 1),
         group=INPUT,
         only=only,
-        help="Set values to 1 from this share of the way between the lowest and the highest value on, else to 0.",
+        help="Make data binary: 1 if a value is at least low + X · (high − low), else 0.",
     )
 
 

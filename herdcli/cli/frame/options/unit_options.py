@@ -44,12 +44,10 @@ def visible_units_option(only: tuple[Condition, ...] | Condition = (), *, from_d
         VISIBLE_UNITS if from_data else UNITS,
         metavar="UNITS",
         only=only,
-        help=f"Type of the visible units: binary, spin, rate:N, gaussian, poisson, {softmax} …  [default: that of --units, binary]",
+        help=f"Type of the visible units: binary, spin, rate:N (0 to 1 in steps of 1/N), gaussian, poisson, {softmax} …  [default: binary]",
     )
 
 
 def hidden_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --hidden-units."""
-    return option(
-        UNITS, metavar="UNITS", only=only, help="Type of the hidden units, as for --visible-units.  [default: that of --units, binary]"
-    )
+    return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units, as for --visible-units.  [default: binary]")

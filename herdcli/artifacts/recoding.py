@@ -176,12 +176,12 @@ def one_hot_column_names(name: str, recoding: Recoding) -> list[str]:
     return [f"{name}={level}" for level in recoding.levels[name] if level != recoding.bases.get(name)]
 
 
-def _has_rows_without_level(data: Dataset, columns: list[str]) -> bool:
-    """Return whether the one-hot columns of a text column are all 0 in some row."""
+def _has_rows_without_level(data: Dataset, columns: list[str], training: Array) -> bool:
+    """Return whether the one-hot columns of a text column are all 0 in some training row."""
     names = data.feature_names or []
     places = [names.index(column) for column in columns]
     parts = (slice(start, start + ROWS_AT_ONCE) for start in range(0, data.X.shape[0], ROWS_AT_ONCE))
-    return any(not _as_dense(data.X[part])[:, places].any(axis=1).all() for part in parts)
+    return any(not (_as_dense(data.X[part])[:, places].any(axis=1) | ~training[part]).all() for part in parts)
 
 
 def _as_dense(rows: Any) -> Array:
@@ -189,11 +189,12 @@ def _as_dense(rows: Any) -> Array:
     return found
 
 
-def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: MessageFunction) -> tuple[Dataset, Recoding]:
+def drop_base_columns(data: Dataset, recoding: Recoding, training: Array, *, where: str, note: MessageFunction) -> tuple[Dataset, Recoding]:
     """Return the data set without the column of each text column's first level, if all levels are present, and the updated recoding.
 
     The columns of all levels add up to 1, which is also the intercept: the coefficients are determined only if one column is removed.
-    Where a text column has missing values, whose columns are all 0, those rows are the base level and no column is removed.
+    Where a text column has missing values in the training rows, `training` (n,) bool, whose columns are all 0, those rows are the base
+    level and no column is removed.
     """
     names = data.feature_names or []
     whole = {
@@ -201,7 +202,7 @@ def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Me
         for name, levels in recoding.levels.items()
         if name not in recoding.bases and set(one_hot_column_names(name, recoding)) <= set(names)
     }
-    empty = {name for name in whole if _has_rows_without_level(data, [f"{name}={level}" for level in recoding.levels[name]])}
+    empty = {name for name in whole if _has_rows_without_level(data, [f"{name}={level}" for level in recoding.levels[name]], training)}
     if empty:
         listed = ", ".join(f"'{name}'" for name in sorted(empty))
         note(f"{where}: rows without a value of {listed} are the base level (the intercept stands for them)")

@@ -71,9 +71,7 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     if artifact is None:
         artifact = _load_data(session, request.source, non_feature_columns(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
-    data, response, classes = split_response(
-        _drop_base_levels(session, artifact, request), request, artifact.name, note=session.console.note
-    )
+    data, response, classes = split_response(artifact.value, request, artifact.name, note=session.console.note)
     data, response = _drop_zero_weights(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
     for what, values in ((f"the target '{target_title(session, request)}'", y), ("the offset", offset)):
@@ -86,14 +84,15 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
             data, steps = arrange_in_time(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
         split = dataset_preparation.assign_splits(by_class, None if in_time else request.split, request.seed)
+        if weight is not None:
+            split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
+        data = _drop_base_levels(session, data, split == 0, request, artifact.name)
         # A perceptron, and a penalised fit of many columns, take rows as they are stored.
         stored = isinstance(data.X, LazyMatrix) or bool(request.hidden) or _stays_sparse(session, data, request)
         X = data.X if stored else dataset_preparation.dense_copy(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    if weight is not None:
-        split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
     history, title = replace(artifact, value=None), target_title(session, request)
     return RegressionInputs(
         X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
@@ -183,12 +182,11 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
     return take_rows(data, chosen), cut
 
 
-def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
+def _drop_base_levels(session: Session, data: Dataset, training: Array, request: Request, where: str) -> Dataset:
     """Return the rows without the columns of base levels, unless a penalty or a perceptron's random weights treat all levels equally."""
-    data: Dataset = artifact.value
     if request.l1 or request.ridge or request.hidden or not session.recoding:
         return data
-    left, session.recoding = drop_base_columns(data, session.recoding, where=artifact.name, note=session.console.note)
+    left, session.recoding = drop_base_columns(data, session.recoding, training, where=where, note=session.console.note)
     return left
 
 

@@ -330,6 +330,19 @@ def test_rows_without_a_level_are_not_taken_for_the_base_level(herd, tmp_path):
     )
 
 
+def test_an_unseen_level_of_a_test_row_keeps_the_base_level(herd, tmp_path):
+    """Only training rows decide on the base level: the coefficients are those of the table without the test rows."""
+    lines = [f"{'rgb'[i % 3]},{'train' if i < 60 else 'test'},{i % 3 + (i % 7) / 10}" for i in range(90)]
+    for name, rows in (("train", lines[:60]), ("all", [*lines[:75], "pink,test,1.5", *lines[76:]])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["colour,split,v", *rows]) + "\n")
+        ended = herd("regress", f"{name}.csv", "--target", "v", "-o", f"{name}.json")
+        assert ended.code == 0, ended.err
+        assert f"{name}.csv: base levels (the intercept stands for them): colour=b\n" in ended.err
+        assert "combinations of others" not in ended.err
+    assert "'pink' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0\n" in ended.err
+    assert json.loads((tmp_path / "all.json").read_text()) == json.loads((tmp_path / "train.json").read_text())
+
+
 def test_a_sealed_data_set_with_all_levels_loses_them_too(herd, tmp_path):
     (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{'rgb'[i % 3]},{i % 3 + (i % 7) / 10}\n" for i in range(60)))
     assert herd("convert", "t.csv", "-o", "t.h5").code == 0

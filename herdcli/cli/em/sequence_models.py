@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from herdcli.cli.frame.output import outputs
-from herdcli.cli.frame.rows import sequences
+from herdcli.cli.frame.rows import sequences, streamed_rows
 from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def fit_sequences(
 
     prepare   prepares the fit from the sequences.  memory  the largest object that the fit holds, for messages about memory.
     """
-    series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
+    with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
+        series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
     try:
         if 0 not in series.parts:
             raise DataError("has no training sequences (split 0)")

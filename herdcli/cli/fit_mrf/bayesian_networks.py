@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.cli.fit_mrf import state_codes, structure_search
 from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_state_codes, read_states, require_state_indices, text_columns
+from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.network_files import load_network, state_encoding, write_network
 from herdcli.errors import DataError, NotConverged
 from herdcli.records import dataclass
@@ -91,9 +92,8 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     from herdcli.markov.learning.bayesian_networks import WeightedCases
 
     model = _load_given_network(session, request)
-    data = session.load(
-        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
-    )  # fmt: skip
+    with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
+        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     rows = _encode_states(session, data, request, by_place=model is not None)
     x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
     if model is not None:

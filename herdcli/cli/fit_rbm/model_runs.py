@@ -197,7 +197,9 @@ def _load_data(session: Session, request: Request, settings: Settings) -> Artifa
         )
         if found is not None:
             return found
-    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    smaller = streamed_rows.FEWER_COLUMNS.replace(" -o", f" --label {request.label} -o" if request.label else " -o")
+    with streamed_rows.suggest_streaming(smaller, request.in_memory_option):
+        return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
 
 
 def _request_as_read(request: Request, rows: PreparedRows) -> Request:

@@ -53,8 +53,10 @@ def command(session: Session, request: Request) -> None:
         one_pass.sum_and_fit(session, request)
         return
     asked = error_covariance.parse_error_covariance(request)
+    in_memory = asked is not None or request.hidden
     with streamed_rows.suggest_streaming(
-        inputs.ONE_PASS, lambda: asked is None and request.source != "-" and not request.hidden and request.family in (None, "gaussian")
+        streamed_rows.FEWER_COLUMNS if in_memory else inputs.ONE_PASS,
+        lambda: in_memory or (request.source != "-" and request.family in (None, "gaussian")),
     ):
         rows = inputs.read_inputs(session, request, in_time=asked is not None and asked.name == "ar1")
     if request.hidden:

@@ -156,7 +156,8 @@ def _load_dataset(
         if task == "classification":
             found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label, labels=labels)
         else:
-            found = response_datasets.load_responses(session, path, task, input_format, label, labels=labels)
+            with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
+                found = response_datasets.load_responses(session, path, task, input_format, label, labels=labels)
     except HerdError as error:
         if error.where and error.where.startswith(path):
             error.where = name + error.where[len(path) :]

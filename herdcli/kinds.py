@@ -78,12 +78,8 @@ class Kind:
     def dataclass_of_version(self, version: int, *, where: str | None = None) -> type[Any]:
         """Return the dataclass of one version.  Raises DataError for a version newer than this program."""
         if not 1 <= version <= self.version:
-            hint = "update with: pip install --upgrade herdcli"
-            raise DataError(
-                f"is a {self.name} of version {version}, but this version of herd reads only versions up to {self.version}",
-                where=where,
-                hint=hint,
-            )
+            message = f"is a {self.name} of version {version}, but this version of herd reads only versions up to {self.version}"
+            raise DataError(message, where=where, hint="update with: pip install --upgrade herdcli")
         found: type[Any] = import_named(self.versions[version - 1])
         return found
 
@@ -121,6 +117,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="rbm",
+            summary="herdcli.evaluation.summaries.filters.rbm_tables",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
             exact=True,
             announce="herdcli.cli.eval.harmoniums.suggest_skipping_annealing",
@@ -208,6 +205,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="herding",
+            summary="herdcli.evaluation.summaries.filters.herding_tables",
             versions=("herdcli.herding.model.Herding",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_herding"},
             sample="herdcli.cli.herd.pseudo_samples.sample_herding",
@@ -324,6 +322,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="ica",
+            summary="herdcli.evaluation.summaries.filters.ica_tables",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_ica", "onnx": f"{EXCHANGE}.onnx_models.write_ica"},
             metrics="herdcli.evaluation.figures.ica.metrics",

@@ -122,8 +122,11 @@ def test_tables_have_all_rows_and_names_of_states():
     data = herd.convert({"colour": ["red", "blue", "red"], "y": ["a", "b", "a"], "n": [1.0, 2.0, 3.0]}, categorical="none")
     assert data.to_arrow().to_pydict()["y"] == ["a", "b", "a"]
     assert data.to_arrow().to_pydict()["n"] == [1.0, 2.0, 3.0]
-    with pytest.raises(BadUsage, match=r"^a rbm has no table\nhint: its arrays are attributes"):
-        herd.fit_rbm((X > 0).astype(float), hidden=2, epochs=1).to_arrow()
+    binary = (X > 0).astype(float)
+    units = herd.fit_rbm(binary, hidden=2, epochs=1).to_arrow()
+    assert (units.num_rows, units.column_names) == (2, ["unit", "bias", "x0", "x1"])
+    with pytest.raises(BadUsage, match=r"^artifacts of kind dbn have no table\nhint: herd info -v shows their arrays"):
+        herd.fit_rbm(binary, layers="2,2", epochs=1).to_arrow()
 
 
 def test_frames_go_back_into_functions(linear):

@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.dataset import take_rows
-from herdcli.artifacts.load_save import output_format
+from herdcli.artifacts.load_save import SHARD, output_format
 from herdcli.artifacts.rows import incremental_dataset, row_ranges
+from herdcli.cli.convert.artifact_tables import write_main_table
 from herdcli.cli.convert.images import normalize_images
 from herdcli.cli.convert.row_transforms import binarize_at_median, transform_rows
 from herdcli.cli.convert.splits import assign_splits
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import BadUsage
-from herdcli.kinds import kinds_exporting
+from herdcli.kinds import KINDS, kinds_exporting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,12 @@ def convert_dataset(session: Session, request: Request) -> None:
         raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
     kinds = kinds_exporting("netcdf") if target == "netcdf" else ["dataset"]
+    if target == "csv":
+        kinds += [name for name in KINDS if not name.endswith(SHARD) and name != "dataset"]
     data = session.load(request.source, "data", kinds=kinds, input_format=form, label=label, keep=request.columns, as_stored=True)
+    if data.kind != "dataset" and target == "csv":
+        write_main_table(session, request, data)
+        return
     if data.kind != "dataset":
         outputs.write_artifact(session, data.value, f"{data.kind} as draws", history=data, format=target)
         return

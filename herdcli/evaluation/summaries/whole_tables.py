@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +15,12 @@ from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 
 if TYPE_CHECKING:
+    from herdcli.herding.model import Herding
+    from herdcli.ica.model import ICA
     from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.online.model import Classifier
     from herdcli.quadrature.samples import Samples
+    from herdcli.rbm.model import RBM
     from herdcli.regression.model import GeneralisedLinear
 
 Columns = dict[str, Any]  # name -> an array or a list with one entry per row
@@ -25,14 +31,14 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
 
     Raises BadUsage for kinds without tables.
     """
-    own = {"dataset": _dataset_columns, "beliefs": _marginal_columns, "samples": _atom_columns, "regression": _coefficient_columns}.get(
-        kind
-    )
+    own = WHOLE.get(kind)
     if own is not None:
         return own(value, levels)
+    if kind in ("classifier", "predictor") and value.mean is not None:
+        return _weight_columns(kind, value)
     path = KINDS[kind].summary
     if path is None:
-        raise BadUsage(f"a {kind} has no table", hint="its arrays are attributes: dir(result) lists them")
+        raise BadUsage(f"artifacts of kind {kind} have no table", hint="herd info -v shows their arrays, which are attributes in Python")
     with all_rows():
         tables = import_named(path)(value, levels)
     rows = max((table.rows for table in tables), key=len)
@@ -83,7 +89,61 @@ def _atom_columns(value: Samples, levels: Levels) -> Columns:
     return columns | {_free_name(name, columns): column for name, column in atoms}
 
 
+def _weight_columns(kind: str, value: Classifier) -> Columns:
+    """Return all weights that are not 0 with their standard deviations, by class and feature, the largest first."""
+    from herdcli.evaluation.metrics.feature_importance import most_important_weights
+
+    found = most_important_weights(kind, value, sys.maxsize)
+    return {
+        "for": [each.towards for each in found],
+        "feature": [each.feature for each in found],
+        "weight": [each.weight for each in found],
+        "deviation": [each.deviation for each in found],
+    }
+
+
+def _hidden_unit_columns(value: RBM, levels: Levels) -> Columns:
+    """Return the bias of each hidden unit and its weights to the columns, with the class of its model if there are several."""
+    models, visible, hidden = value.W.shape
+    columns: Columns = {} if models == 1 else {"model": np.repeat(value.classes or list(map(str, range(models))), hidden)}
+    columns |= {"unit": np.tile(np.arange(1, hidden + 1), models), "bias": value.c.ravel()}
+    names = column_names(value.feature_names, value.columns) + list(value.labels or ())
+    weights = value.W.transpose(1, 0, 2).reshape(visible, -1)
+    names = names if len(names) == visible else column_names(None, visible)
+    return columns | {_free_name(name, columns): row for name, row in zip(names, weights, strict=True)}
+
+
+def _run_columns(value: Herding, levels: Levels) -> Columns:
+    """Return the gaps of the moments and the norm of the weights of each run."""
+    from herdcli.evaluation.summaries.filters import herding_tables
+
+    with all_rows():
+        rows = herding_tables(value, levels)[-1].rows
+    return {name: [row[name] for row in rows] for name in all_columns(rows)}
+
+
+def _filter_columns(value: ICA, levels: Levels) -> Columns:
+    """Return the density, power and kurtosis of each filter, and its coefficients for centred columns."""
+    columns: Columns = {"filter": np.arange(1, len(value.J) + 1), "density": list(value.experts), "power": value.power}
+    columns |= {"kurtosis": value.kurtosis}
+    W = value.unmixing_matrix
+    return columns | {
+        _free_name(name, columns): each for name, each in zip(column_names(value.feature_names, W.shape[1]), W.T, strict=True)
+    }
+
+
 def _coefficient_columns(value: GeneralisedLinear, levels: Levels) -> Columns:
     """Return the coefficients with their errors, tests and intervals, as numbers."""
     rows = value.table()
     return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
+
+
+WHOLE: dict[str, Callable[[Any, Levels], Columns]] = {
+    "dataset": _dataset_columns,
+    "beliefs": _marginal_columns,
+    "samples": _atom_columns,
+    "regression": _coefficient_columns,
+    "herding": _run_columns,
+    "rbm": _hidden_unit_columns,
+    "ica": _filter_columns,
+}

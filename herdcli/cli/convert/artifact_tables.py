@@ -1,0 +1,36 @@
+"""`herd convert ARTIFACT -o TABLE.csv`: the main table of an artifact that is no data set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.message_numbers import group_digits
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.output.summary_text import state_levels
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.run.session import Session
+
+OF_ROWS = ("subsample", "mask", "equalize", "transpose", "patches", "segments", "log", "binarize", "keep", "hold_outs", "split")
+
+
+def write_main_table(session: Session, request: Request, artifact: Artifact) -> None:
+    """Write coefficients, components, marginals, atoms or another main table as CSV, with all digits.
+
+    Raises BadUsage for kinds without a table, and for options that change rows of data.
+    """
+    from herdcli.evaluation.summaries.whole_tables import whole_table
+    from herdcli.evaluation.table import to_csv
+
+    if any(getattr(request, name) for name in OF_ROWS):
+        raise BadUsage(
+            "these options change rows of data", where=artifact.name, hint=f"leave them out for an artifact of kind {artifact.kind}"
+        )
+    columns = whole_table(artifact.kind, artifact.value, state_levels(artifact.recoding))
+    cells = [item.tolist() if hasattr(item, "tolist") else list(item) for item in columns.values()]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+    summary = f"{group_digits(len(rows))} rows × {len(columns)} columns of the {artifact.kind}"
+    outputs.write_text_result(session, to_csv(rows), summary, "csv")

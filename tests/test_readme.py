@@ -51,7 +51,7 @@ def test_numbers_of_rows_in_the_first_example():
     split = load(str(ROOT / "data" / "digits.h5")).value.split
     train, test = (f"{int(np.sum(split == part)):,}" for part in (0, 2))
     assert f"from {train} handwritten digits" in README
-    assert f"gives {test} other digits" in README
+    assert f"of {test} other digits" in README
 
 
 @pytest.mark.parametrize("command", COMMANDS)

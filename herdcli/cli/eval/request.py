@@ -130,7 +130,7 @@ class Request:
     )
     title: str | None = option(
         text_kind(),
-        metavar="TEXT",
+        metavar="TITLE",
         group=OUTPUT,
         record=field_recorded_if_changed(None),
         only=PLOTTED,

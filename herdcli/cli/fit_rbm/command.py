@@ -32,8 +32,6 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
       herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
-      herd data digits | herd convert --split 9,0,3 -o few.h5
-      herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
     Rows of split 0 train the model; splits 1 and 2 are stored for herd eval.

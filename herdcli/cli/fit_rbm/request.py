@@ -100,16 +100,16 @@ class Request:
         HIDDEN,
         default=100,
         only=(NEW, ONE_LAYER, When(AUTO, SIZES_SEARCHED), When(AUTO, SIZE_OF_MODEL)),
-        help="Number of hidden units; auto tries several from 4 to 500 and keeps the best on the validation rows.",
+        help="Number of hidden units; auto: the best of 4 to 500 on validation rows.",
     )
     algorithm: str = option(
         choice_kind(*ALGORITHMS),
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
-        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd whose chains sometimes restart at training rows), "
-        "fpcd (pcd with fast weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: exact with "
-        "--learn-variances and at most 12 hidden units, pt for word counts, rpcd for up to 32 binary hidden units, else cd.",
+        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts), fpcd (pcd with fast weights), "
+        "pt (parallel tempering), tap (mean field), pseudo-likelihood or exact. auto: pt for word counts, rpcd for up to 32 binary hidden "
+        "units, else cd.",
     )
     steps: int = option(
         integer_kind(1),

@@ -15,7 +15,6 @@ from herdcli.cli.frame.options.declaration import OUTPUT, choice_kind, integer_k
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.output import summary_text
 from herdcli.cli.frame.run.console import printable_name, write_stdout
-from herdcli.cli.small.column_tables import add_column_profiles
 from herdcli.cli.small.info_text import Contents, description_text, summarize_fields
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
@@ -115,6 +114,8 @@ def _describe_file(session: Session, path: str, top: int | None) -> Contents:
     artifact = _load_any_file(session, path)
     tables = summary_text.summary_tables(artifact.kind, artifact.value, artifact.recoding)
     if artifact.report is not None:
+        from herdcli.cli.small.column_tables import add_column_profiles
+
         tables = add_column_profiles(tables, artifact.report)
     found = {
         "file": printable_name(artifact.name),

@@ -61,8 +61,7 @@ class SessionOptions:
     missing: str | None = option(
         choice_kind("drop", "mean"),
         group=INPUT,
-        help="Drop rows with missing values, or fill in the column means.  [default: missing values are an "
-        "error, unless the model handles them]",
+        help="Drop rows with missing values, or fill in column means.  [default: an error, if the model cannot handle them]",
     )
     categorical: str = option(
         choice_kind("auto", "none"),

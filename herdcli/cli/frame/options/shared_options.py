@@ -146,7 +146,7 @@ def output_format_option(*formats: str) -> str | None:
 
 def label_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --label."""
-    help = "Column with the labels, or none to use no labels.  [default: y, label, class or target, if labels are needed]"
+    help = "Column with the labels; none: use no labels.  [default: y, label, class or target, if needed]"
     return option(text_kind(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
@@ -157,8 +157,8 @@ def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
-        help="Fractions of all rows (.6,.2,.2) or numbers of rows per class (9,0,3), drawn by --seed; or 2/5: hold out "
-        "fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
+        help="Fractions of rows (.6,.2,.2) or rows per class (9,0,3), drawn by --seed; or 2/5: fold 2 of 5.  "
+        "[default: the input's own, else .6,.2,.2]",
     )
 
 

@@ -39,12 +39,12 @@ def visible_units_option(only: tuple[Condition, ...] | Condition = (), *, from_d
 
     from_data  whether softmax may leave the numbers of states to the text columns of the input.
     """
-    softmax = "softmax:K, softmax (one unit for each text column)" if from_data else "softmax:K"
+    softmax = "softmax:K, softmax (text)" if from_data else "softmax:K"
     return option(
         VISIBLE_UNITS if from_data else UNITS,
         metavar="UNITS",
         only=only,
-        help=f"Type of the visible units: binary, spin, rate:N (0 to 1 in steps of 1/N), gaussian, poisson, {softmax} …  [default: binary]",
+        help=f"Type of the visible units: binary, gaussian, poisson, {softmax} ….  [default: binary]",
     )
 
 

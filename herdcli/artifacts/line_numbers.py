@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import re
+from collections.abc import Collection
 
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.formats.format_detection import detect_format
@@ -20,10 +21,13 @@ _WHOLE = 1 << 62  # limit of the decompressed text in bytes: the text was read b
 _ROWS = re.compile(r"\brow (\d+(?:, \d+)*)\b|\brows (\d+) to (\d+)\b")
 
 
-def with_line_numbers(message: str, path: str) -> str:
-    """Return a message with rows counted from 0 replaced by the lines of the text table at `path`; unchanged for other files."""
+def with_line_numbers(message: str, path: str, names: Collection[str] = ()) -> str:
+    """Return a message with rows counted from 0 replaced by the lines of the text table at `path`; unchanged for other files.
+
+    names  those of a model's columns.
+    """
     wanted = sorted({int(number) for found in _ROWS.finditer(message) for number in re.findall(r"\d+", found[0])})
-    lines = line_numbers_by_row(path, wanted) if wanted else {}
+    lines = line_numbers_by_row(path, wanted, names) if wanted else {}
     if not lines or not set(wanted) <= set(lines):
         return message
 
@@ -40,7 +44,7 @@ def shift_row_numbers(message: str, first: int) -> str:
     return _ROWS.sub(lambda found: re.sub(r"\d+", lambda number: str(int(number[0]) + first), found[0]), message)
 
 
-def line_numbers_by_row(path: str, rows: list[int]) -> dict[int, int]:
+def line_numbers_by_row(path: str, rows: list[int], names: Collection[str] = ()) -> dict[int, int]:
     """Return, for each of these rows (from 0) that exists, the line (from 1) on which it begins; empty if the file is not a text table."""
     if not os.path.isfile(path) or not rows:
         return {}
@@ -48,7 +52,7 @@ def line_numbers_by_row(path: str, rows: list[int]) -> dict[int, int]:
         with open_source(path, limit=_WHOLE) as source:
             if detect_format(source.head, path) != "csv":
                 return {}
-            head = csv_header.parse_header(source.head)
+            head = csv_header.parse_header(source.head, names)
             with source.reader() as stream:
                 text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
                 return _locate_rows(text, head, rows)

@@ -39,12 +39,14 @@ class Recoding:
     levels  text column -> the sorted values of the training rows.  means  column -> the mean of its training rows.
     bases   text column -> its base level, which the intercept represents and which has no column.
     codes   a text column is one column of whole numbers, the indices of its levels, instead of one-hot columns.
+    columns the names of all columns of the model, in its order, for tables without names; not stored.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
     bases: Mapping[str, str] = field(default_factory=dict)
     codes: bool = False
+    columns: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.levels or self.means)
@@ -307,9 +309,16 @@ def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]
 
 
 def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
-    """Convert numeric columns with named states to names; return the data set, all text columns, and the recoding of those with names."""
+    """Convert numeric columns with named states to names; return the data set, all text columns, and the recoding of those with names.
+
+    Columns without names have those of the recoding, in its order.
+    """
     moved = {}
-    for name, column in zip(data.feature_names or (), data.X.T if not data.is_sparse else (), strict=not data.is_sparse):
+    if data.feature_names is None and data.X.shape[1] == len(recoding.columns):
+        data = replace(data, feature_names=list(recoding.columns))
+    for name, column in zip(
+        data.feature_names or (), data.X.T if not data.is_sparse and data.feature_names else (), strict=not data.is_sparse
+    ):
         levels = recoding.levels.get(name, ())
         if any(parse_plain_number(level) is not None for level in levels):
             shown = np.array([cell_text(cell) for cell in column.tolist()], dtype=str)

@@ -520,7 +520,7 @@ class _TextReader:
 
 
 def _open_text(source: ByteSource, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> OpenedReader | None:
-    index = line_index.build_index(path, source.head)
+    index = line_index.build_index(path, source.head, options.roles.features)
     if index is None:
         return None
     return _TextReader(path, source.name, options, index), index.sha256, [], False, Recoding()

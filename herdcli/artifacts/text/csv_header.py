@@ -6,6 +6,7 @@ Quoted cells may contain separators and line ends; a quoted number above rows wi
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from herdcli.artifacts.text.number_formats import parse_plain_number
 from herdcli.records import dataclass
@@ -47,8 +48,8 @@ class CsvHeader:
         return len(self.rows[0]) if self.rows else len(self.titles)
 
 
-def parse_header(head: bytes) -> CsvHeader:
-    """Return the structure of the first bytes of a text."""
+def parse_header(head: bytes, names: Collection[str] = ()) -> CsvHeader:
+    """Return the structure of the first bytes of a text.  names: those of a model's columns, which may be numbers."""
     above, records = _first_content_line(head.decode("utf-8", "replace").removeprefix("\ufeff"))
     first = records[0]
     separator = detect_separator(first, records[1:])
@@ -58,7 +59,9 @@ def parse_header(head: bytes) -> CsvHeader:
     titles = [text for text, _ in cells[0]]
     below = [[text for text, _ in line] for line in cells[1:]]
     height = 1 + len(re.findall("\r\n|\n|\r", first))
-    return CsvHeader(above, height, separator, titles, below, _are_names_quoted(cells) or are_column_titles(titles, below), aligned)
+    known = len(set(titles)) == len(titles) and all(text in names for text in titles)
+    named = known or _are_names_quoted(cells) or are_column_titles(titles, below)
+    return CsvHeader(above, height, separator, titles, below, named, aligned)
 
 
 def _are_names_quoted(cells: list[list[tuple[str, bool]]]) -> bool:
@@ -99,12 +102,26 @@ def _ends_inside_quotes(line: str) -> bool:
 
 
 def detect_separator(line: str, lines_below: list[str]) -> str:
-    """Return the separator: the first of tab, semicolon, comma, bar and blank that a line has outside quotes."""
+    """Return the separator: the first of tab, semicolon, comma, bar and blank that a line has outside quotes.
+
+    If it divides none of the lines below into as many cells, it is part of a title, and another that divides all of them so is returned.
+    """
     bare = re.sub(r'"[^"]*"', "quoted", line)
-    found = next((separator for separator in SEPARATORS if separator in bare.strip(" ")), None)
-    if found is not None:
-        return found
-    return " " if " " in bare.strip() else ","
+    there = [separator for separator in SEPARATORS if separator in bare.strip(" ")]
+    there += [" "] if not there and " " in bare.strip() else []
+    first = there[0] if there else ","
+    cells = _count_cells(line, first)
+    if not lines_below or any(_count_cells(below, first) in (cells, cells + 1) for below in lines_below):
+        return first
+    for other in dict.fromkeys([*there[1:], ","]):
+        if all(_count_cells(below, other) == _count_cells(line, other) for below in lines_below):
+            return other
+    return first
+
+
+def _count_cells(line: str, separator: str) -> int:
+    """Return the number of cells of a line; several blanks in a row are one separator."""
+    return len(line.split()) if separator == " " and '"' not in line else len(_split_cells(line.strip(" "), separator))
 
 
 def _split_cells(line: str, separator: str) -> list[tuple[str, bool]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
@@ -165,7 +165,7 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
     from pyarrow import csv
 
     first, stream = _complete_header(first, stream)
-    head = csv_header.parse_header(first)
+    head = csv_header.parse_header(first, options.roles.features)
     titles, below = head.titles, head.below
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
@@ -293,9 +293,9 @@ def _text_column_types(titles: list[str], options: LoadOptions) -> dict[str, Any
     return {name: pa.string() for name in titles if name in options.as_text}
 
 
-def has_titles(head: bytes) -> bool:
-    """Return whether the first line that is not a comment names the columns."""
-    return csv_header.parse_header(head).named
+def has_titles(head: bytes, names: Collection[str] = ()) -> bool:
+    """Return whether the first line that is not a comment names the columns.  names: those of a model's columns."""
+    return csv_header.parse_header(head, names).named
 
 
 def _matches_any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,17 @@ class LineIndex:
     sha256: str
 
 
-def build_index(path: str, head: bytes) -> LineIndex | None:
-    """Return the index of a text of numbers; None if a line may not be a row: quotes, empty lines, `#` below the head, no lines."""
-    begin = _header_length(head)
+def build_index(path: str, head: bytes, names: Collection[str] = ()) -> LineIndex | None:
+    """Return the index of a text of numbers; None if a line may not be a row: quotes, empty lines, `#` below the head, no lines.
+
+    names  those of a model's columns.
+    """
+    begin = _header_length(head, names)
     if begin is None:
         return None
     own = _cache_path(path)
     found = _load_cached_index(own)
-    if found is None:
+    if found is None or found.begin != begin:
         found = _index_lines(path, begin)
         if found is not None and own is not None:
             _save_cached(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
@@ -67,7 +71,7 @@ def file_digest(source: ByteSource, path: str, *, fresh: bool) -> str:
     return found
 
 
-def _header_length(head: bytes) -> int | None:
+def _header_length(head: bytes, names: Collection[str]) -> int | None:
     """Return the bytes of comments and titles; None if they are longer than the head."""
     at = 0
     while head.startswith(b"#", at):
@@ -78,7 +82,7 @@ def _header_length(head: bytes) -> int | None:
     end = head.find(b"\n", at)
     if end < 0 or head[:end].count(b'"') % 2 or not head[at:end].strip():
         return None
-    return end + 1 if delimited_text.has_titles(head) else at
+    return end + 1 if delimited_text.has_titles(head, names) else at
 
 
 def _index_lines(path: str, begin: int) -> LineIndex | None:

@@ -56,6 +56,8 @@ def read_evidence_rows(session: Session, request: Request, network: Network) -> 
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
     dense = np.where(np.isnan(dense), -1, dense)
+    if data.feature_names is None and session.recoding and dense.shape[1] != network.count:
+        raise DataError(f"has {dense.shape[1]} columns without names, but the network has {network.count} variables", where=found.name)
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: states, or −1 for no evidence", where=found.name)
@@ -116,6 +118,6 @@ def save_all_units(session: Session, whole: EvidenceRowsShard, history: HistoryS
         first = ", ".join(map(str, impossible[:5].tolist())) + (" …" if impossible.size > 5 else "")
         noun = "row has" if impossible.size == 1 else "rows have"
         message = f"{impossible.size} {noun} probability 0 (row {first}): log_z is −inf there and the marginals are NaN"
-        session.console.warn(line_numbers.with_line_numbers(message, request.evidence_rows or ""))
+        session.console.warn(line_numbers.with_line_numbers(message, request.evidence_rows or "", session.features))
         summary += f", {impossible.size} impossible"
     outputs.write_artifact(session, made, summary, history=history, format=request.format, missing=True)

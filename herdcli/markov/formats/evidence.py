@@ -25,15 +25,15 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     """Read an evidence file; return variable -> state.
 
     Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` per line; a JSON object; CSV with the
-    columns `variable` and `state`.  A single 0 and an empty file are no evidence; lines that begin with # are comments.  Raises DataError
-    for other layouts, and for several cases.
+    columns `variable` and `state`.  A single 0 and an empty file are no evidence; lines that begin with # are comments, unless the # begins
+    the name of a variable.  Raises DataError for other layouts, and for several cases.
 
     notes  receives the interpretation of numbers that could also be names.
     """
     lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("#")]
+    lines = [line for line in lines if line and not _is_comment(line, network)]
     naming, told = VariableNaming(network.names), notes if notes is not None else []
-    if (written := written_pairs(text)) is not None:
+    if (written := written_pairs(text, lines)) is not None:
         return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in written])
     if any("=" in QUOTED.sub("", line) for line in lines):
         try:
@@ -43,7 +43,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
             if not _is_pair_count(words[0], len(words) - 1):
                 raise
             lines = [" ".join(words)]
-    plain = [re.sub(r"(^|\s)#.*", "", line) for line in lines]
+    plain = [re.sub(r"\s#.*", "", line) for line in lines]
     words = _split_words(plain)
     if not words or words in (["0"], EMPTY):
         return {}
@@ -55,6 +55,12 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     if pairs is None:
         return _merge_pairs(network, [_parse_spaced_pair(line, network, told, naming) for line in lines])
     return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in pairs])
+
+
+def _is_comment(line: str, network: Network) -> bool:
+    """Return whether a line begins with #, but not with the name of a variable."""
+    marked = [name for name in network.names or () if name.startswith("#")] if line.startswith("#") else []
+    return line.startswith("#") and not any(re.match(r"\s*[=,\s]", line[len(name) :]) for name in marked if line.startswith(name))
 
 
 def parse_assignment(text: str, network: Network, notes: list[str], naming: VariableNaming | None = None) -> Pair:

@@ -10,15 +10,16 @@ from herdcli.errors import DataError
 VARIABLE, STATE, STATE_NAME = "variable", "state", "state_name"
 
 
-def written_pairs(text: str) -> list[tuple[str, str]] | None:
+def written_pairs(text: str, lines: list[str]) -> list[tuple[str, str]] | None:
     """Return the variables and states of evidence in JSON or CSV as they are written; None for text in another layout.
 
     A column `state_name`, which tables of most probable states have, comes before `state`.  Raises DataError for damaged JSON, for states
     that are neither words nor numbers, and for rows without a variable or state.
+
+    lines  those of the text that are neither empty nor comments.
     """
     if text.lstrip().startswith("{"):
         return _pairs_of_object(text)
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     try:
         head = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
         return _pairs_of_table(lines, head) if VARIABLE in head and STATE in head else None

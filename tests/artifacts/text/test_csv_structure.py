@@ -13,7 +13,7 @@ from pyarrow import csv
 from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.rows import block_reader
-from herdcli.artifacts.text import wide_csv
+from herdcli.artifacts.text import line_index, wide_csv
 from herdcli.artifacts.text.csv_structure import StructureCheck, TransformedStream, buffer_stream
 from herdcli.errors import DataError
 
@@ -208,3 +208,34 @@ def test_a_wide_row_of_another_width_is_refused(tmp_path: Path) -> None:
     width = wide_csv.WIDE + 5
     lines = [",".join(f"c{column}" for column in range(width)), ",".join("1" * width), ",".join("1" * (width - 1))]
     assert _refused(tmp_path / "a.csv", "\n".join(lines) + "\n").message == f"row 1 has {width - 1} values, expected {width}"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("w;z,a\n3,4\n5,6\n", ["w;z", "a"], [[3, 4], [5, 6]]),
+        ("a|b;c,d,e\n3,4,1\n5,6,2\n", ["a|b;c", "d", "e"], [[3, 4, 1], [5, 6, 2]]),
+        ("Annual income\n3\n4\n", ["Annual income"], [[3], [4]]),
+        ("mass, kg;b\n1;2\n3;4\n", ["mass, kg", "b"], [[1, 2], [3, 4]]),
+        ("a b  c\n1 2  3\n4  5 6\n", ["a", "b", "c"], [[1, 2, 3], [4, 5, 6]]),
+    ],
+)
+def test_a_separator_that_divides_no_row_is_part_of_a_title(tmp_path: Path, text: str, names: list[str], rows: list[list[float]]) -> None:
+    data, _ = _load(tmp_path / "d.csv", text)
+    assert data.feature_names == names
+    assert data.X.tolist() == rows
+
+
+def test_rows_that_no_separator_divides_as_the_titles_are_refused(tmp_path: Path) -> None:
+    assert _refused(tmp_path / "d.csv", "a;b,c\n1,2,3\n4,5,6\n").message == "row 0 has 1 values, expected 2"
+
+
+def test_cached_lines_are_counted_anew_if_the_first_line_has_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_index, "LEAST", 1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "d.csv"
+    path.write_text("7,12\n1,2\n3,4\n")
+    for names, count in (((), 3), (("12", "7"), 2), ((), 3)):
+        index = line_index.build_index(str(path), path.read_bytes(), names)
+        assert index is not None
+        assert index.count == count

@@ -162,4 +162,4 @@ def test_first_error_of_a_file_with_blanks_in_names():
 @pytest.mark.parametrize("text", ['variable,state\n"a,1\n', 'variable,state\n"a"b,1\n'])
 def test_a_damaged_table_of_evidence_is_refused(text):
     with pytest.raises(DataError, match=r"^the table of evidence cannot be read \("):
-        written_pairs(text)
+        written_pairs(text, text.splitlines())

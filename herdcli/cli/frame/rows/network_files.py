@@ -118,7 +118,9 @@ def state_encoding(network: Network) -> Recoding:
 
     parts = [] if network.states is None else np.split(np.array(network.states), np.cumsum(network.cardinality)[:-1])
     levels = {network.name(i): tuple(part.tolist()) for i, part in enumerate(parts)}
-    return Recoding({name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True)
+    return Recoding(
+        {name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True, columns=tuple(levels)
+    )
 
 
 def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, allow_empty: bool = False) -> T:

@@ -163,8 +163,8 @@ class Session:
         if isinstance(error, HerdError) and error.where is not None and not self.rows_left_out and self.missing != "drop":
             from herdcli.artifacts import line_numbers
 
-            error.message = line_numbers.with_line_numbers(error.message, error.where)
-            error.hint = error.hint and line_numbers.with_line_numbers(error.hint, error.where)
+            error.message = line_numbers.with_line_numbers(error.message, error.where, self.features)
+            error.hint = error.hint and line_numbers.with_line_numbers(error.hint, error.where, self.features)
         foreign = None
         refusal = None if error is None else process_limits.memory_error_for(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:

@@ -54,7 +54,8 @@ def profile_column(name: str, column: Any, where: str) -> ColumnProfile:
             f"column '{name}' has text that is not UTF-8", where=where, hint="declare its encoding, as --encoding latin-1"
         ) from error
     except (OverflowError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"column '{name}' has cells that cannot be shown ({column.type})", where=where, hint=DATE_HINT) from error
+        what = "holds dates or times" if pa.types.is_temporal(column.type) else "has cells"
+        raise DataError(f"column '{name}' {what} that cannot be shown ({column.type})", where=where, hint=DATE_HINT) from error
 
 
 def _profile(name: str, column: Any) -> ColumnProfile:

@@ -37,7 +37,7 @@ def _folded_table(rows: Sequence[Row], width: int) -> str:
         if rows[0].get("kind")
         else table.all_columns(rows)
     )
-    lines = [[table.display_text(row.get(name), table.DIGITS) for name in columns] for row in rows]
+    lines = [[_truth_text(row, name) or table.display_text(row.get(name), table.DIGITS) for name in columns] for row in rows]
     title = f"{rows[0]['kind']}\n" if rows[0].get("kind") else ""
     return title + text_table(columns, lines, width=width, left=1)
 
@@ -90,7 +90,13 @@ def _leading_metrics(row: Row) -> Iterator[str]:
 
 
 def _metric_with_error_text(row: Row, name: str) -> str:
-    return table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
+    return _truth_text(row, name) or table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
+
+
+def _truth_text(row: Row, name: str) -> str:
+    """Return yes or no for a figure that is one of them, which programs read as 1 and 0; an empty text for other figures."""
+    value = row.get(name)
+    return ("yes" if value else "no") if name in table.TRUTHS and value is not None else ""
 
 
 def _interval_and_baseline_text(row: Row, name: str) -> str:

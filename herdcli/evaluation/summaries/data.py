@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ def _column_sums(X: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def samples_tables(value: Samples, levels: Levels) -> list[SummaryTable]:
     """Return the run in a line, and the atoms with their weights and row numbers."""
-    run: Row = {"rule": value.rule, "kernel": value.kernel, "target": value.target, "atoms": len(value.index)}
+    run: Row = {"rule": value.rule, "kernel": _short_kernel(value.kernel), "target": value.target, "atoms": len(value.index)}
     if value.summary is not None:
         run |= {"mmd": float(value.summary.mmd.mean()), "effective_size": float(value.summary.effective.mean())}
     names = column_names(value.feature_names, value.x.shape[1])[:MOST_COLUMNS]
@@ -126,6 +127,11 @@ def samples_tables(value: Samples, levels: Levels) -> list[SummaryTable]:
             own["group"] = value.group_names[group] if value.group_names is not None else group
         rows.append(own | {name: float(value.x[k, j]) for j, name in enumerate(names)})
     return [SummaryTable("run", [run]), limit_rows("atoms", rows, 30)]
+
+
+def _short_kernel(kernel: str) -> str:
+    """Return the text of a kernel with its length scales to five digits."""
+    return re.sub(r"\d+\.\d{5,}(?:e[-+]?\d+)?", lambda number: f"{float(number[0]):.5g}", kernel)
 
 
 def report_tables(value: Report, levels: Levels) -> list[SummaryTable]:

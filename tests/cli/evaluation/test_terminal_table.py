@@ -74,6 +74,13 @@ def test_bounds_stand_beside_log_z():
     assert "  log Z      23.394  (bounds 23 to 24.5; mean field 21.326)\n" in terminal_text([BELIEFS], 90)
 
 
+def test_convergence_is_yes_or_no():
+    assert "\n  converged  yes\n" in terminal_text([BELIEFS], 90)
+    rows = [BELIEFS | {"file": "a.h5", "converged": 0}, BELIEFS, BELIEFS | {"converged": None}]
+    shown = [line.split() for line in terminal_text(rows, 200).splitlines()[1:]]
+    assert [line[shown[0].index("converged")] for line in shown[1:]] == ["no", "yes", "–"]
+
+
 def test_artifacts_of_one_kind_are_a_table_folded_to_the_width():
     other = RBM | {"file": "n.h5", "log_likelihood": -19.5, "verdict": "dead units"}
     assert terminal_text([RBM, other], 60) == (

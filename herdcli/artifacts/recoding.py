@@ -146,7 +146,8 @@ def apply_encoding(
     elif missing == "mean" or recoding.means:
         data = _fill_missing(data, recoding.means, where, note)
     elif missing is None:
-        _refuse_missing_text(data, [name for name in texts if name in recoding.levels], where)
+        hint = DROP_HINT if recoding.codes else f"{DROP_HINT}, --missing mean sets their one-hot columns to 0"
+        _refuse_missing_text(data, [name for name in texts if name in recoding.levels], where, hint)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
     if recoding.codes:
@@ -412,15 +413,17 @@ def _drop_and_report_rows(data: Dataset, gaps: Array, where: str, note: MessageF
     return data
 
 
-def _refuse_missing_text(data: Dataset, texts: list[str], where: str) -> None:
+def _refuse_missing_text(data: Dataset, texts: list[str], where: str, hint: str) -> None:
     """Raise DataError for a missing text value, as for a missing number."""
     for name in texts:
         empty = np.flatnonzero(np.isin((data.columns or {})[name], sorted(MARKS - {"None", "."})))
         if len(empty):
             noun = "value" if len(empty) == 1 else "values"
             raise DataError(
-                f"column '{name}' has {group_digits(len(empty))} missing {noun} (first: row {empty[0]})", where=where, hint=MISSING_HINT
+                f"column '{name}' has {group_digits(len(empty))} missing {noun} (first: row {empty[0]})", where=where, hint=hint
             )
 
 
-MISSING_HINT = "--missing drop leaves such rows out, --missing mean fills in the column's mean"
+DROP_HINT = "--missing drop leaves such rows out"
+MISSING_HINT = f"{DROP_HINT}, --missing mean fills in the column's mean"
+FEATURES_HINT = f"{DROP_HINT}; --missing mean fills in features only"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.recoding import one_hot_column_names
+
 if TYPE_CHECKING:
+    from herdcli.artifacts.recoding import Recoding
     from herdcli.cli.frame.run.console import Console
     from herdcli.schema import Array
 
-DEPEND = "columns depend on each other"  # the reason why variances of a single component are at their floor
 LISTED = 3  # maximum number of names in a message
 
 
@@ -35,6 +37,17 @@ def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names
         more, last = (", …" if len(pairs) > LISTED else ""), pairs[0][1]
         leave = f"--drop {names[last]} leaves one out" if names else "leave one out"
         console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
+
+
+def floor_reason(recoding: Recoding | None, names: list[str] | None, part: str, remedy: str) -> str:
+    """Return why variances are at their floors, and what to do.  part  a component or a state; "" if there is only one."""
+    there = set(names or ())
+    texts = [name for name in recoding.levels if there.intersection(one_hot_column_names(name, recoding))] if recoding else []
+    if texts:
+        listed = ", ".join(f"'{name}'" for name in texts[:LISTED]) + (", …" if len(texts) > LISTED else "")
+        what = f"hardly vary within a {part}" if part else "depend on each other"
+        return f"the one-hot columns of {listed} {what}; --categorical none leaves text columns out"
+    return f"some directions hardly vary within a {part}; {remedy}" if part else "columns depend on each other"
 
 
 def warn_of_variance_floors(console: Console, count: int, what: str, floor: float | None, why: str) -> None:

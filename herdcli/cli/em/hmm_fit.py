@@ -132,7 +132,8 @@ def _warn_of_result(
         what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
         if what == "variance":
             own = request.floor is None and value.family != "spherical"
-            why = "some directions hardly vary within a state; try fewer --components" if search.size > 1 else floored_variances.DEPEND
+            part = "state" if search.size > 1 else ""
+            why = floored_variances.floor_reason(session.recoding, prepared.rows.feature_names, part, "try fewer --components")
             floored_variances.warn_of_variance_floors(session.console, floors, what, None if own else value.floor, why)
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"

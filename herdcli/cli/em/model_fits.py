@@ -108,9 +108,9 @@ def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, m
     """Warn about variances at their floor; `many` does not count those of constant columns."""
     if many <= 0:
         return
-    why = floored_variances.DEPEND
-    if size > 1:
-        diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
-        why = f"some directions hardly vary within a component; try fewer --components{diagonal}"
+    diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
+    part, remedy = "component" if size > 1 else "", f"try fewer --components{diagonal}"
+    names = value.known.feature_names if value.known else None
+    why = floored_variances.floor_reason(session.recoding, names, part, remedy)
     own = request.floor is None and value.floors_per_constant_column > 0
     floored_variances.warn_of_variance_floors(session.console, many, "variance", None if own else value.floor, why)

@@ -174,7 +174,9 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
     chosen = np.flatnonzero(weight > 0)
     if len(chosen) == len(weight):
         return data, response
-    session.console.note(f"{where}: {len(weight) - len(chosen)} of {len(weight)} rows have weight 0 and are left out")
+    left_out, lacking = len(weight) - len(chosen), trials_and_exposure.LACKING.get(response.form, "weight 0")
+    verbs = ("has", "is") if left_out == 1 else ("have", "are")
+    session.console.note(f"{where}: {left_out} of {len(weight)} rows {verbs[0]} {lacking} and {verbs[1]} left out")
     if request.gls is not None:
         return data, response
     session.rows_left_out = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts.recoding import one_hot_column_names
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.run import block_placement
 from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_errors
@@ -186,6 +187,8 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
         raise DataError(
             f"the target has {count} classes, but --family bernoulli needs two", where=inputs.history.name, hint="--family softmax"
         )
+    if chosen == "bernoulli" and inputs.classes and inputs.classes != ["0", "1"]:
+        session.console.note(f"coefficients are for the probability of '{inputs.classes[1]}', not of '{inputs.classes[0]}'")
     return family_by_name(
         chosen, classes=count, symmetric=request.l1 > 0 or request.ridge > 0 or request.has_hidden_layers, scale=request.gamma_scale
     )
@@ -261,8 +264,8 @@ def write_result(session: Session, value: GeneralisedLinear, history: HistorySou
 
 def warn_of_result(session: Session, value: GeneralisedLinear, request: Request) -> None:
     """Warn about aliased columns, coefficients without finite estimates, and a fit that did not converge."""
-    if value.aliased.any() and not value.l2:  # with a ridge penalty the coefficients of all columns are unique
-        names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
+    names = _combined_column_names(session, value)
+    if names:
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
     names = value.unbounded_coefficient_names()
@@ -284,6 +287,15 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}")
+
+
+def _combined_column_names(session: Session, value: GeneralisedLinear) -> list[str]:
+    """Return the columns that are constant or combinations of others, without the levels of text that a lasso penalty keeps."""
+    if value.l2:  # with a ridge penalty the coefficients of all columns are unique
+        return []
+    recoding = session.recoding if value.l1 else None
+    levels = {column for name in recoding.levels for column in one_hot_column_names(name, recoding)} if recoding else set()
+    return [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit and name not in levels]
 
 
 def _finite_estimate_hint(value: GeneralisedLinear) -> str:

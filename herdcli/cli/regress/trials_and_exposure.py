@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 WEIGHTS = "weights must be finite, not negative, and not all 0"
+LACKING = {"successes": "no trials", "shares": "no trials", "counts": "no exposure", "rates": "no exposure"}  # in rows left out, by form
 
 
 class CountOptions(Protocol):

@@ -292,6 +292,19 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     assert figures(herd, "x.h5")[0]["floors"] == 6
 
 
+def test_one_hot_columns_at_their_floors_are_named(herd, tmp_path):
+    """Neither fewer components nor diagonal covariances help against columns of 0 and 1; leaving the text out does."""
+    random = np.random.default_rng(0)
+    cells = [f"{6 * (i % 3) + random.normal():.3f},{random.normal():.3f},{'abc'[i % 3]}" for i in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["u,v,kind", *cells]) + "\n")
+    for count, why in (("3", "hardly vary within a component"), ("1", "depend on each other")):
+        ended = herd("em", "t.csv", "--components", count, "-o", "x.h5")
+        assert ended.code == 0
+        assert f" of their columns: the one-hot columns of 'kind' {why}; --categorical none leaves text columns out\n" in ended.err
+    ended = herd("em", "t.csv", "--components", "3", "--categorical", "none", "-o", "x.h5")
+    assert (ended.code, "raised to the floor" in ended.err) == (0, False)
+
+
 def test_more_factors_than_the_columns_determine_are_told(herd, rows):
     made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 1, "-o", "a.h5")
     assert "determine at most 0 factors" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1

@@ -179,7 +179,7 @@ def series(tmp_path):
 def test_errors_in_time_have_their_correlation_and_sequences_are_cut(herd, series, tmp_path):
     ended = herd("regress", "t.csv", "--target", "y", "--gls", "ar1", "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert "2 sequences of 60 steps by the column 'sequence'; the last part of each is held out\n" in ended.err
+    assert "2 sequences of 60 steps, one for each value of the column 'sequence'; the last part of each is held out\n" in ended.err
     assert "regress: errors of rows next to each other have a correlation of 0." in ended.err
     assert "gaussian, 72 rows × 2 columns" in ended.err
     (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
@@ -307,9 +307,10 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     assert "'pink' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0, as those of 'blue'\n" in ended.err
     got = [float(text.split(",")[-1]) for text in (tmp_path / "p.csv").read_text().split()[1:]]
     assert got == pytest.approx([means["red"], means["blue"], means["blue"], means["green"]], abs=1e-4)
-    ended = herd(*line, "--l2", "0.1", "-o", "c.json")
-    assert "base levels" not in ended.err
-    assert "combinations of others" not in ended.err
+    for penalty in ("--l1", "--l2"):
+        ended = herd(*line, penalty, "0.1", "-o", "c.json")
+        assert "base levels" not in ended.err
+        assert "combinations of others" not in ended.err
     assert len(json.loads((tmp_path / "c.json").read_text())) == 4
 
 
@@ -328,6 +329,19 @@ def test_rows_without_a_level_are_not_taken_for_the_base_level(herd, tmp_path):
     assert found == pytest.approx(
         {"intercept": means[""], "colour=blue": means["blue"] - means[""], "colour=red": means["red"] - means[""]}, abs=1e-5
     )
+
+
+@pytest.mark.parametrize(("values", "told"), [(("no", "yes"), ("yes", "no")), (("2", "1"), ("2", "1")), (("0", "1"), None)])
+def test_the_class_whose_probability_is_modelled_is_named(herd, tmp_path, values, told):
+    """The intercept of a model without other terms of effect is the log odds of that class."""
+    (tmp_path / "t.csv").write_text("a,bought\n" + "".join(f"{i % 2},{values[i % 8 > 1]}\n" for i in range(80)))
+    ended = herd("regress", "t.csv", "--target", "bought", "--split", "1,0,0", "-o", "c.json")
+    assert ended.code == 0, ended.err
+    assert ("coefficients are for" in ended.err) == (told is not None)
+    if told:
+        assert f"regress: coefficients are for the probability of '{told[0]}', not of '{told[1]}'\n" in ended.err
+    intercept = json.loads((tmp_path / "c.json").read_text())[-1]["estimate"]
+    assert intercept == pytest.approx(np.log(3) if told is None or told[0] == values[1] else -np.log(3), abs=1e-6)
 
 
 def test_an_unseen_level_of_a_test_row_keeps_the_base_level(herd, tmp_path):

@@ -192,6 +192,21 @@ def test_weights_that_make_whole_numbers_of_the_target_are_told(herd, tables, tm
     assert herd("regress", "w.csv", "--target", "share", "--trials", "weight", "-o", "m.h5").code == 0
 
 
+@pytest.mark.parametrize(
+    ("option", "rows", "told"),
+    [
+        ("--trials", 1, "1 of 30 rows has no trials and is left out"),
+        ("--exposure", 2, "2 of 30 rows have no exposure and are left out"),
+        ("--weights", 1, "1 of 30 rows has weight 0 and is left out"),
+    ],
+)
+def test_rows_that_are_left_out_are_told_in_words_of_the_option(herd, tmp_path, option, rows, told):
+    cells = [f"{i % 3},{0 if i < rows else i % 2},{0 if i < rows else 1 + i % 4}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,hits,n", *cells]) + "\n")
+    ended = herd("regress", "t.csv", "--target", "hits", option, "n", "--split", "1,0,0", "-o", "m.h5")
+    assert (ended.code, f"regress: t.csv: {told}\n" in ended.err) == (0, True), ended.err
+
+
 def test_rows_of_weight_0_are_left_out_before_the_rows_are_divided(herd, tmp_path):
     """The bytes of the coefficients are those of the file without these rows, in one pass too."""
     random = np.random.default_rng(0)

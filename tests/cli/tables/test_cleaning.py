@@ -42,6 +42,23 @@ def test_gaps_are_refused_with_the_options_that_help(herd, table, tmp_path):
     )
 
 
+def test_hints_at_gaps_name_what_the_options_do_for_this_column(herd, tmp_path):
+    """Text has no mean, and targets and weights are never filled in."""
+    cells = [f"{'rgb'[i % 3]},{i % 5},{'no' if i % 2 else 'yes'},1" for i in range(30)]
+    drop = "hint: --missing drop leaves such rows out"
+    for changed, column, options, hint in (
+        (",2,yes,1", "colour", (), f"{drop}, --missing mean sets their one-hot columns to 0"),
+        ("r,2,,1", "bought", ("--missing", "mean"), f"{drop}; --missing mean fills in features only"),
+        ("r,2,yes,", "w", ("--missing", "mean"), f"{drop}; --missing mean fills in features only"),
+    ):
+        (tmp_path / "t.csv").write_text("\n".join(["colour,a,bought,w", *cells[:2], changed, *cells[3:]]) + "\n")
+        ended = herd("regress", "t.csv", "--target", "bought", "--weights", "w", *options, "-o", "m.h5")
+        assert (ended.code, ended.err.splitlines()[-2:]) == (
+            65,
+            [f"herd regress: t.csv: column '{column}' has 1 missing value (first: line 4)", hint],
+        )
+
+
 def test_means_are_of_training_rows_and_are_used_by_apply(herd, table, tmp_path):
     _split(table, 30)
     ended = herd("regress", str(table), "--missing", "mean", "--l2", "0.1", "-o", "m.h5")

@@ -260,7 +260,7 @@ def test_messages_name_rows_of_text_by_their_lines(run, tmp_path):
     ended = run("regress", "t.csv", "--target", "hits", "--trials", "n", "-o", "m.h5")
     assert (ended.code, ended.err.splitlines()[-1]) == (
         65,
-        "herd regress: t.csv: line 3 has 5 successes in 2 trials (columns: the target and 'n')",
+        "herd regress: t.csv: line 3 has 5 successes in only 2 trials (columns: the target and 'n')",
     )
     (tmp_path / "t.csv").write_text("a,b\n1,2\n\n3,4,5\n")
     ended = run("em", "t.csv", "-o", "m.h5")

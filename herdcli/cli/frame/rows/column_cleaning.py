@@ -109,5 +109,6 @@ class CleaningOptions:
     def add_missing_value_hint(self, error: DataError) -> DataError:
         """Return the error with a hint at the options for missing values, if the command has them."""
         if error.hint and GAPS_HINT in error.hint and self.categorical is not None and "infinite" not in error.message:
-            error.hint = error.hint.replace(GAPS_HINT, recoding.MISSING_HINT)
+            hint = recoding.FEATURES_HINT if self.missing == "mean" else recoding.MISSING_HINT
+            error.hint = error.hint.replace(GAPS_HINT, hint)
         return error

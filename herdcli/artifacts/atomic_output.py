@@ -148,7 +148,10 @@ def _is_descriptor_path(path: str) -> bool:
 
 
 def _is_stream(target: str) -> bool:
-    """Return whether the target is something that a rename would destroy: a device, a FIFO, an open descriptor."""
+    """Return whether the target is something that a rename would destroy: a device, a FIFO, an open descriptor.
+
+    Links must be resolved, except the names of open descriptors.
+    """
     if _is_descriptor_path(target):
         return True
     try:
@@ -156,6 +159,11 @@ def _is_stream(target: str) -> bool:
     except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def goes_to_stream(path: str) -> bool:
+    """Return whether an output goes to stdout, a device, a FIFO or an open descriptor, so that no file can lie next to it."""
+    return path == "-" or _is_stream(_resolve_links(path))
 
 
 def _check_target(target: str, path: str, clobber: bool) -> None:

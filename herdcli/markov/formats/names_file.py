@@ -40,6 +40,14 @@ def write_names(network: Network, labels: str) -> str:
     return f'{{"variables": [\n{lines}\n]}}\n'
 
 
+def holds_names(text: str) -> bool:
+    """Return True if a text is a file of names, of whatever network."""
+    try:
+        return all("name" in each for each in json.loads(text)["variables"])
+    except (LookupError, RecursionError, TypeError, ValueError):
+        return False
+
+
 def read_names(text: str, network: Network) -> Network:
     """Return the network with these names.  Raises DataError if they do not match its variables."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 
 import numpy as np
 import pytest
@@ -152,3 +153,43 @@ def test_an_unknown_suffix_names_the_formats_of_networks(herd, tmp_path):
         "herd network: n.foo: '.foo' is not a format that herd writes\n"
         "hint: known formats: .h5, .uai, .fg, .bif, .xmlbif, .net, .xdsl, .dsl\n",
     )
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_that_holds_no_names_is_not_replaced_by_names(herd, tmp_path, link):
+    (tmp_path / "n.bif").write_text(NAMES)
+    if link:
+        (tmp_path / "made.names.json").symlink_to("n.bif")  # the input
+    else:
+        (tmp_path / "made.names.json").write_text("my notes\n")
+    kept = (tmp_path / "made.names.json").read_text()
+    told = (
+        "made.names.json: is not a file of names, but names of the network may have to be written there\n"
+        "hint: move it away, or choose another name than made.uai\n"
+    )
+    ended = herd("network", "convert", "n.bif", "-o", "made.uai")
+    assert (ended.code, ended.err) == (73, f"herd network: {told}")
+    assert (tmp_path / "made.names.json").read_text() == kept
+    assert not (tmp_path / "made.uai").exists()
+    (tmp_path / "rows.csv").write_text("a,b\nyes,no\nno,no\nyes,yes\nno,yes\n")
+    ended = herd("fit-mrf", "rows.csv", "--smoothing", "1", "-o", "made.uai")
+    assert (ended.code, ended.err) == (73, f"herd fit-mrf: {told}")
+
+
+def test_names_of_another_network_are_replaced(herd, tmp_path):
+    (tmp_path / "n.bif").write_text(NAMES)
+    (tmp_path / "made.names.json").write_text('{"variables": [{"name": "a"}]}')
+    assert herd("network", "convert", "n.bif", "-o", "made.uai").code == 0
+    assert "light on" in (tmp_path / "made.names.json").read_text()
+
+
+def test_no_names_are_written_next_to_a_device(herd, tmp_path):
+    (tmp_path / "n.bif").write_text(NAMES)
+    os.mkfifo(tmp_path / "pipe.uai")
+    reader = os.open(tmp_path / "pipe.uai", os.O_RDONLY | os.O_NONBLOCK)
+    ended = herd("network", "convert", "n.bif", "-o", "pipe.uai")
+    content = os.read(reader, 10)
+    os.close(reader)
+    assert (ended.code, content) == (0, b"BAYES\n2\n2 "), ended.err
+    assert "network: warning: uai cannot hold all names of variables and states, so they are lost" in ended.err
+    assert not (tmp_path / "pipe.names.json").exists()

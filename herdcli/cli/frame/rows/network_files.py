@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from herdcli.artifacts import Artifact
+from herdcli.artifacts import Artifact, atomic_output
 from herdcli.artifacts.formats import format_detection
 from herdcli.artifacts.sealed import seal_header
 from herdcli.cli.frame.options.common_options import NETWORK_FORMATS
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows.column_order import match_variables
 from herdcli.dialect import current_dialect
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, CannotCreate, DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts.byte_sources import ByteSource
@@ -214,6 +215,24 @@ def check_output(session: Session, kind: str, form: str) -> None:
         outputs.check_artifact_output(session, kind)
     else:
         outputs.check_text_output(session)
+        if kind == "network" and form in LOSSY and not session.dry_run:
+            _check_names_file(session)
+
+
+def _check_names_file(session: Session) -> None:
+    """Raise CannotCreate if the file next to -o, which may get names, is not a file of names.  The user did not name it."""
+    from herdcli.markov.formats import names_file
+
+    path = names_file_path(session.output)
+    if atomic_output.goes_to_stream(session.output) or not os.path.lexists(path):
+        return
+    try:
+        known = Path(path).is_file() and names_file.holds_names(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = False
+    if not known:
+        hint = f"move it away, or choose another name than {session.output}"
+        raise CannotCreate("is not a file of names, but names of the network may have to be written there", where=path, hint=hint)
 
 
 def write_network(session: Session, value: Network, summary: str, form: str, history: HistorySource = None) -> None:
@@ -227,18 +246,19 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
     text, labels = formats.write_network(value, form), formats.FORMATS[form].labels
     if names_file.loses_names(value, labels):
         _write_names(session, names_file.write_names(value, labels), form)
-    elif labels != "all" and session.output != "-" and Path(names_file_path(session.output)).exists():
+    elif labels != "all" and not atomic_output.goes_to_stream(session.output) and Path(names_file_path(session.output)).exists():
         session.console.warn(f"{Path(names_file_path(session.output)).name} exists already, so its names will be read with this network")
     outputs.write_text_result(session, text, summary, form)
 
 
 def _write_names(session: Session, content: str, form: str) -> None:
-    """Write the names next to -o; on standard output they are lost, with a warning."""
-    if session.output == "-":
+    """Write the names next to -o; on standard output and devices they are lost, with a warning."""
+    if atomic_output.goes_to_stream(session.output):
         session.console.warn(
             f"{form} cannot hold all names of variables and states, so they are lost; with -o FILE they go into a second file"
         )
         return
+    _check_names_file(session)
     path = names_file_path(session.output)
     outputs.write_side_file(session, path, lambda target: outputs.write_text(target, content), binary=False)
     session.console.note(f"{form} cannot hold all names of variables and states: they are in {Path(path).name}, which is read with it")

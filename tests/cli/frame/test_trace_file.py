@@ -53,7 +53,22 @@ def test_every_loop_writes_a_line_a_step(herd, digits, tmp_path, command, figure
 def test_a_trace_that_cannot_be_written_is_told(herd, digits):
     ended = herd("regress", digits, "--trace", "no/such/t.jsonl", "-o", "m.h5")
     assert ended.code == 73
-    assert "no/such/t.jsonl: cannot be written" in ended.err
+    assert ended.err.endswith("herd regress: no/such/t.jsonl: the folder no/such does not exist\nhint: mkdir -p no/such\n")
+    ended = herd("regress", digits, "--trace", "/dev/full", "-o", "m.h5", "-q")
+    assert (ended.code, ended.err) == (74, "herd regress: /dev/full: writing failed (No space left on device)\n")
+
+
+def test_no_clobber_keeps_a_trace_except_of_the_run_that_is_resumed(herd, digits, tmp_path):
+    (tmp_path / "t.jsonl").write_text("kept\n")
+    fit = ["fit-rbm", digits, "--hidden", "2", "--epochs", "1", "-q", "-n", "--trace", "t.jsonl"]
+    told = "herd fit-rbm: t.jsonl: exists already, and --no-clobber is set\nhint: remove it, choose another name, or drop --no-clobber\n"
+    for more in ([], ["--dry-run"]):
+        ended = herd(*fit, *more, "-o", "m.h5")
+        assert (ended.code, ended.err) == (73, told)
+    assert (tmp_path / "t.jsonl").read_text() == "kept\n"
+    assert not (tmp_path / "m.h5").exists()
+    (tmp_path / "t.jsonl").unlink()
+    assert herd(*fit, "-o", "m.h5").code == 0
 
 
 def test_a_dry_run_checks_the_trace_and_writes_none(herd, digits, tmp_path):

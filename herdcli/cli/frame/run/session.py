@@ -117,6 +117,7 @@ class Session:
     use: ColumnUse | None = None  # the use of the columns of the data
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
+    _traced: bool = False  # whether a loop of this run has written to the trace file
     _saved: bool = False  # whether there is a checkpoint of this run
     _from: str | None = None  # the checkpoint that the run resumes from
     _last: list[Callable[[], None]] = field(default_factory=list)
@@ -511,7 +512,7 @@ class Session:
             self.require_memory(algorithm.memory(), memory)
         if self.dry_run:
             if self.trace_file is not None:
-                check_destination(self.trace_file, binary=False)
+                check_destination(self.trace_file, clobber=self.clobber, binary=False)
             self._print_plan(algorithm, label, after)
         part = f"{checkpoints.STAGE}{label.replace(' ', '-')}" if follows else part
         suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
@@ -527,7 +528,9 @@ class Session:
             self._saved = True
 
         self._keep = None  # forget the function of an earlier algorithm
-        with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, append=resumed is not None) as trace:
+        append, self._traced = self._traced or resumed is not None, True
+        writer = trace_file.trace_writer(self.trace_file, label, append=append, clobber=self.clobber)
+        with self.console.progress(label) as progress, writer as trace:
 
             def watch(now: S) -> None:
                 reached = algorithm.progress(now)

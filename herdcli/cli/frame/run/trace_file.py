@@ -11,10 +11,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
-from herdcli.errors import CannotCreate
+from herdcli.artifacts.atomic_output import check_destination
+from herdcli.errors import CannotCreate, WriteFailed
 
 if TYPE_CHECKING:
     from herdcli.algorithm import RunProgress
@@ -23,17 +25,32 @@ _FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(
 
 
 @contextmanager
-def trace_writer(path: str | None, label: str, *, append: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """Yield a function that writes the progress of a run, or without a path one that does nothing.  again: append, for a resumed run."""
+def trace_writer(path: str | None, label: str, *, append: bool, clobber: bool) -> Iterator[Callable[[RunProgress], None]]:
+    """Yield a function that writes the progress of a run, or without a path one that does nothing.
+
+    append   keep the lines that the file has: of the loops before in the same run, or of the run that is resumed.
+    clobber  whether to replace an existing file.
+    Raises CannotCreate (73) before the run and WriteFailed (74).
+    """
     if path is None:
         yield _ignore_progress
         return
+    check_destination(path, clobber=clobber or append, binary=False)
     try:
         out = open(path, "a" if append else "w", encoding="utf-8", buffering=1)  # noqa: SIM115  (closed below)
     except OSError as error:
         raise CannotCreate(f"cannot be written ({error.strerror})", where=path) from error
     with out:
-        yield lambda progress: _write_record(out.write, label, progress)
+        yield lambda progress: _write_record(partial(_write_line, out, path), label, progress)
+
+
+def _write_line(out: TextIO, path: str, line: str) -> None:
+    try:
+        out.write(line)
+    except OSError as error:
+        with suppress(OSError):  # what is still buffered cannot be written either
+            out.close()
+        raise WriteFailed(f"writing failed ({error.strerror})", where=path) from error
 
 
 def _ignore_progress(progress: RunProgress) -> None:

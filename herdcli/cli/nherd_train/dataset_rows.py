@@ -58,7 +58,7 @@ def _require_columns(model: Classifier, columns: int, name: str) -> None:
     """Raise DataError if the rows have other columns than the continued model."""
     if model.bits or model.features != columns:
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
-        raise DataError(f"/X has {columns} columns, but the model has {had}", where=name)
+        raise DataError(f"/X has {columns} columns, but the model {had}", where=name)
 
 
 def rows_for_task(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:

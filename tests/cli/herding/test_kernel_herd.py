@@ -113,7 +113,7 @@ def test_parquet_by_row_groups_equals_the_same_rows_in_memory(herd, tmp_path):
     for name in ("rows.parquet", "rows.csv"):
         ended = herd("kernel-herd", name, "-m", 10, "--block-rows", 100, "--scale", "std", "-o", f"{name}.h5")
         assert ended.code == 0
-        assert "from all rows" in ended.err
+        assert "to all rows" in ended.err
     with h5py.File(tmp_path / "rows.parquet.h5") as one, h5py.File(tmp_path / "rows.csv.h5") as other:
         np.testing.assert_array_equal(one["index"][:], other["index"][:])
         np.testing.assert_allclose(X[one["index"][:]], one["x"][:], atol=1e-12)

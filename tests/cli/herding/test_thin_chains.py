@@ -42,7 +42,7 @@ def test_each_file_of_cmdstan_is_a_chain(herd, chains):
     for group, number in enumerate((2, 3, 10)):
         assert abs(made.x[made.group == group].mean() - number) < 0.5
     assert "chain-3.csv: left out the 20 draws of the warm-up" in done.err
-    assert "chain-*.csv: 180 draws of 3 chains in 3 files" in done.err
+    assert "chain-*.csv: 180 draws from 3 chains in 3 files" in done.err
     assert "warning: 4 of 180 draws are divergent" in done.err
     assert "all 3 groups use one length scale, from the distances of all rows: gaussian:" in done.err
     last = done.err.splitlines()[-1]
@@ -57,7 +57,7 @@ def test_one_file_of_cmdstan_is_one_chain(herd, chains):
     made = load(str(chains / "s.h5")).value
     assert (made.feature_names, made.group_names, len(made.x)) == (["mu", "theta.1"], ["3"], 4)
     assert done.err.count("left out the 20 draws of the warm-up") == 1
-    assert "chain-3.csv: 60 draws of 1 chain in 1 file" in done.err
+    assert "chain-3.csv: 60 draws from 1 chain in 1 file" in done.err
 
 
 def test_without_thinning_by_chain_the_files_are_one_sample(herd, chains):

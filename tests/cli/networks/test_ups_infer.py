@@ -58,7 +58,7 @@ def test_evidence_observations_and_likelihoods(herd, tmp_path):
         (["-"], TWO[:-3], 65, "stdin: ends at line 7, token 3 where a value of factor 0 is expected\nhint: check whether"),
         (["-"], TWO.replace(b"3 4", b"-3 4"), 65, "stdin: factor 0: value 2 is -3, potentials are finite and not negative"),
         (["-", "--observe", "x0=0.5,0.6"], TWO, 65, "stdin: the marginal of x0 sums to 1.1, not to 1"),
-        (["-", "--observe", "x0=0.5"], TWO, 65, "stdin: --observe 'x0=0.5' has 1 values, x0 has 2 states"),
+        (["-", "--observe", "x0=0.5"], TWO, 65, "stdin: --observe 'x0=0.5' has 1 values, but x0 has 2 states"),
         (["-", "--observe", "x9=0.5,0.5"], TWO, 65, "stdin: there is no variable 9, there are 2 (0 to 1)"),
         (["-", "--observe", "x0"], TWO, 2, "--observe 'x0' is not of the form NAME=NUMBER,NUMBER…"),
         (["-", "--evidence", "-"], TWO, 2, "stdin can be read only once"),

@@ -236,7 +236,7 @@ def test_a_model_of_another_dimension_is_refused(herd, tmp_path, write):
     for arguments in (("nherd-train", "-q", "--continue", "m.h5", "b.h5", "-o", "n.h5"), ("apply", "m.h5", "b.h5", "-o", "p.csv")):
         ended = herd(*arguments)
         assert ended.code == 65
-        assert "/X has 4 columns, the model has 3 features" in ended.err
+        assert "/X has 4 columns, but the model has 3 features" in ended.err
         assert not (tmp_path / arguments[-1]).exists()
 
 

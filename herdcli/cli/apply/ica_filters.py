@@ -39,7 +39,7 @@ def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     columns = model.J.shape[0] if want == "rows" else model.whitening.mean.size
     if value.X.shape[1] != columns:
         what = "filters" if want == "rows" else "columns"
-        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns} {what}", where=data.name)
+        raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {columns} {what}", where=data.name)
     parts = [value.X[start : start + ROWS] for start in range(0, len(value.X), ROWS)]
     X = np.concatenate(list(session.map(_make_row_function(model, want), parts)))
     shape, names = (model.image_shape, model.feature_names) if want == "rows" else (None, None)

@@ -35,7 +35,7 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
     value: Dataset = data.value
     X = np.asarray(value.X.toarray() if value.is_sparse else value.X, dtype=np.float64)
     if X.shape[1] != width:
-        raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
+        raise DataError(f"/X has {X.shape[1]} columns, but the model has {width}", where=data.name)
     found, columns, y = _model_outputs(model, X, want)
     if want == "clusters" and (gaps := int(np.isnan(X).sum())):
         many = "1 missing value is" if gaps == 1 else f"{gaps} missing values are"

@@ -43,7 +43,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     names = model.known.feature_names if model.known is not None else None
     value: Dataset = align_dataset(session, data, names, width).value
     if value.X.shape[1] != width:
-        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {width}", where=data.name)
+        raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {width}", where=data.name)
     test = np.ones(value.X.shape[0], dtype=bool) if value.split is None else np.asarray(value.split == TEST)
     if not test.any():
         raise DataError("has no test rows (split 2) to evaluate on", where=data.name)

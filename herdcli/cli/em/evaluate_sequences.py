@@ -93,7 +93,7 @@ def _load_sequences(session: Session, artifact: Artifact, source: str, controls:
         names = None if model.known is None else model.known.feature_names
         value = align_dataset(session, replace(data, value=value), names, model.columns).value
         if value.X.shape[1] != model.columns:
-            raise DataError(f"/X has {value.X.shape[1]} columns, the model has {model.columns}")
+            raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {model.columns}")
         whole = group_rows_into_sequences(value.X, key)
         parts = {TEST: whole} if value.split is None else split_sequences(whole, value.split, None, 0)
         if TEST not in parts:

@@ -33,7 +33,7 @@ def hmm_network_from_files(session: Session, request: Request) -> tuple[Network,
     data, key = sequences.load_sequences(session, request.evidence, input_format=None, label=None)
     data = align_dataset(session, data, model.known.feature_names if model.known is not None else None, model.columns)
     if data.value.X.shape[1] != model.columns:
-        raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {model.columns}", where=data.name)
+        raise DataError(f"/X has {data.value.X.shape[1]} columns, but the model has {model.columns}", where=data.name)
     found = group_rows_into_sequences(data.value.X, key)
     return build_hmm_network(session, model, found), fitted
 

@@ -37,7 +37,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     data = session.load(request.gallery, "gallery", kinds={"dataset"}, keep=wanted)
     data = align_dataset(session, data, model.feature_names, len(model.W1))
     if data.value.X.shape[1] != len(model.W1):
-        raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {len(model.W1)} pixels", where=data.name)
+        raise DataError(f"/X has {data.value.X.shape[1]} columns, but the model has {len(model.W1)} pixels", where=data.name)
     limits = None if model.value_range is None else tuple(model.value_range)
     reading = RowReading(default=0.5, seed=request.seed, threshold=model.threshold, value_range=limits)
     rows = rows_in_units(session, data, unit_family(model.settings.visible_units), reading)

@@ -84,7 +84,7 @@ NONE_HELD = "has no held-out rows (split 1 or 2) to evaluate on"
 
 def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None:
     if columns != (wanted := model.coefficients.shape[1]):
-        raise DataError(f"has {columns} columns, the model has {wanted}", where=where)
+        raise DataError(f"has {columns} columns, but the model has {wanted}", where=where)
 
 
 def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: list[str] | None, target: str, where: str) -> Array:

@@ -38,7 +38,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     weight_meaning.require_targets(model.distribution(), model.weight_kind, y)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.columns, where=where)
     if X.shape[1] != model.columns:
-        raise DataError(f"has {X.shape[1]} columns, the model has {model.columns}", where=where)
+        raise DataError(f"has {X.shape[1]} columns, but the model has {model.columns}", where=where)
     weight = None if found.weight is None else found.weight[held]
     holdout = predict_heldout(model, X[held], y[held], found.offset[held], weight, found.split[held])
     return replace(artifact, value=replace(model, holdout=holdout))

@@ -53,7 +53,7 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     columns = model.columns
     value = align_dataset(session, data, model.feature_names, columns).value
     if value.X.shape[1] != columns:
-        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
+        raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {columns}", where=data.name)
     if want == "features":
         return _layer_outputs(fitted.value, value)
     X = value.X if layered else dataset_preparation.dense_copy(value, np.float64)
@@ -113,7 +113,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     found = inputs.read_rows_for_model(session, request.source, known, request.input_format, open_ended=True)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
-        raise DataError(f"/X has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
+        raise DataError(f"/X has {X.shape[1]} columns, but the model has {model.coefficients.shape[1]}", where=found.history.name)
     if not np.isfinite(X).all():
         raise DataError("has missing values in the columns that a forecast needs", where=found.history.name, hint="--missing mean")
     variance, steps = relative_error_variances(model, X, found.weight), found.steps

@@ -120,7 +120,7 @@ class LearningProblem:
         if self.known is not None:
             self.settings.require_missing_values_support()
         if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
-            raise DataError(f"the rows have {self.rows[0].shape[1]} columns, the model has {self.begun.W.shape[1]} visible units")
+            raise DataError(f"the rows have {self.rows[0].shape[1]} columns, but the model has {self.begun.W.shape[1]} visible units")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 

@@ -551,8 +551,8 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
     write(tmp_path / "wide.h5", RANDOM.standard_normal((5, 7)))
     assert run("ica", "mixed.h5", "-o", "a.h5").code == 0
     lines = {
-        ("wide.h5",): (65, "wide.h5: /X has 7 columns, the model has 4 columns\n"),
-        ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, the model has 4 filters\n"),
+        ("wide.h5",): (65, "wide.h5: /X has 7 columns, but the model has 4 columns\n"),
+        ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, but the model has 4 filters\n"),
         ("mixed.h5", "--want", "classes"): (
             2,
             "--want classes needs a model of classes, but an ica model has none\nhint: --want features, energies or rows\n",

@@ -197,7 +197,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "options", "code", "says"),
     [
-        ({"X": np.zeros((30, 9))}, (), 65, "edited.h5: /X has 9 columns, the model has 12 pixels"),
+        ({"X": np.zeros((30, 9))}, (), 65, "edited.h5: /X has 9 columns, but the model has 12 pixels"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --gallery needs"),
         ({"split": np.array([0] * 30)}, (), 65, "edited.h5: the test part has no rows"),
         ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probes and no image in the gallery"),

@@ -78,7 +78,7 @@ def test_tables_that_are_mostly_met_are_stored_whole(herd, text):
         (lambda m: {"column": m.column[1:]}, "dataset 'column' has"),
         (lambda m: {"bits": 0, "hash_index": None}, "has the dataset 'column', but only hashed features with variances need it"),
         (lambda m: {"bits": 30, "classes": [str(k) for k in range(100)], "mean": np.zeros((100, m.mean.shape[1])),
-                    "variance": np.ones((100, m.mean.shape[1])), "holdout": None},
+                    "variance": np.ones((100, m.mean.shape[1])), "holdout": None, "baselines": None},
          "declares 1."),
     ],
 )  # fmt: skip

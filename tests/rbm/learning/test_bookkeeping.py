@@ -215,7 +215,7 @@ def test_every_model_has_its_own_order_which_parts_keep() -> None:
         ({"rows": [np.full((2, 3), 2, np.int8)]}, "values other than 0 and 1"),
         (
             {"begun": InitialModels(np.zeros((2, 5, 3)), np.zeros((2, 5)), np.zeros((2, 3)))},
-            "the rows have 4 columns, the model has 5 visible units",
+            "the rows have 4 columns, but the model has 5 visible units",
         ),
     ],
 )

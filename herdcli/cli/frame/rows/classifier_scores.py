@@ -200,7 +200,7 @@ def _dataset_blocks(
     )
     width = X.shape[1] if order is None else len(order.columns)
     if width != had and not (hasattr(X, "indptr") and model.text):
-        raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
+        raise DataError(f"/X has {width} columns, but the model has {had} features", where=data.name)
     label: Array | labelled_examples.KnownLabels = np.broadcast_to(np.int64(0), X.shape[0])
     if labelled:
         label = task.y if isinstance(model, (Predictor, Tagger)) else told

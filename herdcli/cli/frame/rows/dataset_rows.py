@@ -207,7 +207,7 @@ def rows_for_model(
         reading = replace(reading, value_range=_value_limits(session, artifact, units, (low, high), reading.threshold))
     rows = rows_in_units(session, artifact, units, reading)
     if rows.X.shape[1] != model.columns:
-        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
+        raise DataError(f"/X has {rows.X.shape[1]} columns, but the model has {model.columns} visible units", where=artifact.name)
     return _append_labels(model, rows, artifact.name) if labels and unit_family(model.visible_units).labels is not None else rows
 
 

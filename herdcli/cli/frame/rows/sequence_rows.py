@@ -92,7 +92,7 @@ def arrange_sequences(session: Session, data: Artifact, key: Array | None, names
     data = align_dataset(session, data, names, columns)
     value: Dataset = data.value
     if value.X.shape[1] != columns:
-        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
+        raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {columns}", where=data.name)
     found, column = group_rows_into_sequences(value.X, key), column or sequences.COLUMN
     sequences.report_sequences(session, found, column, grouped=key is not None, cut=False)
     return SequenceRows(value, found, key, column)

@@ -84,7 +84,7 @@ def test_every_plot_of_the_table_is_there() -> None:
 def test_an_unknown_plot_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadUsage, match="there is no plot 'filter' of kind 'rbm'") as caught:
         plot_list.find_plot("rbm", "filter")
-    assert caught.value.hint == f"plots of rbm: {', '.join(plot_list.plot_names('rbm'))}"
+    assert caught.value.hint == f"did you mean filters?  plots of rbm: {', '.join(plot_list.plot_names('rbm'))}"
     with pytest.raises(BadUsage, match="of kind 'report'") as caught:
         plot_list.find_plot("report", "filters")
     assert caught.value.hint.startswith("kinds with plots: dataset, rbm")

@@ -7,81 +7,10 @@ old dataclass, which gets a method `upgrade()` that returns the next version; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from herdcli.errors import DataError
-from herdcli.parts import import_named
-from herdcli.records import dataclass
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """One kind of artifact.
-
-    versions  dataclass of each version; the last one is written.
-    metrics   (value, settings, *, map, progress) -> dict from column to text, number or None, or a list of such: its rows in `herd eval`.
-    baseline  the column with the baseline that the verdict compares the model with; None: there is no verdict.
-    verdicts  the possible verdicts in a few words, besides `ok`, `diverged` and `no test rows`; the most important first.
-    findings  (row of metrics, value) -> the verdicts that apply; None: the metrics have a verdict already, or there is none.
-    advice    finding -> a remedy, where it differs from the remedy for other kinds.
-    harmonium whether it is a harmonium, or layers of harmoniums: `rbm.layers.model_layers` returns the layers.
-    exact     whether --exact works with it.
-    tolerance the largest relative difference of an array between two machines, or two versions of a library.
-    quick     (value, *, map) -> the columns that the verdict needs, at the end of training; None: `metrics` are quick enough.
-    judge     (session, artifact, request) -> the artifact that `metrics` and `plots` get, changed by the options of `eval` that
-              `judged_by` names: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
-    announce  (session, value, request): prints a note before its metrics are computed.
-    comparison (row of metrics) -> a sentence that compares the model with its baseline if the model is worse.
-    plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
-    summary   (value, names of the values of text columns) -> the tables of its contents that `herd info` shows; None: its fields.
-    plain     the reason why it has no metrics or no plots, in a few words; only for kinds without.
-    apply     (session, model, request) -> (Dataset, summary): the model applied to new rows, `herd apply`.
-    imports   (session, request) -> (value, description): weights of other programs, `herd convert --to`.
-    exports   format -> (path, value): writes a file for other programs, `herd convert`; every command can write netcdf.
-    sample    (session, model, request) -> (Dataset, summary): rows sampled from the model, `herd sample`.
-    finish    (session, whole, history, request): saves the result of the units of all shards, for kinds of shards.
-    request   the command's request class, in which the record of a shard is read.
-    """
-
-    name: str
-    versions: tuple[str, ...]
-    metrics: str | None = None
-    baseline: str | None = None
-    verdicts: tuple[str, ...] = ()
-    findings: str | None = None
-    advice: Mapping[str, str] = field(default_factory=dict)
-    harmonium: bool = False
-    exact: bool = False
-    tolerance: float = 1e-6
-    quick: str | None = None
-    judge: str | None = None
-    judged_by: tuple[str, ...] = ()
-    announce: str | None = None
-    comparison: str | None = None
-    plots: Mapping[str, str] = field(default_factory=dict)
-    summary: str | None = None
-    plain: str = ""
-    apply: str | None = None
-    sample: str | None = None
-    imports: str | None = None
-    exports: Mapping[str, str] = field(default_factory=dict)
-    finish: str | None = None
-    request: str | None = None
-
-    @property
-    def version(self) -> int:
-        """The version that this program writes."""
-        return len(self.versions)
-
-    def dataclass_of_version(self, version: int, *, where: str | None = None) -> type[Any]:
-        """Return the dataclass of one version.  Raises DataError for a version newer than this program."""
-        if not 1 <= version <= self.version:
-            message = f"is a {self.name} of version {version}, but this version of herd reads only versions up to {self.version}"
-            raise DataError(message, where=where, hint="update with: pip install --upgrade herdcli")
-        found: type[Any] = import_named(self.versions[version - 1])
-        return found
+from herdcli.kind_entry import Kind
 
 
 def _plots(module: str, *names: str) -> dict[str, str]:
@@ -106,6 +35,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind(
             name="dataset",
+            table="herdcli.evaluation.summaries.whole_tables.dataset_columns",
             summary="herdcli.evaluation.summaries.data.dataset_tables",
             versions=("herdcli.artifacts.dataset.Dataset",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_dataset"},
@@ -117,6 +47,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="rbm",
+            table="herdcli.evaluation.summaries.whole_tables.hidden_unit_columns",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.filters.rbm_tables",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
             exact=True,
@@ -166,6 +98,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="dbn",
+            score=("log_likelihood",),
             versions=("herdcli.rbm.layers.DBN",),
             imports="herdcli.cli.convert.model_weights.import_dbn",
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_dbn", "onnx": f"{EXCHANGE}.onnx_models.write_hidden_means"},
@@ -186,6 +119,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="rtrbm",
+            score=("log_likelihood",),
             versions=("herdcli.rbm.recurrent.artifacts.RecurrentRBM",),
             metrics="herdcli.evaluation.figures.recurrent.metrics",
             baseline="independent",
@@ -205,6 +139,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="herding",
+            table="herdcli.evaluation.summaries.whole_tables.run_columns",
             summary="herdcli.evaluation.summaries.filters.herding_tables",
             versions=("herdcli.herding.model.Herding",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_herding"},
@@ -219,6 +154,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="classifier",
+            score=("1 - error",),
             summary="herdcli.evaluation.summaries.supervised.classifier_tables",
             versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
             imports="herdcli.cli.convert.model_weights.import_classifier",
@@ -242,6 +178,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="predictor",
+            score=("r2",),
             summary="herdcli.evaluation.summaries.supervised.classifier_tables",
             versions=("herdcli.online.numbers.Predictor",),
             metrics="herdcli.evaluation.figures.predictor.metrics",
@@ -255,6 +192,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="tagger",
+            score=("1 - hamming",),
             versions=("herdcli.online.tags.Tagger",),
             metrics="herdcli.evaluation.figures.tagger.metrics",
             baseline="hamming_none",
@@ -267,6 +205,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="samples",
+            table="herdcli.evaluation.summaries.whole_tables.atom_columns",
+            score=("-mmd",),
             summary="herdcli.evaluation.summaries.data.samples_tables",
             versions=("herdcli.quadrature.samples.Samples",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_samples"},
@@ -280,6 +220,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="network",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.networks.network_tables",
             versions=("herdcli.markov.model.network.Network",),
             metrics="herdcli.evaluation.figures.network.metrics",
@@ -300,6 +241,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="beliefs",
+            table="herdcli.evaluation.summaries.whole_tables.marginal_columns",
             summary="herdcli.evaluation.summaries.networks.belief_tables",
             versions=("herdcli.markov.model.beliefs.Beliefs",),
             metrics="herdcli.evaluation.figures.beliefs.metrics",
@@ -322,6 +264,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="ica",
+            table="herdcli.evaluation.summaries.whole_tables.filter_columns",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.filters.ica_tables",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
             exports={"safetensors": f"{EXCHANGE}.safetensors_files.write_ica", "onnx": f"{EXCHANGE}.onnx_models.write_ica"},
@@ -341,6 +285,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="mixture",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.latent.mixture_tables",
             versions=("herdcli.em.artifacts.Mixture",),
             metrics="herdcli.evaluation.figures.em.metrics",
@@ -359,6 +304,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="kmeans",
+            score=("-squared_error",),
             summary="herdcli.evaluation.summaries.latent.centre_tables",
             versions=("herdcli.em.artifacts.Clusters",),
             metrics="herdcli.evaluation.figures.em.metrics",
@@ -373,6 +319,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="factors",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.latent.factor_tables",
             versions=("herdcli.em.artifacts.FactorModel",),
             metrics="herdcli.evaluation.figures.em.metrics",
@@ -388,6 +335,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="hmm",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.latent.chain_tables",
             versions=("herdcli.em.hmm_artifacts.HiddenMarkovModel",),
             metrics="herdcli.evaluation.figures.hmm.metrics",
@@ -407,6 +355,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="lds",
+            score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.latent.dynamics_tables",
             versions=("herdcli.em.lds_artifacts.LinearDynamics",),
             metrics="herdcli.evaluation.figures.lds.metrics",
@@ -425,6 +374,11 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="regression",
+            table="herdcli.evaluation.summaries.whole_tables.coefficient_columns",
+            score=(
+                "1 - error",
+                "explained",
+            ),
             summary="herdcli.evaluation.summaries.supervised.regression_tables",
             versions=("herdcli.regression.model.GeneralisedLinear",),
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_regression"},
@@ -445,6 +399,10 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="perceptron",
+            score=(
+                "1 - error",
+                "explained",
+            ),
             versions=("herdcli.regression.perceptron.model.Perceptron",),
             summary="herdcli.evaluation.summaries.supervised.perceptron_tables",
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_perceptron", "safetensors": f"{EXCHANGE}.safetensors_files.write_perceptron"},

@@ -7,16 +7,17 @@
     fit.score()               # one figure of `herd eval`, larger is better; fit.evaluate() returns all
     fit.plot("residuals")     # a figure of matplotlib
 
-The class of a result is a subclass of the artifact's dataclass: fields, `isinstance` and `dataclasses.replace` are those of the
+The class of a result is a subclass of the artifact's dataclass: fields, `isinstance` and `replace` of `dataclasses` are those of the
 dataclass.  It has the methods that its kind can use: `hasattr(result, "sample")` says whether rows can be sampled.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,12 @@ MOST_LINES = 40  # lines of a repr
 MOST_TEXT = 90  # characters of a field in a repr
 MOST_JUDGED = 1 << 19  # numbers of an artifact for which a repr computes a verdict
 LABELS = ("classifier", "regression", "perceptron", "mixture", "kmeans", "hmm")  # kinds whose predictions are labels, if there are classes
-# kind -> (column of `herd eval`, its score): the first column with a value counts
-SCORES: Mapping[str, tuple[tuple[str, Callable[[float], float]], ...]] = {
-    "classifier": (("error", lambda error: 1.0 - error),),
-    "predictor": (("r2", float),),
-    "tagger": (("hamming", lambda loss: 1.0 - loss),),
-    "regression": (("error", lambda error: 1.0 - error), ("explained", float)),
-    "perceptron": (("error", lambda error: 1.0 - error), ("explained", float)),
-    "kmeans": (("squared_error", lambda error: -error),),
-    "samples": (("mmd", lambda mmd: -mmd),),
-    **dict.fromkeys(("rbm", "dbn", "rtrbm", "mixture", "factors", "hmm", "lds", "network", "ica"), (("log_likelihood", float),)),
-}
+
+
+def _split_score(score: str) -> tuple[str, str]:
+    """Return the sign and the column of a score: `1 - error` is 1 − the column error."""
+    sign = next((sign for sign in ("1 - ", "-") if score.startswith(sign)), "")
+    return sign, score.removeprefix(sign)
 
 
 class SummaryText(str):
@@ -103,7 +99,7 @@ class Result:
 
     def replace(self, **changes: Any) -> Any:
         """Return the result with other values of these fields; its history says no more how it was made."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return replace_fields(self, **changes)  # type: ignore[type-var]
 
     def __repr__(self) -> str:
         lines = f"{_heading(self)}{_tables_text(self, first_rows=True) or _fields_text(self)}".rstrip("\n").split("\n")
@@ -201,10 +197,12 @@ class Scored(Evaluated):
         """
         figures = self.evaluate(data, y, **options)
         name = kind_of(type(self)).name
-        for column, score in SCORES[name]:
-            if figures.get(column) is not None:
-                return score(float(figures[column]))
-        why = f"herd eval has no {' or '.join(column for column, _ in SCORES[name])} for it"
+        columns = [(sign, column) for sign, column in map(_split_score, KINDS[name].score) if figures.get(column) is not None]
+        if columns:
+            sign, column = columns[0]
+            value = float(figures[column])
+            return {"": value, "-": -value, "1 - ": 1.0 - value}[sign]
+        why = f"herd eval has no {' or '.join(_split_score(score)[1] for score in KINDS[name].score)} for it"
         raise _with_hint(BadUsage(f"this {name} has no score: {why}", hint="give rows: score(data)"))
 
 
@@ -241,8 +239,8 @@ METHODS: tuple[tuple[type, Callable[[str], bool]], ...] = (  # class of methods 
     (Probabilistic, lambda kind: kind in PROBABILISTIC),
     (Transforming, lambda kind: KINDS[kind].apply is not None and kind not in PREDICTIVE),
     (Generative, lambda kind: KINDS[kind].sample is not None),
-    (Scored, lambda kind: kind in SCORES),
-    (Evaluated, lambda kind: KINDS[kind].metrics is not None and kind not in SCORES),
+    (Scored, lambda kind: bool(KINDS[kind].score)),
+    (Evaluated, lambda kind: KINDS[kind].metrics is not None and not KINDS[kind].score),
     (Drawable, lambda kind: bool(KINDS[kind].plots)),
 )
 
@@ -277,11 +275,11 @@ class _CallableField:
 
 def wrap(value: Any) -> Any:
     """Return an artifact as a result.  Other values, such as figures, are unchanged."""
-    if not dataclasses.is_dataclass(value) or isinstance(value, (type, Result)):
+    if not is_dataclass(value) or isinstance(value, (type, Result)):
         return value
     made: Any = value
     object.__setattr__(made, "__class__", result_class(type(value)))
-    for name in [field.name for field in dataclasses.fields(made) if hasattr(Result, field.name)]:
+    for name in [field.name for field in fields(made) if hasattr(Result, field.name)]:
         item = vars(made)[name]
         if item is not None:
             item = _copy_of_state(vars(item), _subclass(type(item), _CallableField))
@@ -292,7 +290,7 @@ def wrap(value: Any) -> Any:
 
 def _artifact_class(part: type) -> type:
     """Return the dataclass of a result's class."""
-    return next(each for each in part.__mro__ if not issubclass(each, (Result, _CallableField)) and dataclasses.is_dataclass(each))
+    return next(each for each in part.__mro__ if not issubclass(each, (Result, _CallableField)) and is_dataclass(each))
 
 
 def _copy_of_state(state: Mapping[str, Any], part: type) -> Any:
@@ -364,7 +362,7 @@ def _tables_text(value: Any, *, first_rows: bool = False) -> str:
 
 def _fields_text(value: Any) -> str:
     """Return a line for each field that is not empty."""
-    items = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.repr)
+    items = ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr)
     shown = ((name, notebook.describe_value(item)) for name, item in items if item is not None and not _is_empty_list(item))
     return "".join(f"  {name}={escape_text(text if len(text) <= MOST_TEXT else f'{text[:MOST_TEXT]}…')}\n" for name, text in shown)
 

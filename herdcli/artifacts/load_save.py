@@ -21,7 +21,8 @@ from herdcli.artifacts.sealed import seal_header, sealed_hdf5
 from herdcli.artifacts.tables.column_alignment import select_columns
 from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import CHECKPOINT, KINDS, Kind, kind_of, kinds_exporting
+from herdcli.kind_entry import Kind
+from herdcli.kinds import CHECKPOINT, KINDS, kind_of, kinds_exporting
 from herdcli.parts import import_named
 from herdcli.records import dataclass
 

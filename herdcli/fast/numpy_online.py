@@ -15,8 +15,7 @@ from math import erfc, exp, inf, sqrt
 import numpy as np
 
 from herdcli.fast.numpy_online_pairs import with_products  # noqa: F401  a part of the same compiled file
-from herdcli.fast.numpy_online_text import murmur3, parse_text  # noqa: F401
-from herdcli.fast.numpy_online_words import check_ends, count_hashed_words  # noqa: F401
+from herdcli.fast.numpy_online_text import check_ends, count_hashed_words, murmur3, parse_text  # noqa: F401  # noqa: F401
 from herdcli.schema import Array
 
 NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP = range(10)

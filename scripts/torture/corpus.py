@@ -144,7 +144,7 @@ READ: dict[str, tuple[str, ...]] = {
         "eval EVIL --data moves.csv",
         "eval EVIL --plot predicted out.png",
     ),
-    "herding.h5": ("herd --rates EVIL --iterations 9 -o out.h5",),
+    "herding.h5": ("herd --rates EVIL --iterations 9 -o out.h5", "sample EVIL -o out.h5"),
     "chain.h5": (
         "apply EVIL steps.csv -o out.h5",
         "sample EVIL --count 3 --length 4 -o out.h5",

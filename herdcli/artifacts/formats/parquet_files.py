@@ -24,7 +24,8 @@ from herdcli.artifacts.rows import row_groups
 from herdcli.artifacts.sealed import seal_header, sealed_hdf5, table_codec
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.errors import DataError, HerdError
-from herdcli.kinds import Kind, find_kind, upgrade
+from herdcli.kind_entry import Kind
+from herdcli.kinds import find_kind, upgrade
 from herdcli.schema import check_arrays
 
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"

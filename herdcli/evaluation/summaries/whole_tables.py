@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,9 +30,10 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
 
     Raises BadUsage for kinds without tables.
     """
-    own = WHOLE.get(kind)
+    own = KINDS[kind].table
     if own is not None:
-        return own(value, levels)
+        found: Columns = import_named(own)(value, levels)
+        return found
     if kind in ("classifier", "predictor") and value.mean is not None:
         return _weight_columns(kind, value)
     path = KINDS[kind].summary
@@ -45,7 +45,7 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
     return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
 
 
-def _dataset_columns(value: Any, levels: Levels) -> Columns:
+def dataset_columns(value: Any, levels: Levels) -> Columns:
     X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
     columns: Columns = {}
     for name, column in zip(column_names(value.feature_names, X.shape[1]), X.T, strict=True):
@@ -68,7 +68,7 @@ def _free_name(name: str, columns: Columns) -> str:
     return name if name not in columns else f"({name})"
 
 
-def _marginal_columns(value: Beliefs, levels: Levels) -> Columns:
+def marginal_columns(value: Beliefs, levels: Levels) -> Columns:
     """Return the probability of each state of each variable, one row each."""
     marginals = value.marginals()
     columns: dict[str, list[Any]] = {"variable": [], "state": [], "probability": []}
@@ -80,7 +80,7 @@ def _marginal_columns(value: Beliefs, levels: Levels) -> Columns:
     return dict(columns)
 
 
-def _atom_columns(value: Samples, levels: Levels) -> Columns:
+def atom_columns(value: Samples, levels: Levels) -> Columns:
     """Return the atoms with their rows in the input and their weights."""
     columns: Columns = {"row": value.index, "weight": value.weight}
     if value.group is not None and value.group_names is not None:
@@ -102,7 +102,7 @@ def _weight_columns(kind: str, value: Classifier) -> Columns:
     }
 
 
-def _hidden_unit_columns(value: RBM, levels: Levels) -> Columns:
+def hidden_unit_columns(value: RBM, levels: Levels) -> Columns:
     """Return the bias of each hidden unit and its weights to the columns, with the class of its model if there are several."""
     models, visible, hidden = value.W.shape
     columns: Columns = {} if models == 1 else {"model": np.repeat(value.classes or list(map(str, range(models))), hidden)}
@@ -113,7 +113,7 @@ def _hidden_unit_columns(value: RBM, levels: Levels) -> Columns:
     return columns | {_free_name(name, columns): row for name, row in zip(names, weights, strict=True)}
 
 
-def _run_columns(value: Herding, levels: Levels) -> Columns:
+def run_columns(value: Herding, levels: Levels) -> Columns:
     """Return the gaps of the moments and the norm of the weights of each run."""
     from herdcli.evaluation.summaries.filters import herding_tables
 
@@ -122,7 +122,7 @@ def _run_columns(value: Herding, levels: Levels) -> Columns:
     return {name: [row[name] for row in rows] for name in all_columns(rows)}
 
 
-def _filter_columns(value: ICA, levels: Levels) -> Columns:
+def filter_columns(value: ICA, levels: Levels) -> Columns:
     """Return the density, power and kurtosis of each filter, and its coefficients for centred columns."""
     columns: Columns = {"filter": np.arange(1, len(value.J) + 1), "density": list(value.experts), "power": value.power}
     columns |= {"kurtosis": value.kurtosis}
@@ -132,18 +132,7 @@ def _filter_columns(value: ICA, levels: Levels) -> Columns:
     }
 
 
-def _coefficient_columns(value: GeneralisedLinear, levels: Levels) -> Columns:
+def coefficient_columns(value: GeneralisedLinear, levels: Levels) -> Columns:
     """Return the coefficients with their errors, tests and intervals, as numbers."""
     rows = value.table()
     return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
-
-
-WHOLE: dict[str, Callable[[Any, Levels], Columns]] = {
-    "dataset": _dataset_columns,
-    "beliefs": _marginal_columns,
-    "samples": _atom_columns,
-    "regression": _coefficient_columns,
-    "herding": _run_columns,
-    "rbm": _hidden_unit_columns,
-    "ica": _filter_columns,
-}

@@ -17,6 +17,7 @@ from herdcli.ica import stochastic_learning
 from herdcli.ica.filters.amari_distance import amari_distance
 
 RANDOM = np.random.default_rng(0)
+NO_CLASSES = "--want classes needs a model of classes, but an ica model has none"
 SOURCES = RANDOM.laplace(size=(1200, 4))
 MIXING = RANDOM.standard_normal((4, 4))
 
@@ -553,10 +554,7 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
     lines = {
         ("wide.h5",): (65, "wide.h5: /X has 7 columns, but the model has 4 columns\n"),
         ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, but the model has 4 filters\n"),
-        ("mixed.h5", "--want", "classes"): (
-            2,
-            "--want classes needs a model of classes, but an ica model has none\nhint: --want features, energies or rows\n",
-        ),
+        ("mixed.h5", "--want", "classes"): (2, f"{NO_CLASSES}\nhint: --want features, energies or rows\n"),
     }
     for line, (code, words) in lines.items():
         ended = run("apply", "a.h5", *line)

@@ -107,9 +107,9 @@ class Request:
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
-        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts), fpcd (pcd with fast weights), "
-        "pt (parallel tempering), tap (mean field), pseudo-likelihood or exact. auto: pt for word counts, rpcd for up to 32 binary hidden "
-        "units, else cd.",
+        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (restarts), fpcd (fast weights), pt (parallel "
+        "tempering), tap (mean field), pseudo-likelihood or exact. auto: pt for word counts, rpcd for up to 32 binary hidden units, exact "
+        "for few with --learn-variances, else cd.",
     )
     steps: int = option(
         integer_kind(1),

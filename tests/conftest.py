@@ -17,12 +17,18 @@ SOURCE = Path(__file__).resolve().parent.parent
 # mathematics in NumPy alone.  tests/fast holds the twins to the same bits, tests/cli/frame/test_kernels.py every command that loops
 # to the same bytes on both; the tests of the topics' algorithms, which are left out here, run on both.
 ONCE = (
-    *("artifacts/*", "cli/*", "evaluation/*", "exchange/*", "faces/*", "numerics/*", "regression/*", "rows/*", "sklearn/*", "test_*"),
+    *("artifacts/*", "cli/*", "cluster/*", "datasets/*", "evaluation/*", "exchange/*", "faces/*"),
+    *("numerics/*", "regression/*", "rows/*", "sklearn/*", "test_*"),
     *(
         f"em/test_{name}"
         for name in ("artifacts", "principal_axes", "variational_mixture", "factor*", "gmm", "lds", "quasi_newton", "sequences")
     ),
-    *("herding/test_visible_herding", "online/test_model", "rbm/test_edited", "rbm/test_pair_similarity"),
+    *("herding/test_visible_herding", "online/test_mixed_merging", "online/test_model", "online/test_prediction"),
+    *("rbm/test_edited", "rbm/test_pair_similarity", "rbm/likelihood/test_likelihood_tracking", "rbm/likelihood/test_population_annealing"),
+    *(
+        "markov/test_automatic",
+        "markov/query/test_reliability",
+    ),  # which algorithm is chosen or believed: their loops have tests of their own
     *(
         f"ica/test_{name}"
         for name in ("amari_distance", "filter_convention", "defaults", "densities", "maximum_likelihood", "filter_metrics", "sobi")

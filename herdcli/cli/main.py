@@ -131,6 +131,7 @@ herd fits, evaluates and applies probabilistic models.  Try:
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
+    subcommand_metavar="[COMMAND] [ARGS]...",
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )

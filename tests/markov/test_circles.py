@@ -6,8 +6,7 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-
-from tests.test_architecture import MODULES, imports, module_name
+from test_architecture import MODULES, imports, module_name
 
 ABOVE = {"model": 0, "method": 1, "formats": 1, "exact": 2, "bethe": 2, "mean": 3, "query": 3, "learning": 3, "algorithms": 4}
 

@@ -14,7 +14,7 @@ from herdcli.regression.sparse_rows import SparseRows, regression_blocks
 
 N, D, L2 = BLOCK + 300, 700, 0.01  # two blocks; softmax has 3 · 701 coefficients
 RANDOM = np.random.default_rng(5)
-X = sparse.random_array((N, D), density=0.01, format="csr", rng=RANDOM)
+X = sparse.random_array((N, D), density=0.01, format="csr", random_state=RANDOM)
 OFFSET, WEIGHT = 0.3 * RANDOM.normal(size=N), RANDOM.uniform(0.5, 2.0, N)
 ETA = X @ RANDOM.normal(size=D) + 0.2
 TARGETS = {

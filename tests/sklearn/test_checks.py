@@ -34,7 +34,7 @@ OF_PIPELINES = {"check_estimators_overwrite_params": STEPS, "check_dont_overwrit
 
 def in_states(estimator, encode, bins):
     """Real columns cut into states, for estimators of two-valued rows and of states."""
-    return make_pipeline(KBinsDiscretizer(bins, encode=encode, quantile_method="linear"), estimator)
+    return make_pipeline(KBinsDiscretizer(bins, encode=encode, strategy="uniform"), estimator)
 
 
 CASES = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import row_storages
 
 from herdcli.artifacts.rows import lazy_matrix, spill_file
 from herdcli.cli.frame.run.session import Session
 from herdcli.cli.main import cli
 from herdcli.errors import DataError
-from tests.support import row_storages
 
 ROWS = 5000  # more than a block of 4,096
 MODELS = {

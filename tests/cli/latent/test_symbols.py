@@ -183,8 +183,9 @@ def test_each_text_column_is_a_softmax_unit_with_its_own_states(herd, tmp_path):
         np.exp([p - log_z for row, p in log_p.items() if row.startswith("red,yes")]).sum(),
     )
     assert shares[0] == pytest.approx(shares[1], abs=4 * 0.5 / 20)
-    assert herd("convert", "m.h5", "-o", "m.onnx").code == 0
     assert herd("apply", "m.h5", "drawn.csv", "-o", "f.csv").code == 0
+    pytest.importorskip("onnx")
+    assert herd("convert", "m.h5", "-o", "m.onnx").code == 0
 
 
 def test_empty_cells_are_completed_and_unknown_levels_refused(herd, tmp_path):

@@ -17,7 +17,7 @@ N, D = 300, 2100
 def words(tmp_path):
     """words.npz and dense.h5 have the same rows, and `two.npz` has two classes."""
     random = np.random.default_rng(3)
-    X = sparse.random_array((N, D), density=0.01, format="csr", rng=random)
+    X = sparse.random_array((N, D), density=0.01, format="csr", random_state=random)
     y = (X @ random.normal(size=(D, 3))).argmax(axis=1)
     split = np.repeat([0, 2], [240, 60])
     fields = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape, "split": split}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import learning_cases as cases
 import numpy as np
 import pytest
 
@@ -16,7 +17,6 @@ from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model import constraints, network, random_networks
 from herdcli.markov.model.constraints import LearningProblem, StateRows
 from herdcli.markov.model.graphs import structure_selection
-from tests.support import learning_cases as cases
 
 BINARY = np.full(6, 2)
 GRID = [tuple(edge) for edge in random_networks.grid_edges(2, 3).tolist()]

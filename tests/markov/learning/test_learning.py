@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import learning_cases as cases
 import numpy as np
 import pytest
 
@@ -21,7 +22,6 @@ from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model import constraints, network, random_networks
 from herdcli.markov.model.constraints import Cluster, LearningProblem
 from herdcli.markov.model.graphs import structure_selection
-from tests.support import learning_cases as cases
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])

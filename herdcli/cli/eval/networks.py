@@ -40,10 +40,10 @@ def _state_rows(session: Session, network: Network, path: str) -> Array:
     value = data.value
     X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
     X = np.where(np.isnan(X), -1, X) if X.dtype.kind == "f" else X
-    names = [network.name(i) for i in range(network.count)]
+    names = [network.name(i) for i in range(network.listed_count)]
     have = value.feature_names if network.names or value.feature_names else None
-    if have is None and X.shape[1] != network.count:
-        raise DataError(f"has {X.shape[1]} columns without names, but the network has {network.count} variables", where=data.name)
+    if have is None and X.shape[1] != network.listed_count:
+        raise DataError(f"has {X.shape[1]} columns without names, but the network has {network.listed_count} variables", where=data.name)
     place = {name: k for k, name in enumerate(have or names)}
     if not (there := [name for name in names if name in place]):
         raise DataError(

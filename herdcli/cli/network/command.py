@@ -62,7 +62,9 @@ def command(session: Session, request: Request) -> None:
         return
     network, history = read_or_generate_network(session, request)
     observed = len(network.stored_marginals())
-    summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
+    summary = f"{network.listed_count} variables, {network.factor_count - network.auxiliary} factors" + (
+        f", {observed} observed marginals" if observed else ""
+    )
     if observed and form != "hdf5":
         session.console.warn(f"{form} cannot hold observed marginals: they are left out (HDF5 keeps them)")
     network_files.write_network(session, network, summary, form, history)

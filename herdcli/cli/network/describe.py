@@ -29,7 +29,7 @@ def write_description(session: Session, loaded: Artifact, form: str, seed: int) 
     edges = f"{sum(map(len, found.parents))} edges, moral graph of {moral}" if found.parents is not None else f"{moral} edges"
     width = f"treewidth {found.least}" if found.least == found.most else f"treewidth {found.least} to {found.most}"
     width = width if found.most >= 0 else f"treewidth at least {found.least}"
-    summary = f"{network.count} variables, {edges}, {width}"
+    summary = f"{network.listed_count} variables, {edges}, {width}"
     if form == "json":
         outputs.write_text_result(
             session, json.dumps(_description_json(network, found), ensure_ascii=False, indent=1) + "\n", summary, form
@@ -58,19 +58,19 @@ def _related_variables(network: Network, description: GraphDescription, i: int) 
 
 
 def _description_json(network: Network, description: GraphDescription) -> dict[str, object]:
-    moral = [[network.name(i), network.name(j)] for i in range(network.count) for j in sorted(description.near[i]) if i < j]
+    moral = [[network.name(i), network.name(j)] for i in range(network.listed_count) for j in sorted(description.near[i]) if i < j]
     edges = {} if description.parents is None else {
         "edges": [[network.name(j), network.name(i)] for i, above in enumerate(description.parents) for j in above]
     }  # fmt: skip
     variables = [
         {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])}
         | _related_variables(network, description, i)
-        for i in range(network.count)
+        for i in range(network.listed_count)
     ]
     return {
         "directed": description.parents is not None,
-        "variables": network.count,
-        "factors": network.factor_count,
+        "variables": network.listed_count,
+        "factors": network.factor_count - network.auxiliary,
         "treewidth": {"at_least": description.least, "at_most": None if description.most < 0 else description.most},
         "junction_tree_cells": None if description.cells != description.cells else round(description.cells),
         **edges,
@@ -82,7 +82,9 @@ def _description_json(network: Network, description: GraphDescription) -> dict[s
 def _description_table(network: Network, description: GraphDescription) -> Dataset:
     from herdcli.artifacts.dataset import Dataset
 
-    rows = [_related_variables(network, description, i) for i in range(network.count)]
-    words = {"variable": [network.name(i) for i in range(network.count)]} | {key: [", ".join(row[key]) for row in rows] for key in rows[0]}
+    rows = [_related_variables(network, description, i) for i in range(network.listed_count)]
+    words = {"variable": [network.name(i) for i in range(network.listed_count)]} | {
+        key: [", ".join(row[key]) for row in rows] for key in rows[0]
+    }
     texts = {name: np.array(column, dtype=str) for name, column in words.items()}
-    return Dataset(network.cardinality.astype(np.float64)[:, None], feature_names=["states"], columns=texts)
+    return Dataset(network.cardinality[: network.listed_count].astype(np.float64)[:, None], feature_names=["states"], columns=texts)

@@ -29,15 +29,15 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
         raise BadUsage("a network with observed marginals cannot be sampled", hint="herd ups-infer computes its marginals")
     if request.means:
         session.ignored("means", "with a network, whose rows are states")
-    names = network.names or [f"x{i}" for i in range(network.count)]
+    names = [network.name(i) for i in range(network.listed_count)]
     session.recoding = state_encoding(network)
     _note_lost_state_names(session, session.recoding)
     held = [] if request.given is None else _known_states_by_row(session, network, names, request)
     parts = [_sample_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
-    X = np.concatenate(parts)
+    X = np.concatenate(parts)[:, : network.listed_count]
     shape = None if network.shape is None or int(np.prod(network.shape)) != network.count else network.shape
     small = X.astype(np.int8 if X.max(initial=0) < 128 else np.int64)
-    two = int(network.cardinality.max()) <= 2
+    two = int(network.cardinality[: network.listed_count].max()) <= 2
     made = Dataset(small, feature_names=names, units="binary" if two else "real", image_shape=shape)
     return made, f"{len(X)} rows × {X.shape[1]} variables"
 

@@ -40,8 +40,8 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
     made = EvidenceRowsShard(
         place=session.place,
         units=batch.count,
-        parts=_expand_states(session.run(batch.part(units), label="rows"), full, evidence) if units else [],
-        rest=MarginalColumns(marginal_columns(full), full.count) if session.place.first else None,
+        parts=_drop_auxiliary_columns(_expand_states(session.run(batch.part(units), label="rows"), full, evidence), full) if units else [],
+        rest=MarginalColumns(marginal_columns(full), full.listed_count) if session.place.first else None,
     )
     shards.finish_units(session, made, "blocks of rows", save_all_units, replace(loaded, value=None), request)
 
@@ -56,8 +56,10 @@ def read_evidence_rows(session: Session, request: Request, network: Network) -> 
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
     dense = np.where(np.isnan(dense), -1, dense)
-    if data.feature_names is None and session.recoding and dense.shape[1] != network.count:
-        raise DataError(f"has {dense.shape[1]} columns without names, but the network has {network.count} variables", where=found.name)
+    if data.feature_names is None and session.recoding and dense.shape[1] != network.listed_count:
+        raise DataError(
+            f"has {dense.shape[1]} columns without names, but the network has {network.listed_count} variables", where=found.name
+        )
     names = data.feature_names or [str(i) for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
         raise DataError("evidence must be whole numbers: states, or −1 for no evidence", where=found.name)
@@ -69,9 +71,10 @@ def read_evidence_rows(session: Session, request: Request, network: Network) -> 
 
 def marginal_columns(network: Network) -> list[str]:
     """Return the columns of a table of marginals: NAME=STATE for every state, and log_z."""
-    of_column = np.repeat(np.arange(network.count), network.cardinality).tolist()
-    states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
-    return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=True)), "log_z"]
+    cardinality = network.cardinality[: network.listed_count]
+    of_column = np.repeat(np.arange(len(cardinality)), cardinality).tolist()
+    states = network.states or [str(x) for count in cardinality.tolist() for x in range(count)]
+    return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=False)), "log_z"]
 
 
 def _remove_common_evidence(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
@@ -86,6 +89,14 @@ def _remove_common_evidence(rows: Array, variables: list[int], full: Network, ev
                 raise DataError(message, where=where, hint="leave it out of one of the two")
             made[:, column] = -1
     return made
+
+
+def _drop_auxiliary_columns(parts: list[BlockResults], full: Network) -> list[BlockResults]:
+    """Return marginals without the auxiliary variables, which come last."""
+    if not full.auxiliary:
+        return parts
+    width = int(full.cardinality[: full.listed_count].sum())
+    return [replace(part, marginals=part.marginals[:, :width]) for part in parts]
 
 
 def _expand_states(parts: list[BlockResults], full: Network, evidence: dict[int, int]) -> list[BlockResults]:

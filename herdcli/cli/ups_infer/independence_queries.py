@@ -31,7 +31,7 @@ def answer_separation(
     if twice := [i for i in (first, *second) if i in known or second == [first]]:
         raise BadUsage(f"--query {asked.kind} names {network.name(twice[0])} twice, or it is in the evidence")
     trails = dependent_variables(network, first, known)
-    others = second or [i for i in range(network.count) if i != first and i not in known]
+    others = second or [i for i in range(network.listed_count) if i != first and i not in known]
     names = [network.name(i) for i in others]
     apart = np.array([float(i not in trails) for i in others])
     words = {

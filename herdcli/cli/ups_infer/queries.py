@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdcli.markov.query.exact_queries import MostProbableStates
     from herdcli.markov.query.max_product import MaxProduct, MaxProductState
     from herdcli.markov.query.query_parsing import Query
+    from herdcli.markov.query.sensitivity import ParameterSensitivity
     from herdcli.schema import Array
 
 ANSWERS = {  # the output formats of each query
@@ -154,10 +155,15 @@ def answer_most_probable_states(
     network, evidence = network_and_evidence
     asked = parse_query(request.query)
     names = (
-        _query_variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
+        _query_variables(loaded.value, asked, evidence)
+        if asked.kind == "mmap"
+        else [i for i in range(loaded.value.listed_count) if i not in evidence]
     )
-    found = _find_most_probable_states(session, network, names, request, whole=asked.kind == "mpe")
-    if asked.kind == "mpe" and found.exact:
+    whole = asked.kind == "mpe" and not loaded.value.auxiliary  # auxiliary variables are summed out
+    if asked.kind == "mpe" and not whole and request.solver == "toulbar2":
+        raise BadUsage("--solver toulbar2 cannot sum out the parts of a large noisy-max", hint="leave --solver out")
+    found = _find_most_probable_states(session, network, names, request, whole=whole)
+    if whole and found.exact:
         _note_ties(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
@@ -433,7 +439,7 @@ def answer_log_z(
         error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
         raise
     value = session.run(exact_queries.LogPartitionAlgorithm(work, session.map), label="elimination", after=lambda _: work.estimate_cost())
-    summary = f"{network.count} variables, log Z {value:.10g}"
+    summary = f"{loaded.value.listed_count} variables, log Z {value:.10g}"
     if form == "pr":
         outputs.write_text_result(session, results.write_pr(value), summary, form)
     else:
@@ -489,13 +495,28 @@ def answer_sensitivity(
     found = slopes(network, search.order.tolist(), variable, state)
     if isinstance(network, ConditionedNetwork) and network.before is not None:
         found = extend_to_all_cells(found, network.before, evidence)
-    steepest = int(np.abs(found.derivative).argmax())
     whole = network.before if isinstance(network, ConditionedNetwork) and network.before is not None else network
     words = result_tables.cell_columns(loaded.value, whole)
+    found, words = _drop_noisy_max_cells(session, loaded.value, found, words)
+    steepest = int(np.abs(found.derivative).argmax())
     where = result_tables.cell_label(words, steepest)
     summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, steepest in {where}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
     result_tables.save_table(session, result_tables.dataset_from_columns(numbers, words), summary, form, loaded, list(words))
+
+
+def _drop_noisy_max_cells(
+    session: Session, full: Network, found: ParameterSensitivity, words: dict[str, list[str]]
+) -> tuple[ParameterSensitivity, dict[str, list[str]]]:
+    """Leave out the cells of factors with auxiliary variables: they are not parameters of the user's noisy-max tables."""
+    if not full.auxiliary:
+        return found, words
+    dividing = [a for a in range(full.factor_count) if max(full.factor_scope(a)) >= full.listed_count]
+    kept = np.flatnonzero(~np.isin(found.factor, dividing))
+    ends = {full.name(scope[-1]) for scope in map(full.factor_scope, dividing) if scope[-1] < full.listed_count}
+    session.console.note(f"without the parameters of the large noisy-max of {', '.join(sorted(ends))}")
+    numbers = {name: getattr(found, name)[kept] for name in ("factor", "cell", "value", "derivative")}
+    return replace(found, **numbers), {name: [column[k] for k in kept.tolist()] for name, column in words.items()}
 
 
 ANSWERERS = {

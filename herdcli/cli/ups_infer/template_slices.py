@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
         error.where = error.where or loaded.name
         raise
     one = given.slice_network()
+    session.remember_features(replace(loaded, value=one))  # the names without the endings of slices
     variables, dense, _ = evidence_rows.read_evidence_rows(session, request, one)
     if dense.shape[1] == 1:
         session.console.note("empty lines are skipped in a table of one column: write -1 for a slice without evidence")
@@ -38,7 +40,8 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     work = interface_algorithm.SliceInference(given, rows, parse_task(request.slices))
     session.require_memory(work.memory(), work.words)
     marginals, log_z = session.run_preparation(work, label="slices")
+    marginals = marginals[:, : int(given.cardinality[: one.listed_count].sum())]
     made = Dataset(np.column_stack([marginals, log_z]), feature_names=evidence_rows.marginal_columns(one))
     total = float(log_z.sum())
-    summary = f"{len(rows)} slices × {given.count} variables, {request.slices}, log Z {total:.10g}"
+    summary = f"{len(rows)} slices × {one.listed_count} variables, {request.slices}, log Z {total:.10g}"
     outputs.write_artifact(session, made, summary, history=loaded, format=request.format, missing=True)

@@ -49,7 +49,7 @@ def metrics(
     """
     network = value.network if isinstance(value, NetworkWithReference) else value
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
-    result |= {"variables": network.count, "factors": network.factor_count}
+    result |= {"variables": network.listed_count, "factors": network.factor_count - network.auxiliary}
     fit = network.fit
     scopes = [scope for scope, _ in network.factors() if scope]
     if fit is not None:

@@ -19,6 +19,7 @@ from herdcli.markov.exact.junction_tree import node_marginals
 from herdcli.markov.learning import fit_summary
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.markov.model.network import Network
+from herdcli.markov.query.graph_description import network_parents_or_none
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -36,21 +37,21 @@ def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *
     network = value.network if isinstance(value, NetworkWithReference) else value
     found = fit_summary.calibrate_network(network, QUICK)
     shape = None if network.shape is None else (int(network.shape[0]), int(network.shape[1]))
-    scopes = [scope for scope, _ in network.factors()]
+    scopes, count = _listed_scopes(network), network.listed_count
     drawn = _Graph(
         scopes=scopes,
-        names=[network.name(i) for i in range(network.count)] if network.names else None,
-        states=[network.states_of(i) for i in range(network.count)] if network.states else None,
+        names=[network.name(i) for i in range(count)] if network.names else None,
+        states=[network.states_of(i) for i in range(count)] if network.states else None,
         shape=shape,
         arcs=[(parent, scope[-1]) for scope in scopes for parent in scope[:-1]] if network.directed else None,
     )
     if found is None:
-        degree = np.zeros(network.count)
+        degree = np.zeros(count)
         for i, j in drawn.edges:
             degree[[i, j]] += 1
         what = "neighbours (marginals would take too long)"
         return _draw_levels(drawn, _Levels(degree, (0.0, max(1.0, float(degree.max()))), "neighbours"), what)
-    return _draw_levels(drawn, _marginal_levels(drawn, node_marginals(network, found)), "exact marginals")
+    return _draw_levels(drawn, _marginal_levels(drawn, node_marginals(network, found)[:count]), "exact marginals")
 
 
 def marginals(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -90,6 +91,12 @@ class _Levels:
     limits: tuple[float, float]
     scale: str
     notes: list[str] | None = None
+
+
+def _listed_scopes(network: Network) -> list[tuple[int, ...]]:
+    """The scopes of all factors, with the tables of large noisy-max variables as the user wrote them."""
+    parents = network_parents_or_none(network) if network.auxiliary else None
+    return [scope for scope, _ in network.factors()] if parents is None else [(*above, i) for i, above in enumerate(parents)]
 
 
 def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.evaluation.summaries.summary_table import Levels, SummaryTable, column_names, limit_rows, state_names
 from herdcli.evaluation.table import Row
+from herdcli.markov.query.graph_description import network_parents_or_none
 
 if TYPE_CHECKING:
     from herdcli.markov.model.beliefs import Beliefs
@@ -47,13 +48,15 @@ def network_tables(value: Network, levels: Levels) -> list[SummaryTable]:
         for a in range(value.factor_count):
             *above, child = value.factor_scope(a)
             parents[child] = [value.name(i) for i in above]
+        if value.auxiliary and (listed := network_parents_or_none(value)) is not None:
+            parents = {child: [value.name(i) for i in above] for child, above in enumerate(listed)}
     factors = [0] * value.count
     for i in value.scope.tolist():
         factors[i] += 1
     rows: list[Row] = []
-    for i in range(value.count):
+    for i in range(value.listed_count):
         states = value.states_of(i) or state_names(levels, value.name(i), int(value.cardinality[i]))
         own: Row = {"variable": value.name(i), "states": ", ".join(states[:MOST_CELLS]) + (", …" if len(states) > MOST_CELLS else "")}
         rows.append(own | ({"parents": ", ".join(parents.get(i, []))} if value.directed else {"factors": factors[i]}))
     what = "Bayesian network" if value.directed else "Markov network"
-    return [limit_rows(f"{what} of {value.count} variables, {value.factor_count} factors", rows, MOST_VARIABLES)]
+    return [limit_rows(f"{what} of {value.listed_count} variables, {value.factor_count - value.auxiliary} factors", rows, MOST_VARIABLES)]

@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.conditional_tables import extract_conditional_tables, state_names_or_numbers
+from herdcli.markov.formats.conditional_tables import AUXILIARY_MARK, extract_conditional_tables, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import ROUNDED, TOO_SMALL, TokenStream, find_first_underflow
 from herdcli.markov.model.network import Network
@@ -115,7 +115,7 @@ def _parse_blocks(text: str) -> Network:
         elif block == "variable":
             name = reader.next("a name")
             with reader.placed():
-                made.declare_variable(name, _read_variable(reader, name))
+                made.declare_variable(name, _read_variable(reader, name, made.auxiliary))
         elif block == "probability":
             with reader.placed():
                 _read_probability(reader, made)
@@ -124,8 +124,8 @@ def _parse_blocks(text: str) -> Network:
     return made.network("probability block")
 
 
-def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
-    """Parse `type discrete [ n ] { a, b };` and properties, which are skipped."""
+def _read_variable(reader: _BIFTokens, name: str, auxiliary: set[str]) -> list[str]:
+    """Parse `type discrete [ n ] { a, b };` and properties; all but the mark of auxiliary variables are skipped."""
     reader.expect("{")
     found: list[str] = []
     while (token := reader.next_keyword("'}'")) != "}":
@@ -140,8 +140,8 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
             reader.expect(";")
             if not count.isdecimal() or int(count) != len(found) or not found:
                 raise reader.error(f"variable {name} declares {count} states and names {len(found)}")
-        else:
-            reader.skip_property()
+        elif reader.read_tokens_until(";") == AUXILIARY_MARK.split():
+            auxiliary.add(name)
     if not found:
         raise reader.error(f"variable {name} has no type")
     return found
@@ -208,7 +208,8 @@ def write_bif(network: Network) -> str:
     states = [[_quote_name(state) for state in own] for own in state_names_or_numbers(network)]
     lines = ["network unknown {", "}"]
     for i, name in enumerate(names):
-        lines += [f"variable {name} {{", f"  type discrete [ {len(states[i])} ] {{ {', '.join(states[i])} }};", "}"]
+        lines += [f"variable {name} {{", f"  type discrete [ {len(states[i])} ] {{ {', '.join(states[i])} }};"]
+        lines += [*([f"  property {AUXILIARY_MARK};"] if i >= network.listed_count else []), "}"]
     for i, (parents, table) in enumerate(tables):
         given = ", ".join(names[j] for j in parents)
         lines.append(f"probability ( {names[i]}{f' | {given}' if given else ''} ) {{")

@@ -14,6 +14,8 @@ from herdcli.markov.model.graphs.dag import find_cycle
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
+AUXILIARY = "herd_auxiliary"  # the property of auxiliary variables in files
+AUXILIARY_MARK = f"{AUXILIARY} = true"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

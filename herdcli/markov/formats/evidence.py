@@ -32,7 +32,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     """
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not _is_comment(line, network)]
-    naming, told = VariableNaming(network.names), notes if notes is not None else []
+    naming, told = VariableNaming(network.listed_names), notes if notes is not None else []
     if (written := written_pairs(text, lines)) is not None:
         return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in written])
     if any("=" in QUOTED.sub("", line) for line in lines):
@@ -59,7 +59,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
 
 def _is_comment(line: str, network: Network) -> bool:
     """Return whether a line begins with #, but not with the name of a variable."""
-    marked = [name for name in network.names or () if name.startswith("#")] if line.startswith("#") else []
+    marked = [name for name in network.listed_names or () if name.startswith("#")] if line.startswith("#") else []
     return line.startswith("#") and not any(re.match(r"\s*[=,\s]", line[len(name) :]) for name in marked if line.startswith(name))
 
 
@@ -68,7 +68,7 @@ def parse_assignment(text: str, network: Network, notes: list[str], naming: Vari
 
     Raises DataError if there is no such place, or more than one.
     """
-    naming = naming or VariableNaming(network.names)
+    naming = naming or VariableNaming(network.listed_names)
     tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
     for each in tries:
         parts = [(each[:at].strip(), each[at + 1 :].strip()) for at in find_unquoted(each, "=")]
@@ -98,7 +98,7 @@ def _unique_split(network: Network, parts: Sequence[tuple[str, str]], text: str,
     fitting = {}
     for name, state in parts:
         i = naming.find(strip_quotes(name))
-        if 0 <= i < network.count and _state_index(network, i, strip_quotes(state)) is not None:
+        if 0 <= i < network.listed_count and _state_index(network, i, strip_quotes(state)) is not None:
             fitting[name, state] = (i, strip_quotes(state))
     if len(fitting) > 1:
         raise DataError(f"'{text[:60]}' can be read in several ways", hint='put names into quotes: "NAME"="STATE"')
@@ -155,16 +155,16 @@ def _merge_pairs(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
 
 def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pair:
     """Return a pair of a file that contains only numbers."""
-    if i >= network.count:
-        raise DataError(f"there is no variable {i}, there are {network.count} (0 to {network.count - 1})")
+    if i >= network.listed_count:
+        raise DataError(f"there is no variable {i}, there are {network.listed_count} (0 to {network.listed_count - 1})")
     if (
-        i < network.count
-        and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",))
-        and VariableNaming(network.names).has_misleading_numbers
+        i < network.listed_count
+        and all(re.fullmatch(r"x\d+", name) for name in network.listed_names or ("",))
+        and VariableNaming(network.listed_names).has_misleading_numbers
     ):
         find_variable(network, str(i))  # raises DataError: labels of a factor graph that skip numbers
     require_state(network, i, state)
-    named = VariableNaming(network.names).places.get(str(i), i)
+    named = VariableNaming(network.listed_names).places.get(str(i), i)
     own = network.states_of(i)
     if named != i:
         notes.append(f"a file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable named {i}")
@@ -196,12 +196,12 @@ def find_variable(network: Network, name: str, naming: VariableNaming | None = N
 
     naming  the network's naming, for repeated calls.
     """
-    naming = naming or VariableNaming(network.names)
+    naming = naming or VariableNaming(network.listed_names)
     found = naming.find(name)
     if found < 0:
-        raise DataError(f"there is no variable '{name}'", hint=suggest_name(name, network.names or (), "variables"))
-    if found >= network.count:
-        raise DataError(f"there is no variable {found}, there are {network.count} (0 to {network.count - 1})")
+        raise DataError(f"there is no variable '{name}'", hint=suggest_name(name, network.listed_names or (), "variables"))
+    if found >= network.listed_count:
+        raise DataError(f"there is no variable {found}, there are {network.listed_count} (0 to {network.listed_count - 1})")
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import safe_xml
-from herdcli.markov.formats.conditional_tables import extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
+from herdcli.markov.formats.conditional_tables import AUXILIARY, extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import TokenStream, parse_numbers
 from herdcli.markov.model.network import Network
@@ -59,6 +59,8 @@ def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
                 made.titles[element.attributes.get("id", "")] = each.text
             elif key.startswith(STATE_TITLE):
                 made.state_titles.setdefault(element.attributes.get("id", ""), []).append(each.text)
+            elif key == AUXILIARY:
+                made.auxiliary.add(element.attributes.get("id", ""))
     _assemble(made, [_parse_xdsl_node(element) for element in elements], turned=_is_written_by_agrum(root))
     return _finish_network(made, notes)
 
@@ -146,6 +148,8 @@ def read_dsl(text: str, notes: list[str] | None = None) -> Network:
     nodes = []
     for name, block in blocks:
         kind, definition = _string_field(block, "TYPE"), _inner_fields(block, "DEFINITION")
+        if AUXILIARY in _inner_fields(block, "USER_PROPERTIES"):
+            made.auxiliary.add(name)
         kinds = {"CPT": "cpt", "NOISY_MAX": "noisymax", "TRUTHTABLE": "deterministic"}
         values = {"noisymax": "PROBABILITIES", "deterministic": "RESULTING_STATES"}
         known = kinds.get(kind[0], kind[0]) if kind else "unknown"
@@ -218,6 +222,7 @@ def write_xdsl(network: Network) -> str:
         lines += [f'      <state id="{state}" />' for state in own]
         lines += [f"      <parents>{' '.join(names[j] for j in parents)}</parents>"] if parents else []
         lines.append(f"      <probabilities>{' '.join(map(repr, table.ravel().tolist()))}</probabilities>")
+        lines += [_write_property(AUXILIARY, "true")] if i >= network.listed_count else []
         lines += [_write_property(TITLE, titles[i])] if names[i] != titles[i] else []
         lines += [_write_property(f"{STATE_TITLE}{k}", state) for k, state in enumerate(states[i])] if own != states[i] else []
         lines.append("    </cpt>")
@@ -240,6 +245,7 @@ def write_dsl(network: Network) -> str:
         parents, table = tables[i]
         title = titles[i].replace("\\", "\\\\").replace('"', '\\"')
         lines += [f" node {names[i]}", "  {", "   TYPE = CPT;", f'   HEADER = {{ ID = {names[i]}; NAME = "{title}"; }};']
+        lines += [f'   USER_PROPERTIES = {{ {AUXILIARY} = "true"; }};'] if i >= network.listed_count else []
         lines += [f"   PARENTS = ({', '.join(names[j] for j in parents)});", "   DEFINITION =", "    {"]
         lines += [f"     NAMESTATES = ({', '.join(make_unique_identifiers(states[i], 's'))});"]
         lines += [f"     PROBABILITIES = ({', '.join(map(repr, table.ravel().tolist()))});", "    };", "  };"]

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.conditional_tables import extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
+from herdcli.markov.formats.conditional_tables import AUXILIARY, extract_conditional_tables, make_unique_identifiers, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import TokenStream, parse_numbers
 from herdcli.markov.model.network import Network
@@ -72,6 +72,8 @@ def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
         assembly.declare_variable(name, states)
     if "herd_name" in fields:
         assembly.titles[name] = tokens.without_quotes(fields["herd_name"][0])
+    if AUXILIARY in fields:
+        assembly.auxiliary.add(name)
 
 
 def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
@@ -132,9 +134,10 @@ def write_net(network: Network) -> str:
     titles = [network.name(i) for i in range(network.count)]
     names = make_unique_identifiers(titles, "x")
     lines = ["net", "{", "}"]
-    for name, title, states in zip(names, titles, state_names_or_numbers(network), strict=True):
+    for i, (name, title, states) in enumerate(zip(names, titles, state_names_or_numbers(network), strict=True)):
         lines += [f"node {name}", "{", f"    states = ({' '.join(map(_quote_text, states))});", f"    label = {_quote_text(title)};"]
         lines += [f"    herd_name = {_quote_text(title)};"] if name != title else []
+        lines += [f'    {AUXILIARY} = "true";'] if i >= network.listed_count else []
         lines.append("}")
     for i, (parents, table) in enumerate(tables):
         given = f" | {' '.join(names[j] for j in parents)}" if parents else ""

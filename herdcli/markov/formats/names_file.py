@@ -2,7 +2,8 @@
 
     {"variables": [{"identifier": "light_on", "name": "light on", "states": ["true", "false"]}, …]}
 
-`identifier` is the name in the network file, if it has one; without identifiers, variables are matched by position.
+`identifier` is the name in the network file, if it has one; without identifiers, variables are matched by position.  The auxiliary
+variables of noisy-max tables come last and have `"auxiliary": true`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def write_names(network: Network, labels: str) -> str:
     found = []
     for i, (name, identifier) in enumerate(zip(names, own, strict=True)):
         known: dict[str, object] = {} if identifier is None else {"identifier": identifier}
-        found.append(known | {"name": name} | ({} if network.states is None else {"states": network.states_of(i)}))
+        known |= {"name": name} | ({} if network.states is None else {"states": network.states_of(i)})
+        found.append(known | ({"auxiliary": True} if i >= network.listed_count else {}))
     lines = ",\n".join("  " + json.dumps(each, ensure_ascii=False) for each in found)
     return f'{{"variables": [\n{lines}\n]}}\n'
 
@@ -72,4 +74,6 @@ def read_names(text: str, network: Network) -> Network:
         if own and (len(own) != count or len(set(own)) < count):
             raise DataError(f"names {len(own)} states of {name}, the network has {count}", hint=hint)
     whole = [state for own in states for state in own] if all(states) else None
-    return replace(network, names=names, states=whole)
+    marks = [bool(each.get("auxiliary")) for each in json.loads(text)["variables"]]
+    auxiliary = max(network.auxiliary, marks[::-1].index(False) if False in marks else 0)
+    return replace(network, names=names, states=whole, auxiliary=auxiliary)

@@ -20,6 +20,7 @@ class NetworkAssembly:
 
     titles        names of variables that differ from the file's identifiers.
     state_titles  names of states, likewise.
+    auxiliary     variables that divide the table of a noisy-max; they come last in the network.
     notes         sentences for the user about changes that the reader made.
     """
 
@@ -29,6 +30,7 @@ class NetworkAssembly:
         self.noisy: dict[str, NoisyMax] = {}
         self.titles: dict[str, str] = {}
         self.state_titles: dict[str, list[str]] = {}
+        self.auxiliary: set[str] = set()
         self.notes: list[str] = []
 
     def declare_variable(self, name: str, states: Sequence[str]) -> None:
@@ -107,13 +109,16 @@ class NetworkAssembly:
                 found |= self._noisy_max_tables(child, parents)
             else:
                 found[child] = (parents, table)
-        names = list(self.states)
+        names = sorted(self.states, key=lambda name: name in self.auxiliary)
+        if len(self.auxiliary) == len(names):
+            raise DataError("all variables are marked as auxiliary")
         place = {name: i for i, name in enumerate(names)}
         factors: list[Factor] = [((*(place[parent] for parent in found[name][0]), place[name]), found[name][1]) for name in names]
         every = [state for name in names for state in self._state_display_names(name)]
         titles = [self.titles.get(name, name) for name in names]
         shown = titles if len(set(titles)) == len(names) else names
-        return build_network([len(self.states[name]) for name in names], factors, names=shown, states=every, directed=True)
+        cardinality = [len(self.states[name]) for name in names]
+        return build_network(cardinality, factors, names=shown, states=every, directed=True, auxiliary=len(self.auxiliary))
 
     def _state_display_names(self, name: str) -> list[str]:
         found, own = self.state_titles.get(name, []), self.states[name]
@@ -133,9 +138,9 @@ class NetworkAssembly:
             names.append(name)
             if name != child:
                 self.states[name] = list(self.states[child])
+                self.auxiliary.add(name)
         self.notes.append(
-            f"{child} is a noisy-max of {len(parents)} parents: its table is divided among {len(names) - 1} auxiliary variables, "
-            f"{names[0]} to {names[-2]}"
+            f"{self.titles.get(child, child)} is a noisy-max of {len(parents)} parents, so its table is divided into smaller ones"
         )
         return found
 

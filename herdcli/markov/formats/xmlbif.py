@@ -9,7 +9,7 @@ import re
 
 from herdcli.errors import DataError
 from herdcli.markov.formats import safe_xml
-from herdcli.markov.formats.conditional_tables import extract_conditional_tables, state_names_or_numbers
+from herdcli.markov.formats.conditional_tables import AUXILIARY_MARK, extract_conditional_tables, state_names_or_numbers
 from herdcli.markov.formats.network_assembly import NetworkAssembly
 from herdcli.markov.formats.tokens import parse_numbers
 from herdcli.markov.model.network import Network
@@ -32,6 +32,8 @@ def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
         if kind != "nature":
             raise DataError(f"variable {name} is a {kind} node, but herd reads only chance nodes")
         made.declare_variable(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
+        if any(each.text == AUXILIARY_MARK for each in variable.all("property")):
+            made.auxiliary.add(name)
     for definition in networks[0].all("definition", "probability"):
         child = _child_text(definition, "for")
         if len(list(definition.all("for"))) > 1:
@@ -71,7 +73,8 @@ def write_xmlbif(network: Network) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]
     for i in range(network.count):
         outcomes = "".join(f"<OUTCOME>{safe_xml.escape(state)}</OUTCOME>" for state in states[i])
-        lines.append(f'<VARIABLE TYPE="nature"><NAME>{safe_xml.escape(network.name(i))}</NAME>{outcomes}</VARIABLE>')
+        mark = f"<PROPERTY>{AUXILIARY_MARK}</PROPERTY>" if i >= network.listed_count else ""
+        lines.append(f'<VARIABLE TYPE="nature"><NAME>{safe_xml.escape(network.name(i))}</NAME>{outcomes}{mark}</VARIABLE>')
     for i, (parents, table) in enumerate(tables):
         given = "".join(f"<GIVEN>{safe_xml.escape(network.name(j))}</GIVEN>" for j in parents)
         rows = "\n".join(" ".join(map(repr, row)) for row in table.reshape(-1, table.shape[-1]).tolist())

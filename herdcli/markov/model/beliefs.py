@@ -109,10 +109,29 @@ def assemble_beliefs(
     if (multiplier := more.get("multiplier")) is not None:
         more["multiplier"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(multiplier)])
     tables = [(scope, _expand_evidence(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
-    made = Beliefs(*_concatenate_marginals(full), *_concatenate_cliques(tables), names=network.names, **more)
-    if network.states is not None and len(network.states) == len(made.node):
-        made = replace(made, states=network.states)
+    if network.auxiliary:
+        full, tables, more = _drop_auxiliary_variables(network, full, tables, more)
+    made = Beliefs(*_concatenate_marginals(full), *_concatenate_cliques(tables), names=network.listed_names, **more)
+    if network.states is not None and len(network.states) >= len(made.node):
+        made = replace(made, states=network.states[: len(made.node)])
     return made if "consistency_gap" in more else replace(made, consistency_gap=largest_inconsistency(made))
+
+
+def _drop_auxiliary_variables(
+    network: Network, nodes: Sequence[Array], cliques: Sequence[Factor], attributes: Mapping[str, Any]
+) -> tuple[list[Array], list[Factor], dict[str, Any]]:
+    """Return marginals, cliques and attributes without the auxiliary variables, which are summed out of the cliques."""
+    n, states, kept = network.listed_count, int(network.cardinality[: network.listed_count].sum()), dict(attributes)
+    lengths = {"standard_error": states, "multiplier": states, "assignment": n}
+    kept |= {name: kept[name][:length] for name, length in lengths.items() if kept.get(name) is not None}
+    if kept.get("covariance") is not None:
+        kept["covariance"] = kept["covariance"][:n, :n]
+    tables: dict[tuple[int, ...], Array] = {}
+    for scope, p in cliques:
+        listed = tuple(i for i in scope if i < n)
+        if listed and (len(listed) > 1 or len(scope) == 1):
+            tables[listed] = p.sum(axis=tuple(axis for axis, i in enumerate(scope) if i >= n))
+    return list(nodes[:n]), list(tables.items()), kept
 
 
 def _concatenate_marginals(nodes: Sequence[Array]) -> tuple[Array, Array]:

@@ -30,6 +30,7 @@ class Network:
     observed           variables whose marginals are given (generalised inference).
     observed_marginal  those marginals, concatenated.
     directed           True if each factor a is P(last of its scope | the others).
+    auxiliary          how many of the last variables are auxiliary: they divide the table of a noisy-max and are not the user's.
     """
 
     cardinality: Array = array("N", "number of states of each variable", kind="iu", dtype="i8")
@@ -44,6 +45,7 @@ class Network:
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False
     fit: FitRecord | None = None  # the record of how it was learned
+    auxiliary: int = 0
 
     def validate(self) -> None:
         """Raise DataError if the network is invalid."""
@@ -51,8 +53,18 @@ class Network:
 
     @property
     def count(self) -> int:
-        """Number of variables."""
+        """Number of variables, auxiliary ones included."""
         return len(self.cardinality)
+
+    @property
+    def listed_count(self) -> int:
+        """Number of variables without the auxiliary ones, which come last."""
+        return self.count - self.auxiliary
+
+    @property
+    def listed_names(self) -> list[str] | None:
+        """The names of all variables that are not auxiliary."""
+        return None if self.names is None else self.names[: self.listed_count]
 
     @property
     def factor_count(self) -> int:
@@ -167,6 +179,8 @@ def validate_network(network: Network) -> Network:
 
 def _require_valid_metadata(network: Network) -> None:
     """Raise DataError unless names, states, lattice and observed variables fit the variables."""
+    if not 0 <= network.auxiliary < network.count:
+        raise DataError(f"auxiliary is {network.auxiliary}, but there are {network.count} variables")
     if network.names is not None and len(network.names) != network.count:
         raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
     if network.states is not None and len(network.states) != int(network.cardinality.sum()):
@@ -281,7 +295,7 @@ def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
     flat = build_network(cardinality, factors)
     made = ConditionedNetwork(
         cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
-        names=network.names, shape=network.shape, cardinality_before=cardinality_without_evidence(network),
+        names=network.names, shape=network.shape, auxiliary=network.auxiliary, cardinality_before=cardinality_without_evidence(network),
         before=network.before if isinstance(network, ConditionedNetwork) else network,
     )  # fmt: skip
     kept = {i: p for i, p in network.stored_marginals().items() if i not in evidence}
@@ -341,5 +355,5 @@ def with_likelihoods(network: Network, likelihoods: Mapping[int, Array]) -> Netw
         if not np.isfinite(values).all() or (values < 0).any() or not values.any():
             raise DataError(f"the likelihood of {network.name(i)} must be finite, not negative and not all zero")
     made = build_network(network.cardinality, [*network.factors(), *extra], names=network.names, states=network.states, shape=network.shape)
-    made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal)
+    made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal, auxiliary=network.auxiliary)
     return validate_network(made)

@@ -7,10 +7,12 @@ Source: Murphy (2002), ch. 2, two-slice temporal Bayesian networks.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.model.network import Factor, Network, build_network
+from herdcli.markov.model.network import Factor, Network, build_network, reorder_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -25,6 +27,7 @@ class SliceTemplate:
     first       factors of the first slice.
     transition  factors over 0 … n−1, the slice before, and n … 2n−1, the present slice.
     states      the names of all states, variable by variable, or None.
+    auxiliary   how many of the last variables of each slice are auxiliary, see `Network`.
     """
 
     names: list[str]
@@ -33,6 +36,7 @@ class SliceTemplate:
     first: list[Factor]
     transition: list[Factor]
     directed: bool
+    auxiliary: int = 0
 
     @property
     def count(self) -> int:
@@ -46,12 +50,17 @@ class SliceTemplate:
     def slice_network(self) -> Network:
         """Return a network over the variables of one slice with uniform factors."""
         return build_network(
-            self.cardinality, [((i,), np.ones(k)) for i, k in enumerate(self.cardinality.tolist())], names=self.names, states=self.states
+            self.cardinality,
+            [((i,), np.ones(k)) for i, k in enumerate(self.cardinality.tolist())],
+            names=self.names,
+            states=self.states,
+            auxiliary=self.auxiliary,
         )
 
 
 def parse_two_slice_network(network: Network) -> SliceTemplate:
     """Convert a network of two slices to a template.  Raises DataError if its names or factors do not form one."""
+    network, slots = _pair_auxiliary_variables(network)
     bases, first, present = _pair_variables(network)
     for base, i, j in zip(bases, first, present, strict=True):
         _require_same_states(network, base, i, j)
@@ -67,7 +76,34 @@ def parse_two_slice_network(network: Network) -> SliceTemplate:
         made[in_present].append((placed, table))
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
     states = None if network.states is None else [name for i in first for name in network.states[ends[i] : ends[i + 1]]]
-    return SliceTemplate(bases, network.cardinality[first], states, *made, network.directed)
+    return SliceTemplate(bases, network.cardinality[first], states, *made, network.directed, slots)
+
+
+def _pair_auxiliary_variables(network: Network) -> tuple[Network, int]:
+    """Return a network in which every auxiliary variable is in both slices, at the end, and how many of them a slice has.
+
+    An auxiliary variable is in the slice of the noisy-max that it divides; in the other one it gets a uniform distribution.
+    """
+    if not network.auxiliary:
+        return network, 0
+    n, factors = network.listed_count, list(network.factors())
+    child = {i: scope[-1] for scope, _ in factors for i in scope[:-1] if i >= n}
+    names, states, cardinality = list(network.names or ()), list(network.states or ()), network.cardinality.tolist()
+    order = [*range(n)]
+    for number, i in enumerate(range(n, network.count)):
+        effect = i
+        while effect >= n:
+            effect = child[effect]
+        endings = next((pair for pair in ENDINGS if names[effect].endswith(pair)), ENDINGS[0])
+        zero = names[effect].endswith(endings[0])
+        names[i] = f"~{number}{endings[0] if zero else endings[1]}"
+        names.append(f"~{number}{endings[1] if zero else endings[0]}")
+        factors.append(((len(cardinality),), np.full(cardinality[i], 1 / cardinality[i])))
+        order += [i, len(cardinality)]
+        cardinality.append(cardinality[i])
+        states += network.states_of(i)
+    made = build_network(cardinality, factors, names=names, states=states or None, directed=network.directed)
+    return reorder_variables(made, order), network.auxiliary
 
 
 def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
@@ -101,11 +137,18 @@ def unrolled_bytes(template: SliceTemplate, steps: int) -> int:
 
 
 def unroll_template(template: SliceTemplate, steps: int) -> Network:
-    """Return the network of `steps` slices; variable i of slice t has the number t·n + i and the name NAME_t."""
+    """Return the network of `steps` slices: variable i of slice t has the number t·n + i and the name NAME_t.
+
+    Auxiliary variables come last.
+    """
     n = template.count
     factors = list(template.first)
     for t in range(1, steps):
         factors += [(tuple((t - 1) * n + i for i in scope), table) for scope, table in template.transition]
     names = [f"{name}_{t}" for t in range(steps) for name in template.names]
     states = None if template.states is None else template.states * steps
-    return build_network(np.tile(template.cardinality, steps), factors, names=names, states=states, directed=template.directed)
+    made = build_network(np.tile(template.cardinality, steps), factors, names=names, states=states, directed=template.directed)
+    if not template.auxiliary:
+        return made
+    order = sorted(range(n * steps), key=lambda i: i % n >= n - template.auxiliary)
+    return replace(reorder_variables(made, order), auxiliary=template.auxiliary * steps)

@@ -11,6 +11,7 @@ from herdcli.markov.exact import cliques
 from herdcli.markov.exact.elimination import Graph, moral_graph
 from herdcli.markov.model.graphs.dag import (
     Parents,
+    contract_last_variables,
     find_active_trails,
     find_reachable,
     find_unblocked_paths,
@@ -30,7 +31,7 @@ class GraphDescription:
 
     parents      the parents of each variable; None if the network is not directed.
     near         neighbours in the moral graph.
-    least, most  bounds of the treewidth; −1 if no upper bound was found.
+    least, most  bounds of the treewidth, in which large noisy-max tables are divided; −1 if no upper bound was found.
     cells        number of cells of all cliques of the junction tree.
     """
 
@@ -59,18 +60,34 @@ class GraphDescription:
 
 
 def network_parents_or_none(network: Network) -> Parents | None:
-    """Return the parents of each variable of a Bayesian network, None for other networks."""
-    return network_parents(network) if network.directed else None
+    """Return the parents of each variable of a Bayesian network, None for other networks.
+
+    The parents of a noisy-max whose table is divided are the user's, and auxiliary variables are left out.
+    """
+    parents = network_parents(network) if network.directed else None
+    return parents if parents is None else contract_last_variables(parents, network.listed_count)
 
 
 def describe_graph(network: Network, orders: int, seed: int) -> GraphDescription:
     """Compute the description of a network's graph."""
-    near = moral_graph(network, np.maximum(network.cardinality, 2))
+    near = _listed_moral_graph(network)
     found = cliques.search_elimination_orders(network, seed, orders)
     most = found.width if found.complete else -1
-    return GraphDescription(
-        network_parents_or_none(network), near, treewidth_lower_bound(near), most, found.cells if found.complete else float("nan")
-    )
+    least = treewidth_lower_bound(moral_graph(network, np.maximum(network.cardinality, 2)) if network.auxiliary else near)
+    return GraphDescription(network_parents_or_none(network), near, least, most, found.cells if found.complete else float("nan"))
+
+
+def _listed_moral_graph(network: Network) -> Graph:
+    """Return the moral graph without auxiliary variables, in which all parents of a noisy-max are neighbours."""
+    if not network.auxiliary:
+        return moral_graph(network, np.maximum(network.cardinality, 2))
+    near: Graph = [set() for _ in range(network.listed_count)]
+    parents = network_parents_or_none(network)
+    assert parents is not None, "only conditional tables are divided"
+    for i, above in enumerate(parents):
+        for j in (family := {i, *above}):
+            near[j] |= family - {j}
+    return near
 
 
 def treewidth_lower_bound(near: Graph) -> int:
@@ -99,4 +116,4 @@ def dependent_variables(network: Network, i: int, given: list[int]) -> dict[int,
     parents = network_parents_or_none(network)
     if parents is not None:
         return find_active_trails(parents, i, given)
-    return find_unblocked_paths(moral_graph(network, np.maximum(network.cardinality, 2)), i, given)
+    return find_unblocked_paths(_listed_moral_graph(network), i, given)

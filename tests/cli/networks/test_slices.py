@@ -19,6 +19,8 @@ probability ( rain_t | rain_0 ) { (yes) 0.7, 0.3; (no) 0.3, 0.7; }
 probability ( umbrella_t | rain_t ) { (yes) 0.9, 0.1; (no) 0.2, 0.8; }
 """
 
+P_YES_NO = 0.5 * 0.9 * (0.7 * 0.1 + 0.3 * 0.8) + 0.5 * 0.2 * (0.3 * 0.1 + 0.7 * 0.8)
+
 
 @pytest.fixture
 def weather(tmp_path):
@@ -118,3 +120,12 @@ def test_networks_that_no_memory_holds_are_refused_at_once(herd, weather, words)
     assert done.code == 65
     assert "would take" in done.err
     assert "hint: raise --max-memory if the machine has it" in done.err
+
+
+def test_a_variable_with_the_usual_name_of_labels_is_evidence(herd, tmp_path):
+    (tmp_path / "w.bif").write_text(UMBRELLA.replace("umbrella", "Y"))
+    (tmp_path / "rows.csv").write_text("Y\nyes\nno\n")
+    ended = herd("ups-infer", "w.bif", "--slices", "filtering", "--evidence-rows", "rows.csv", "--format", "csv")
+    assert ended.code == 0, ended.err
+    assert "labels" not in ended.err
+    np.testing.assert_allclose(sum(float(row["log_z"]) for row in rows_of(ended.out)), np.log(P_YES_NO), rtol=0, atol=1e-12)

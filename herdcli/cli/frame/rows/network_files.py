@@ -118,7 +118,7 @@ def state_encoding(network: Network) -> Recoding:
     from herdcli.artifacts.recoding import Recoding
 
     parts = [] if network.states is None else np.split(np.array(network.states), np.cumsum(network.cardinality)[:-1])
-    levels = {network.name(i): tuple(part.tolist()) for i, part in enumerate(parts)}
+    levels = {network.name(i): tuple(part.tolist()) for i, part in enumerate(parts[: network.listed_count])}
     return Recoding(
         {name: own for name, own in levels.items() if own != tuple(map(str, range(len(own))))}, codes=True, columns=tuple(levels)
     )
@@ -244,6 +244,9 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
         outputs.write_artifact(session, value, summary, history=history)
         return
     text, labels = formats.write_network(value, form), formats.FORMATS[form].labels
+    if value.auxiliary:
+        more = f"{value.auxiliary} auxiliary variables that divide large noisy-max tables"
+        session.console.note(f"the file also has {more}; herd recognises and does not list them")
     if names_file.loses_names(value, labels):
         _write_names(session, names_file.write_names(value, labels), form)
     elif labels != "all" and not atomic_output.goes_to_stream(session.output) and Path(names_file_path(session.output)).exists():

@@ -51,6 +51,17 @@ def network_parents(network: Network) -> Parents | None:
     return tuple(found[i] for i in range(network.count))
 
 
+def contract_last_variables(parents: Parents, count: int) -> Parents:
+    """Return the parents of the first `count` variables; the parents of the last variables take the place of these."""
+    if len(parents) == count:
+        return parents
+
+    def expanded(above: Sequence[int]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(i for j in above for i in ((j,) if j < count else expanded(parents[j]))))
+
+    return tuple(expanded(parents[i]) for i in range(count))
+
+
 def invert_parents(parents: Parents) -> list[list[int]]:
     """Return the children of each variable."""
     found: list[list[int]] = [[] for _ in parents]

@@ -224,6 +224,7 @@ class Request:
         metavar="E,F,W,B",
         help="With --gallery: dimensions of eigenfaces, fisherfaces, and δppca within and between persons; fewer if the data have fewer.",
     )
+    missing_rows: str = shared_options.missing_rows_option()
     seed: int = shared_options.seed_option()
     exact: bool = shared_options.exact_option(only=shared_options.excludes_exact("plots", "report", *TABLES))
 

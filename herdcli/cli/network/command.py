@@ -56,9 +56,7 @@ def command(session: Session, request: Request) -> None:
         raise BadUsage(f"herd network {request.structure} cannot write {form}", hint=f"--format {able}")
     network_files.check_output(session, "dataset" if described else "network", form)
     if described:
-        describe.write_description(
-            session, load_network(session, request.source, request.input_format, request.missing_rows), form, request.seed
-        )
+        describe.write_description(session, load_network(session, request.source, request.input_format), form, request.seed)
         return
     network, history = read_or_generate_network(session, request)
     observed = len(network.stored_marginals())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def read_or_generate_network(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     """Return the network from a file with its artifact, or one generated from the seed with None."""
     if request.structure == "convert":
-        found = load_network(session, request.source, request.input_format, request.missing_rows)
+        found = load_network(session, request.source, request.input_format)
         return found.value, found
     if request.structure == "unroll":
         return _unroll_template(session, request)
@@ -50,7 +50,7 @@ def _unroll_template(session: Session, request: Request) -> tuple[Network, Artif
     """Return the network of --steps slices of a template."""
     from herdcli.markov.model import slice_templates
 
-    found = load_network(session, request.source, request.input_format, request.missing_rows)
+    found = load_network(session, request.source, request.input_format)
     try:
         template = slice_templates.parse_two_slice_network(found.value)
         session.require_memory(slice_templates.unrolled_bytes(template, request.steps), f"{request.steps} slices")

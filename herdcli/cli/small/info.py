@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.history.request import input_file_field, unrecorded_field
+from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.common_options import command_with_request
 from herdcli.cli.frame.options.declaration import OUTPUT, choice_kind, integer_kind, option
 from herdcli.cli.frame.options.help_pages import Command
@@ -43,6 +44,7 @@ class Request:
     format: str = option(
         choice_kind("text", "json"), default="text", group=OUTPUT, record=unrecorded_field(), help="Output format; json is for programs."
     )
+    missing_rows: str = shared_options.missing_rows_option()
 
 
 @dataclass(frozen=True, kw_only=True)

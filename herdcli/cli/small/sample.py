@@ -65,6 +65,7 @@ class Request:
     steps: int | None = option(
         integer_kind(1), "--length", record=field_recorded_if_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]"
     )
+    missing_rows: str = shared_options.missing_rows_option()
     seed: int = shared_options.seed_option()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:

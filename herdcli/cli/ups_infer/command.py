@@ -51,7 +51,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices
 
     form = queries.output_format(session, request)
-    loaded = load_network(session, request.source, request.input_format, request.missing_rows)
+    loaded = load_network(session, request.source, request.input_format)
     if request.slices:
         template_slices.infer_slices(session, loaded, request)
         return

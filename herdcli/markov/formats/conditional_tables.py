@@ -86,5 +86,5 @@ def _missing_row_error(network: Network, scope: tuple[int, ...], missing: Array)
     first = np.argwhere(missing)[0].tolist()
     where = ", ".join(f"{network.name(i)}={network.state_name(i, k)}" for i, k in zip(scope, first, strict=False))
     count = f"{int(missing.sum())} of its {missing.size} rows, the first for {where}" if where else "its only row"
-    hint = "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows"
+    hint = "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform fills these rows"
     return DataError(f"the table of {network.name(scope[-1])} has NaN in {count}", hint=hint)

@@ -162,8 +162,7 @@ def test_the_log_likelihood_of_rows_sums_auxiliary_variables_out(run, network, j
     assert run("sample", "n.xdsl", "--count", "20", "-o", "s.csv").code == 0
     rows = [tuple(int(row[name] == "off") for name in NAMES) for row in table((tmp_path / "s.csv").read_text())]
     ended = run("eval", "n.xdsl", "--data", "s.csv", "--format", "json")
-    (found,) = json.loads(ended.out) if ended.out.lstrip().startswith("[") else [json.loads(ended.out)]
-    found = found.get("metrics", found)
+    (found,) = json.loads(ended.out)["rows"] if isinstance(json.loads(ended.out), dict) else json.loads(ended.out)
     np.testing.assert_allclose(found["log_likelihood"], np.mean([math.log(joint[row]) for row in rows]), rtol=0, atol=1e-10)
 
 

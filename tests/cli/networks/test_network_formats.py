@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 
 import numpy as np
@@ -126,13 +127,24 @@ def test_rows_of_nan_are_filled_where_that_is_asked_for(herd, tmp_path):
     assert ended.code == 65
     assert ended.err == (
         "herd ups-infer: n.bif: the table of b has NaN in 1 of its 2 rows, the first for light on=no\nhint: bnlearn writes NaN for states "
-        "of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows\n"
+        "of the parents that its data lack; --missing-rows uniform fills these rows\n"
     )
     ended = herd("ups-infer", "n.bif", "--missing-rows", "uniform", "--evidence", "light on=no", "--format", "csv")
     assert ended.code == 0
     assert "ups-infer: n.bif: 1 row of NaN in 1 table replaced by uniform distributions\n" in ended.err
     np.testing.assert_allclose(np.array(ended.out.decode().splitlines()[2].split(",")[1:], dtype=float), 1 / 3, rtol=1e-12)
     assert herd("network", "convert", "n.bif", "--missing-rows", "uniform", "-o", "n.xdsl").code == 0
+    (tmp_path / "rows.csv").write_text("light on,b\nno,1\n")
+    for command in (("eval", "n.bif", "--data", "rows.csv"), ("sample", "n.bif", "-o", "s.csv"), ("info", "n.bif")):
+        refused = herd(*command)
+        assert refused.code == 65
+        assert "n.bif: the table of b has NaN in 1 of its 2 rows, the first for light on=no" in refused.err
+        ended = herd(*command, "--missing-rows", "uniform")
+        assert ended.code == 0, ended.err
+        assert "n.bif: 1 row of NaN in 1 table replaced by uniform distributions\n" in ended.err
+    found = json.loads(herd("eval", "n.bif", "--data", "rows.csv", "--missing-rows", "uniform", "--format", "json").out)
+    (row,) = found["rows"] if isinstance(found, dict) else found
+    np.testing.assert_allclose(row["log_likelihood"], np.log(0.7 / 3), rtol=1e-12)
 
 
 def test_latin_letters_of_older_programs(herd, tmp_path):

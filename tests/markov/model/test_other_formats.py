@@ -242,10 +242,7 @@ def test_rows_of_nan_are_refused_as_that_or_made_uniform():
     with pytest.raises(DataError) as caught:
         formats.read_network(NAN_BIF, "bif")
     assert str(caught.value) == "the table of c has NaN in 2 of its 6 rows, the first for a=x, b=q"
-    assert (
-        caught.value.hint
-        == "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform (ups-infer, network) fills these rows"
-    )
+    assert caught.value.hint == "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform fills these rows"
     notes: list[str] = []
     read = formats.read_network(NAN_BIF, "bif", missing_rows="uniform", notes=notes)
     assert notes == ["2 rows of NaN in 1 table replaced by uniform distributions"]

@@ -33,18 +33,11 @@ XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)[
 LATIN = ("iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252", "cp1252")
 
 
-def load_network(session: Session, path: str, input_format: str | None, missing_rows: str | None = None) -> Artifact:
-    """Return a network from text, with the names in the file next to it, or from an artifact.  Raises DataError with line and token.
-
-    missing_rows  "uniform": rows of NaN become uniform distributions.
-    """
+def load_network(session: Session, path: str, input_format: str | None) -> Artifact:
+    """Return a network from text, with the names in the file next to it, or from an artifact.  Raises DataError with line and token."""
     with session.open_text_input(path) as source:
         form = input_format or format_detection.detect_network_format(source.head)
-        found = (
-            _load_text_network(session, source, form, "network", missing_rows)
-            if form in TEXT_FORMATS
-            else _load_sealed(session, source, path)
-        )
+        found = _load_text_network(session, source, form, "network") if form in TEXT_FORMATS else _load_sealed(session, source, path)
     return _add_names(session, found, path) if form in LOSSY else found
 
 
@@ -63,10 +56,12 @@ def load_model(session: Session, path: str, role: str, kinds: Collection[str] | 
     return _add_names(session, found, path) if form in LOSSY else found
 
 
-def _load_text_network(session: Session, source: ByteSource, form: str, role: str, missing_rows: str | None = None) -> Artifact:
+def _load_text_network(session: Session, source: ByteSource, form: str, role: str) -> Artifact:
+    """Return a network from text; with --missing-rows uniform, rows of NaN become uniform distributions."""
     from herdcli.markov.formats import network_formats as formats
 
     notes: list[str] = []
+    missing_rows: str | None = getattr(session.request, "missing_rows", None)
     found = parse_source(
         session, source, role, lambda text: formats.read_network(text, form, missing_rows=missing_rows, notes=notes), "network", form
     )

@@ -100,16 +100,16 @@ class Request:
         HIDDEN,
         default=100,
         only=(NEW, ONE_LAYER, When(AUTO, SIZES_SEARCHED), When(AUTO, SIZE_OF_MODEL)),
-        help="Number of hidden units; auto: the best of 4 to 500 on validation rows.",
+        help="Number of hidden units; auto: try 4 to 500, keep the best on validation rows.",
     )
     algorithm: str = option(
         choice_kind(*ALGORITHMS),
         default="auto",
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
-        help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (restarts), fpcd (fast weights), pt (parallel "
-        "tempering), tap (mean field), pseudo-likelihood or exact. auto: pt for word counts, rpcd for up to 32 binary hidden units, exact "
-        "for few with --learn-variances, else cd.",
+        help="Gradient by cd (contrastive divergence), pcd (persistent chains), rpcd (restarted), fpcd (fast weights), pt (parallel "
+        "tempering), tap (mean field), pseudo-likelihood, exact. auto: pt for word counts, rpcd for up to 32 binary hidden units, "
+        "exact for few with --learn-variances, else cd.",
     )
     steps: int = option(
         integer_kind(1),
@@ -117,13 +117,13 @@ class Request:
         default=1,
         group=LEARNING,
         only=CHAINS,
-        help="Gibbs sweeps per update (the k of CD-k); tap: iterations.",
+        help="Gibbs sweeps per update (the k of CD-k): more are slower and more exact; tap: iterations.",
     )
     chains: int | None = option(
         integer_kind(1),
         group=LEARNING,
         only=PERSISTENT,
-        help="Number of persistent Gibbs chains.  [default: --batch-size; rpcd: at least 100; words: --replicas more]",
+        help="Number of persistent Gibbs chains.  [default: --batch-size; rpcd: at least 100; word counts: --replicas more]",
     )
     epochs: int = option(integer_kind(1), default=100, group=LEARNING, help="Passes over training rows.")
     batch_size: int = option(BATCH_SIZE, default=20, group=LEARNING, help="Rows per update.")
@@ -144,9 +144,10 @@ class Request:
     weight_decay: float | None = option(
         number_kind(0),
         group=LEARNING,
-        help="L2 penalty on the weights.  [default: two-state units: 2 / training rows, from .0001 to .0005; others: .0001]",
+        help="L2 penalty on the weights.  [default: 2 / number of training rows, from .0001 to .0005; units that are not binary or spin: "
+        ".0001]",
     )
-    per_class: bool = flag(only=(NEW, ONE_MODEL), help="Fit one model per label, to classify rows.")
+    per_class: bool = flag(only=(NEW, ONE_MODEL), help="Fit one RBM per class, to classify rows.")
     folds: int | None = option(
         integer_kind(2),
         group=LEARNING,
@@ -159,7 +160,7 @@ class Request:
             ),
             When(PER_CLASS, Excludes("average_scores", hint="leave out one of them: averaged energies come from models that saw all rows")),
         ),
-        help="With --per-class: score training rows too, by N-fold cross-validation.",
+        help="With --per-class: compute the class scores of training rows too, by N-fold cross-validation.",
     )
     average_scores: int | None = option(
         integer_kind(1),
@@ -172,7 +173,7 @@ class Request:
         shared_options.SIZES,
         metavar="N,N,…",
         only=(WORDLESS, Excludes(*WATCHED)),
-        help="Fit a deep belief network with these numbers of hidden units, lowest layer first.",
+        help="Fit a deep belief network with these numbers of hidden units, from the lowest layer up.",
     )
     below: str | None = option(
         text_kind(),
@@ -184,15 +185,15 @@ class Request:
     )
     pairs: bool = flag(
         only=(WORDLESS, Excludes(*OF_ONE_MODEL, hint="a model of pairs is one model of all labels"), Excludes(*WATCHED)),
-        help="Model pairs of rows with the same label, such as photos of one person.  Other defaults: 100 rate:100 hidden and rate:10 "
-        "visible units, 2000 updates of 100 pairs, constant learning rates .0025 and .005 (biases), momentum .95, no weight decay, "
+        help="Model pairs of rows with the same label, such as photos of one person.  Other defaults: 100 hidden units rate:100, visible "
+        "units rate:10, 2000 updates of 100 pairs, constant learning rates .0025 and .005 (biases), momentum .95, no weight decay, "
         "--mean-field visible.",
     )
     recurrent: bool = flag(
         record=field_recorded_if_changed(False),
         only=WORDLESS,
-        help="Fit a recurrent temporal RBM to sequences of rows, and keep the epoch that does best on split 1.  Other defaults: 20 "
-        "hidden units, 5 Gibbs sweeps, 5 sequences per batch, initial weights of scale .1, learning rate .2 for two-state units.",
+        help="Fit a recurrent temporal RBM to sequences of rows, and keep the epoch that is best on validation rows.  Other defaults: 20 "
+        "hidden units, 5 Gibbs sweeps, 5 sequences per batch, initial weights of scale .1, learning rate .2 for binary and spin units.",
     )
     sequence: str | None = option(
         text_kind(),
@@ -241,7 +242,7 @@ class Request:
     sparsity_target: float | None = option(
         number_kind(0, 1, open_low=True, open_high=True),
         group=LEARNING,
-        help="Desired mean of each hidden unit, as a fraction of its range.  [default: none]",
+        help="Mean that each hidden unit should have, as a fraction of its range, such as 0.05 for sparse features.  [default: none]",
     )
     sparsity_cost: float = option(
         number_kind(0), default=0.1, group=LEARNING, only=SPARSE, help="Strength with which --sparsity-target is enforced."
@@ -263,7 +264,8 @@ class Request:
         integer_kind(2),
         record=field_recorded_if_given(),
         only=OneOf("algorithm", "pt"),
-        help="With pt: number of temperatures per chain; for words, number of extra chains with fewer words than any row.  [default: 10]",
+        help="With pt: number of temperatures per chain; for word counts, number of further chains, with fewer words than any row.  "
+        "[default: 10]",
     )
     learn_variances: bool | None = flag(
         default=None,
@@ -289,7 +291,7 @@ class Request:
         metavar="N",
         record=field_recorded_if_given(),
         only=CHAINS,
-        help="Change the Gibbs sweeps per update evenly from --gibbs-steps at the start to N at the end.  [default: --gibbs-steps]",
+        help="Gibbs sweeps per update at the end of training; the number changes evenly from --gibbs-steps to N.  [default: --gibbs-steps]",
     )
     optimizer: str | None = option(
         choice_kind("momentum", "adam", "natural"),
@@ -361,7 +363,7 @@ class Request:
         group=INPUT,
         record=field_recorded_if_given(),
         only=Excludes(*IN_MEMORY, hint="use {option} with a single rbm"),
-        help="Read rows from disk in shuffled blocks.  [default: if they would take more than --max-memory]",
+        help="Leave the rows on disk, and read them in shuffled blocks.  [default: if they would take more than --max-memory]",
     )
     split: str | None = shared_options.split_option()
     threshold: float | None = shared_options.threshold_option()

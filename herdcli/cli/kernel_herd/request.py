@@ -167,13 +167,15 @@ class Request:
     """The options of `herd kernel-herd`; names and meanings are those of its --help."""
 
     source: str = input_file_field()
-    count: int = option(integer_kind(1), "-m", "--count", required=True, help="Number of atoms (chosen points), in each group.")
+    count: int = option(
+        integer_kind(1), "-m", "--count", required=True, help="Number of atoms (points to choose); with --by, in each group."
+    )
     rule: str = option(
         choice_kind(*TABLE),
         default="herding",
         shown=False,
         only=RULE,
-        help="How atoms are chosen.  herding: equal weights, and for every t the first t atoms are a good choice; "
+        help="How atoms are chosen, see Rules above.  herding: equal weights, and the first atoms alone are a good choice too; "
         "min-norm-point: smallest error; others: docs/kernel-herd.md.  "
         "[default: herding; greedy with Stein kernels]",
     )
@@ -201,20 +203,20 @@ class Request:
         help="Passes that replace each atom by the candidate that lowers the error most (rules with equal weights).  Try 10 for a small "
         "error with --count equally weighted atoms.",
     )
-    unique: bool = flag(only=UNIQUE, help="Choose no candidate twice.")
+    unique: bool = flag(only=UNIQUE, help="Choose each row (or candidate) at most once.")
     weights: str = option(
         choice_kind("rule", "uniform", "simplex", "affine", "free"),
         "--atom-weights",
         default="rule",
         group=INPUT,
-        help="Weights of the atoms: the rule's own, equal ones, or those with the smallest error: non-negative with sum 1 (simplex), with "
-        "sum 1 (affine), or any (free).",
+        help="Weights of the atoms: as --rule computes them (rule), all equal (uniform), or those with the smallest error, which are "
+        "non-negative with sum 1 (simplex), have sum 1 (affine), or are unrestricted (free).",
     )
     kernel: str = option(
         text_kind(),
         default="gaussian",
         metavar="NAME[:PARAMETER]",
-        help="Kernel that compares points, or a sum or product of kernels, see above; gaussian:1 has the length scale 1.",
+        help="Kernel: how similar two points are, see Kernels above.  A number after the colon is its length scale, such as gaussian:1.",
     )
     scores: str | None = option(
         text_kind(),
@@ -226,12 +228,14 @@ class Request:
     bandwidth: float | Literal["median"] = option(
         BANDWIDTH,
         default="median",
-        help="Length scale of kernels that are given without one: the median distance between rows, or a number.",
+        help="Length scale of the kernel, unless --kernel has one: a number, or the median distance between rows.  Points much closer than "
+        "this count as similar.",
     )
     scale: str | tuple[float, ...] = option(
         SCALE,
         default="none",
-        help="Divisor of each column: its standard deviation (std), its range, or a number for each, S1,S2,…; use std for mixed units.",
+        help="Divide each column by its standard deviation (std), its range, or a number, S1,S2,….  Use std if columns have different "
+        "units.",
     )
     target: str = option(
         text_kind(),
@@ -241,9 +245,9 @@ class Request:
         group=INPUT,
         record=field_recorded_as(recorded_target),
         only=TARGET,
-        help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
-        "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (the signs of a Gaussian vector), or moments:FILE (only mean "
-        "and second moments); docs/kernel-herd.md says what a FILE holds.",
+        help="What the atoms represent: the rows of INPUT, or without INPUT a distribution: uniform[:LO,HI], gaussian[:MEAN,SD|FILE], "
+        "mixture:FILE (of Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (the signs of a Gaussian vector), or moments:FILE "
+        "(only mean and second moments); docs/kernel-herd.md says what a FILE holds.",
     )
     dimension: int | None = option(
         integer_kind(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"
@@ -259,13 +263,13 @@ class Request:
     norm: str | None = option(
         NORM,
         only=Condition("has_other_candidates", why="without --candidates and rows"),
-        help="With --candidates: compute the squared norm of the rows' mean embedding, a constant in the error, from all pairs of rows, or "
-        "estimate it from N rows.  [default: exact up to 10,000 rows, then sample:2000]",
+        help="With --candidates: how to compute the constant part of the error (the squared norm of the mean embedding), from all pairs "
+        "of rows or estimate it from N rows.  [default: exact up to 10,000 rows, then sample:2000]",
     )
     polish: bool = flag(
         group=LEARNING,
         only=POLISH,
-        help="Move each chosen candidate to the best point near it, within the range of the target.",
+        help="Move each chosen point to the best position near it, within the range of the target.",
     )
     label: str | None = option(
         text_kind(),
@@ -273,7 +277,7 @@ class Request:
         group=INPUT,
         record=field_recorded_if_changed(None),
         only=LABEL,
-        help="Represent the joint distribution of the rows and this label: --kernel is multiplied by KERNEL, which compares "
+        help="Represent the rows together with this label column: --kernel is multiplied by KERNEL, which compares "
         "labels.  [default kernel: hamming for whole numbers and names, else gaussian]",
     )
     by: str | None = option(
@@ -324,11 +328,11 @@ class Request:
     block_atoms: int | None = option(
         integer_kind(1),
         only=Condition("block_rows", why="without --block-rows"),
-        help="Atoms to choose from each block, before the final choice.  [default: 4 times --count]",
+        help="Number of atoms to choose from each block, before the final choice.  [default: 4 times --count]",
     )
     trace_projected: bool = flag(
-        help="Also store the error under the best non-negative weights for 1 to --count atoms (some eight numbers per power of ten), for "
-        "herd eval --trace.",
+        help="Also store the error under the best non-negative weights for 1 to --count atoms (about eight numbers per power of ten), for "
+        "herd eval --curve.",
     )
     extend: str | None = option(
         text_kind(),

@@ -142,7 +142,7 @@ class Request:
         default=1e-9,
         group=LEARNING,
         only=ONLY["tolerance"],
-        help="Largest change of a message or marginal at which the iteration has converged.",
+        help="Converged: no message or marginal changes by more than this in an iteration.",
     )
     orders: int = option(
         integer_kind(1),
@@ -154,7 +154,7 @@ class Request:
         choice_kind("hugin", "shafer-shenoy"),
         default="hugin",
         only=ONLY["message_passing"],
-        help="Message passing of junction-tree: multiply them into the clique tables and divide them out (hugin), or "
+        help="How junction-tree passes messages: multiply them into the clique tables and divide them out again (hugin), or "
         "store them separately (shafer-shenoy).",
     )
     schedule: str = option(
@@ -170,7 +170,7 @@ class Request:
         default=0.0,
         group=LEARNING,
         only=(ONLY["damping"], Needs(Excludes("damping_schedule"), "--damping and --damping-schedule exclude each other"), UNDAMPED),
-        help="Share of the old message that is kept, from 0 to 1; try 0.5 if the iteration does not converge.",
+        help="Weight of the old message in each update, from 0 to 1; try 0.5 if the iteration does not converge.",
     )
     damping_schedule: tuple[float, ...] | None = option(
         SHARES,
@@ -184,7 +184,7 @@ class Request:
         default="geometric",
         group=LEARNING,
         only=(ONLY["damping_kind"], Condition("is_damped", why="without --damping")),
-        help="Type of mean of old and new messages.",
+        help="With --damping: how old and new messages are averaged.",
     )
     clamp: str = option(
         text_kind(),
@@ -204,7 +204,8 @@ class Request:
             Needs(MARGINALS, ONE_QUESTION),
             Needs(ANY_DIRECTION, "--schedule checkerboard does not work with --restarts", hint="--schedule residual"),
         ),
-        help="Number of additional runs from random starts; the result has the lowest free energy, and all fixed points are listed.",
+        help="Number of further runs from random starts.  The run with the lowest free energy is the result; it also lists the free "
+        "energies of all fixed points found.",
     )
     linear_response: bool = flag(
         only=ONLY["linear_response"], help="Also compute covariances by linear response (bp, ups, belief-optimization, mean-field, tap)."
@@ -243,10 +244,14 @@ class Request:
         default=10_000,
         group=LEARNING,
         only=ONLY["sweeps"],
-        help="Number of Gibbs sweeps to average over, after --burn-in.",
+        help="gibbs and tempered-gibbs: number of sweeps to average over, after --burn-in.",
     )
     burn_in: int = option(
-        integer_kind(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Number of first Gibbs sweeps to discard."
+        integer_kind(0),
+        default=1000,
+        group=LEARNING,
+        only=ONLY["burn_in"],
+        help="gibbs and tempered-gibbs: number of first sweeps to discard.",
     )
     annealing: int = option(
         integer_kind(0),
@@ -316,17 +321,22 @@ class Request:
         metavar="FILE|NAME=STATE",
         group=INPUT,
         record=field_recorded_as_file(),
-        help="Observed states: NAME=STATE, or a file: UAI evidence, one NAME=STATE per line, JSON or CSV.  May be repeated.",
+        help="Observed state of a variable, such as rain=yes, or a file of them: one NAME=STATE per line, UAI evidence, JSON or CSV.  May "
+        "be repeated.",
     )
     evidence_states: tuple[str, ...] = field_recorded_if_changed((), allowed=lambda value: _are_states(value))
     observe: tuple[str, ...] = repeated_option(
-        text_kind(), metavar="X=P,P…", group=INPUT, help="Fix the marginal of a variable, such as x3=0.2,0.8.  May be repeated."
+        text_kind(),
+        metavar="X=P,P…",
+        group=INPUT,
+        help="Fix the marginal of a variable: one probability per state, such as x3=0.2,0.8.  May be repeated.",
     )
     likelihood: tuple[str, ...] = repeated_option(
         text_kind(),
         "--soft-evidence",
         metavar="X=L,L…",
-        help="Multiply the states of a variable by likelihoods (soft evidence), such as x3=1,4.  May be repeated.",
+        help="Uncertain observation of a variable: one likelihood per state, such as x3=1,4 if it is four times as likely in state 1 as "
+        "in state 0.  May be repeated.",
     )
     ignore_observed: bool = flag(help="Ignore the observed marginals that are stored with the network.")
     output_marginals: str = option(

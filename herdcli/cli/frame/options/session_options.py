@@ -61,7 +61,7 @@ class SessionOptions:
     missing: str | None = option(
         choice_kind("drop", "mean"),
         group=INPUT,
-        help="Drop rows with missing values, or fill in column means.  [default: an error, if the model cannot handle them]",
+        help="Drop rows with missing values, or fill in column means.  [default: stop with an error, unless the model allows them]",
     )
     categorical: str = option(
         choice_kind("auto", "none"),
@@ -81,16 +81,18 @@ class SessionOptions:
         metavar="COLUMN",
         help="Column that assigns each row to train, valid or test (or 0, 1 or 2); none: ignore such columns.",
     )
-    threads: int | None = option(integer_kind(1), "-j", "--threads", group=LONG, help="Worker threads; any number gives the same result.")
+    threads: int | None = option(
+        integer_kind(1), "-j", "--threads", group=LONG, help="Number of threads; any number gives the same result."
+    )
     shard: ShardPlace | None = option(
         SHARD,
         metavar="I/N",
         group=LONG,
         only=UNDIVIDED,
-        help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
+        help="Do only part I of N of the work, and write a partial result (shard); herd merge joins all N.",
     )
     cluster: ClusterAddress | None = option(
-        CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over Dask workers: {FORMS}.  The output is the same as without."
+        CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over Dask workers: {FORMS}.  The result is the same as without."
     )
     cluster_options: tuple[tuple[str, str], ...] = repeated_option(
         SETTING,
@@ -106,9 +108,10 @@ class SessionOptions:
     mixed: bool = flag(
         group=LONG,
         only=WITH_WORKERS,
-        help="With --cluster: accept workers with another BLAS kernel, which may change the last digits of the results.",
+        help="With --cluster: accept workers whose processors compute differently (another BLAS kernel); last digits of the result may "
+        "change.",
     )
-    checkpoint: str | None = option(path_kind(), metavar="FILE", group=LONG, help="Save the state here every minute, and when interrupted.")
+    checkpoint: str | None = option(path_kind(), metavar="FILE", group=LONG, help="Save the state to this file every minute, for --resume.")
     every: int | None = option(
         integer_kind(1),
         metavar="N",
@@ -116,7 +119,7 @@ class SessionOptions:
         only=WITH_CHECKPOINT,
         help="With --checkpoint: save every N steps (updates or iterations).  [default: every 60 s]",
     )
-    resume: bool = flag(group=LONG, only=WITH_CHECKPOINT, help="Resume from the checkpoint, if there is one.")
+    resume: bool = flag(group=LONG, only=WITH_CHECKPOINT, help="Continue from the --checkpoint file, if it exists.")
     trace_file: str | None = option(
         path_kind(),
         "--trace",
@@ -124,7 +127,7 @@ class SessionOptions:
         group=LONG,
         help="Write the progress (likelihood, error, …) of every step to this file, one JSON object per line.",
     )
-    dry_run: bool = flag(group=LONG, help="Check the input, estimate time and memory, and stop.")
+    dry_run: bool = flag(group=LONG, help="Only check the input and estimate time and memory.")
     output: str = option(
         text_kind(),
         "-o",
@@ -133,19 +136,20 @@ class SessionOptions:
         shown=False,
         metavar="FILE",
         group=OUTPUT,
-        help="Where the result goes.  [default: stdout]",
+        help="File for the result.  [default: stdout]",
     )
-    no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Refuse to replace an existing output (exit 73).")
+    no_clobber: bool = flag("-n", "--no-clobber", group=OUTPUT, help="Do not replace an existing output; exit with code 73.")
     safe_csv: bool = flag(group=OUTPUT, help="CSV and TSV: write ' before names and texts that spreadsheets take for formulas (= + - @).")
     lock: str | None = option(
-        path_kind(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
+        path_kind(), metavar="FILE", group=LONG, help="Lock file, for cron: exit at once with code 75 if another run holds it."
     )
     options_file: str | None = option(
         path_kind(),
         "--options",
         metavar="FILE.toml",
         group=INPUT,
-        help="Read options from this file: lines such as hidden = 100, for all commands or below [fit-rbm].  Typed values replace them.",
+        help="Read options from this file, with lines such as seed = 1; those below [fit-rbm] are for that command alone.  Typed options "
+        "replace them.",
     )
     quiet: bool = flag("-q", "--quiet", group=OUTPUT, help="Print only errors.")
     verbose: bool = flag("-v", "--verbose", group=OUTPUT, help="Print more on stderr.")
@@ -154,7 +158,7 @@ class SessionOptions:
         SIZE,
         metavar="SIZE",
         group=LONG,
-        help="Maximum memory of the process, such as 2G; larger inputs are refused or stay on disk.  [default: half of the free memory, "
+        help="Memory that the command may use, such as 2G; larger inputs are refused or stay on disk.  [default: half of the free memory, "
         "for inputs only]",
     )
 

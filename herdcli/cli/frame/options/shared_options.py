@@ -139,14 +139,14 @@ def missing_rows_option() -> str:
 
 def output_format_option(*formats: str) -> str | None:
     """Declare --format of commands that write one of these formats."""
-    uai = "; mar, pr and map: UAI text of marginals, log Z and most probable states" if "mar" in formats else ""
-    help = f"Format of the output{uai}.  [default: by the suffix of -o, else hdf5]"
+    uai = "; mar, pr and map: text files of the UAI competitions with marginals, log Z and most probable states" if "mar" in formats else ""
+    help = f"Format of the result{uai}.  [default: by the suffix of -o, else hdf5]"
     return option(choice_kind(*formats), group=OUTPUT, record=unrecorded_field(), help=help)
 
 
 def label_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --label."""
-    help = "Column with the labels; none: use no labels.  [default: y, label, class or target, if needed]"
+    help = "Column of class labels; none: without labels.  [default: y, label, class or target, if needed]"
     return option(text_kind(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
@@ -157,8 +157,8 @@ def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
-        help="Fractions of rows (.6,.2,.2) or rows per class (9,0,3), drawn by --seed; or 2/5: fold 2 of 5.  "
-        "[default: the input's own, else .6,.2,.2]",
+        help="Divide the rows at random: fractions (.6,.2,.2) or rows per class (9,0,3); or 2/5: fold 2 of 5.  "
+        "[default: the split of the input, else .6,.2,.2]",
     )
 
 
@@ -168,7 +168,7 @@ def threshold_option(only: tuple[Condition, ...] | Condition = ()) -> float | No
         number_kind(0, 1),
         group=INPUT,
         only=only,
-        help="Make data binary: 1 if a value is at least low + X · (high − low), else 0.",
+        help="Make values binary: 1 from this fraction of --range upwards (0.5: from its middle), else 0.",
     )
 
 
@@ -179,7 +179,7 @@ def value_range_option(only: tuple[Condition, ...] | Condition = ()) -> tuple[fl
 
 def seed_option(only: tuple[Condition, ...] | Condition = ()) -> int:
     """Declare --seed; the seed is stored with the result."""
-    return option(integer_kind(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
+    return option(integer_kind(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of the random numbers.")
 
 
 def exact_option(only: tuple[Condition, ...] | Condition = ()) -> bool:

@@ -39,15 +39,15 @@ def visible_units_option(only: tuple[Condition, ...] | Condition = (), *, from_d
 
     from_data  whether softmax may leave the numbers of states to the text columns of the input.
     """
-    softmax = "softmax:K, softmax (text)" if from_data else "softmax:K"
+    named = "binary, gaussian (reals), poisson (counts), " + ("softmax (text)" if from_data else "softmax:K (K categories)")
     return option(
         VISIBLE_UNITS if from_data else UNITS,
         metavar="UNITS",
         only=only,
-        help=f"Type of the visible units: binary, gaussian, poisson, {softmax} ….  [default: binary]",
+        help=f"Data type: {named} ….  [default: binary]",
     )
 
 
 def hidden_units_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """Declare --hidden-units."""
-    return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units, as for --visible-units.  [default: binary]")
+    return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units; the types are those of --units.  [default: binary]")

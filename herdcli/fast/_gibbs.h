@@ -62,6 +62,52 @@ HERD_LOOP(uint32_t, herd_momentum,
     return largest;
 }
 
+/* The step of centred models: row by row the gradient of the centred model, what the biases follow, and the momentum step, in one pass.
+ * Sums along a row are kept in HERD_LANES lanes, which are added one after the other at its end; see numpy_gibbs.py. */
+#define HERD_LANES 16
+HERD_INLINE void herd_centred_entries(float *restrict weights, float *restrict velocity, float *restrict gradient, const float *restrict hidden_mean,
+                                      const float *restrict above, float *restrict follows, float *restrict lanes, uint32_t *restrict tops, ptrdiff_t count,
+                                      float b, float mean, float rate, float momentum, float decay)
+{
+    for (ptrdiff_t l = 0; l < count; l++) {
+        const float g = gradient[l] - (b * hidden_mean[l] + mean * above[l]);
+        gradient[l] = g;
+        lanes[l] += g * hidden_mean[l];
+        follows[l] += mean * g;
+        const float v = velocity[l] * momentum + rate * (g - decay * weights[l]), w = weights[l] + v;
+        uint32_t bits;
+        velocity[l] = v;
+        weights[l] = w;
+        memcpy(&bits, &w, sizeof bits);
+        bits &= 0x7FFFFFFFu;
+        tops[l] = bits > tops[l] ? bits : tops[l];
+    }
+}
+
+HERD_LOOP(uint32_t, herd_centred_momentum,
+          (float *restrict weights, float *restrict velocity, float *restrict gradient, ptrdiff_t rows, ptrdiff_t width, float *restrict bias,
+           const float *restrict means, const float *restrict hidden_mean, const float *restrict above, float share, float rate, float momentum, float decay, float *restrict follows),
+          (weights, velocity, gradient, rows, width, bias, means, hidden_mean, above, share, rate, momentum, decay, follows))
+{
+    uint32_t tops[HERD_LANES] = {0}, largest = 0;
+    for (ptrdiff_t j = 0; j < rows; j++, weights += width, velocity += width, gradient += width) {
+        float lanes[HERD_LANES] = {0}, sum = 0.0f;
+        const float b = bias[j], mean = means[j];
+        ptrdiff_t k = 0;
+        for (; k + HERD_LANES <= width; k += HERD_LANES)
+            herd_centred_entries(weights + k, velocity + k, gradient + k, hidden_mean + k, above + k, follows + k, lanes, tops, HERD_LANES, b, mean, rate,
+                                 momentum, decay);
+        herd_centred_entries(weights + k, velocity + k, gradient + k, hidden_mean + k, above + k, follows + k, lanes, tops, width - k, b, mean, rate,
+                             momentum, decay);
+        for (int l = 0; l < HERD_LANES; l++)
+            sum += lanes[l];
+        bias[j] = b - share * sum;
+    }
+    for (int l = 0; l < HERD_LANES; l++)
+        largest = tops[l] > largest ? tops[l] : largest;
+    return largest;
+}
+
 /* out (rows, width) <- running sums of each row of x, one addition after the other.  An addition waits for the last one of its row:
  * several rows in turns wait together. */
 #define HERD_ABREAST 8
@@ -85,12 +131,14 @@ static void herd_running_sums(const float *x, double *out, ptrdiff_t rows, ptrdi
 
 /* Sparse times dense.  Columns are done in panels: the sums of one stay in registers, its rows stay near. */
 #define HERD_PANEL 64
+#define HERD_NEAR (1 << 17) /* entries of a matrix that stays near the processor */
+#define HERD_READS 8
 
-/* Defines NAME for vectors of BYTES: out[i, :columns] += the sum, one after the other, of the rows listed for i times their coefficients.
+/* Defines NAME for vectors of BYTES: out[i, skip:columns] += the sum, one after the other, of the rows listed for i times their coefficients.
  * Rows of `panel` are `apart` floats apart: those of a copy near the processor, or of the matrix itself. */
 #define HERD_DEFINE_ADD_PANEL(NAME, BYTES, TARGET)                                                                                     \
     typedef float NAME##_vector __attribute__((vector_size(BYTES), aligned(4), may_alias));                                            \
-    TARGET static void NAME(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t columns, const float *restrict panel,      \
+    TARGET static void NAME(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t skip, ptrdiff_t columns, const float *restrict panel,      \
                             ptrdiff_t apart, const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)        \
     {                                                                                                                                  \
         enum { LANES = BYTES / 4, COUNT = HERD_PANEL / LANES };                                                                        \
@@ -109,12 +157,12 @@ static void herd_running_sums(const float *x, double *out, ptrdiff_t rows, ptrdi
             }                                                                                                                          \
             for (int t = 0; t < COUNT; t++)                                                                                            \
                 *(NAME##_vector *)(sums + t * LANES) = s[t];                                                                           \
-            for (ptrdiff_t j = 0; j < columns; j++)                                                                                    \
+            for (ptrdiff_t j = skip; j < columns; j++)                                                                                 \
                 out[i * width + j] += sums[j];                                                                                         \
         }                                                                                                                              \
     }
 
-typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *restrict, ptrdiff_t, const int32_t *restrict, const int32_t *restrict,
+typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *restrict, ptrdiff_t, const int32_t *restrict, const int32_t *restrict,
                             const float *restrict);
 
 HERD_DEFINE_ADD_PANEL(herd_add_panel_16, 16, )
@@ -228,16 +276,19 @@ static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff
         count = herd_list_columns(sparse, along, rows, inner, starts, listed, coefficients);
     else
         count = herd_list_each(sparse, down, along, rows, inner, starts, listed, coefficients);
+    /* A copy of the panel pays where its rows are read often, or far away: not where fewer rows are read than it has, nor in a small matrix. */
+    const int near = count < inner || (inner * width <= HERD_NEAR && count < HERD_READS * inner);
     for (ptrdiff_t first = 0; first < width; first += HERD_PANEL) {
         const ptrdiff_t columns = width - first < HERD_PANEL ? width - first : HERD_PANEL;
-        if (columns == HERD_PANEL && count < inner) { /* fewer rows are read than a panel would have */
-            add_panel(out + first, width, rows, columns, dense + first, width, starts, listed, coefficients);
+        if (near && width >= HERD_PANEL) { /* the last panel begins earlier, at columns that were done before */
+            const ptrdiff_t from = width - HERD_PANEL < first ? width - HERD_PANEL : first;
+            add_panel(out + from, width, rows, first - from, HERD_PANEL, dense + from, width, starts, listed, coefficients);
             continue;
         }
         if (columns < HERD_PANEL)
             memset(panel, 0, inner * HERD_PANEL * sizeof(float));
         for (ptrdiff_t j = 0; j < inner; j++)
             memcpy(panel + j * HERD_PANEL, dense + j * width + first, columns * sizeof(float));
-        add_panel(out + first, width, rows, columns, panel, HERD_PANEL, starts, listed, coefficients);
+        add_panel(out + first, width, rows, 0, columns, panel, HERD_PANEL, starts, listed, coefficients);
     }
 }

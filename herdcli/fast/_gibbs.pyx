@@ -17,6 +17,10 @@ cdef extern from "_gibbs.h" nogil:
     uint32_t herd_momentum(
         float *weights, float *velocity, const float *gradient, Py_ssize_t count, float rate, float momentum, float decay,
     ) noexcept
+    uint32_t herd_centred_momentum(
+        float *weights, float *velocity, float *gradient, Py_ssize_t rows, Py_ssize_t width, float *bias, const float *means,
+        const float *hidden_mean, const float *above, float share, float rate, float momentum, float decay, float *follows,
+    ) noexcept
     void herd_running_sums(const float *x, double *out, Py_ssize_t rows, Py_ssize_t width) noexcept
     Py_ssize_t herd_sparse_scratch(Py_ssize_t rows, Py_ssize_t inner) noexcept
     void herd_add_sparse_product(
@@ -71,6 +75,29 @@ def momentum_step(weights, velocity, gradient, float rate, float momentum, float
     with nogil:
         if w.shape[0]:
             bits = herd_momentum(&w[0], &v[0], &g[0], w.shape[0], rate, momentum, decay)
+    memcpy(&largest, &bits, sizeof(largest))
+    return largest
+
+
+def centred_momentum_step(
+    float[:, ::1] weights, float[:, ::1] velocity, float[:, ::1] gradient, float[::1] b, const float[::1] visible_mean,
+    const float[::1] hidden_mean, const float[::1] c, float share, float rate, float momentum, float decay, float[::1] follows,
+):
+    """`momentum_step` along the gradient of the centred model; `b` and `follows` are updated; max |weights|."""
+    cdef Py_ssize_t rows = weights.shape[0], width = weights.shape[1]
+    cdef uint32_t bits = 0
+    cdef float largest
+    for length, expected in (
+        (velocity.shape[0], rows), (velocity.shape[1], width), (gradient.shape[0], rows), (gradient.shape[1], width), (b.shape[0], rows),
+        (visible_mean.shape[0], rows), (hidden_mean.shape[0], width), (c.shape[0], width), (follows.shape[0], width),
+    ):
+        _check(length, expected)
+    with nogil:
+        if rows and width:
+            bits = herd_centred_momentum(
+                &weights[0, 0], &velocity[0, 0], &gradient[0, 0], rows, width, &b[0], &visible_mean[0], &hidden_mean[0], &c[0],
+                share, rate, momentum, decay, &follows[0],
+            )
     memcpy(&largest, &bits, sizeof(largest))
     return largest
 

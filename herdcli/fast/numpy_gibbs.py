@@ -20,6 +20,7 @@ LOG2_E = F(1.4426950408889634)
 LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # log 2 = high + low; n·high is exact for |n| < 2^15
 MAGIC = F(12582912.0)  # 1.5·2^23: adding it rounds to an integer in the low mantissa bits
 TOGETHER = 1 << 15  # numbers per exponential call: temporaries stay in cache, and memory estimates can ignore them
+LANES = 16  # partial sums of a row
 LIMIT = F(87.0)  # e^87 and its reciprocal are normal float32 numbers
 
 
@@ -98,6 +99,39 @@ def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float,
     velocity += F(rate) * (gradient - F(decay) * weights)
     weights += velocity
     return float(np.abs(weights).max())
+
+
+def centred_momentum_step(
+    weights: Array,
+    velocity: Array,
+    gradient: Array,
+    b: Array,
+    visible_mean: Array,
+    hidden_mean: Array,
+    c: Array,
+    share: float,
+    rate: float,
+    momentum: float,
+    decay: float,
+    follows: Array,
+) -> float:
+    """Take `momentum_step` along the gradient of the centred model, whose visible units are v − μ and hidden units h − λ.
+
+    G ← G − (b λ' + μ c'),  b ← b − share·G λ,  follows ← follows + G' μ,  then the step of the weights (d, u) along G, all in place.
+    gradient  G (d, u).     b, visible_mean  (d,): gradient of the visible biases, and μ.     hidden_mean, c, follows  (u,): λ, the gradient
+    of the hidden biases, and a running sum.  All float32.
+    G λ is summed in 16 lanes, which are added one after the other; G' μ from the first visible unit to the last.
+    Returns max |weights| after the update; NaN or inf if any weight is.
+    """
+    gradient -= np.multiply.outer(b, hidden_mean) + np.multiply.outer(visible_mean, c)
+    d, u = gradient.shape
+    terms = np.zeros((d, -(-u // LANES) * LANES), dtype=F)
+    np.multiply(gradient, hidden_mean, out=terms[:, :u])
+    lanes = np.add.reduce(terms.reshape(d, -1, LANES), axis=1, initial=F(0))
+    b -= F(share) * np.add.accumulate(lanes, axis=1)[:, -1]
+    for mean, row in zip(visible_mean, gradient, strict=True):
+        follows += mean * row
+    return momentum_step(weights, velocity, gradient, rate, momentum, decay)
 
 
 def running_sums(x: Array, out: Array) -> None:

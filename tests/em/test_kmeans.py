@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from herdcli.algorithm import run_algorithm
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.em import driver
-from herdcli.em.mixture import gmm, kmeans
+from herdcli.em.mixture import cluster_initialization, gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
 
@@ -141,3 +141,38 @@ def test_minibatches_and_the_pass_that_judges_them_go_on_from_a_checkpoint(tmp_p
     assert state.step == afresh.progress(state).bound == 63
     np.testing.assert_array_equal(found.parameters["centre"], expected.parameters["centre"])
     assert found.log_likelihood == expected.log_likelihood
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_float32_products_do_not_decide_which_centre_is_nearest(scale: float, shift: float) -> None:
+    """Pairs of centres that differ by less than float32 can tell, and rows beside their midplanes."""
+    random = np.random.default_rng(4)
+    centre = shift + random.normal(size=(12, 6))
+    centre = np.concatenate([centre, centre + 1e-7 * random.normal(size=centre.shape)]) * scale
+    X = np.concatenate([centre + 1e-7 * scale * random.normal(size=centre.shape), scale * (shift + random.normal(size=(2000, 6)))])
+    nearest, upper, lower = kmeans.nearest_centres_with_bounds(X, centre)
+    distances = np.sqrt(np.square(X[:, None] - centre).sum(axis=2))
+    assert np.array_equal(distances[np.arange(len(X)), nearest], distances.min(axis=1))
+    ordered = np.sort(distances, axis=1)
+    assert (upper >= ordered[:, 0]).all()
+    assert (lower <= ordered[:, 1]).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [1, 7, 40])
+def test_greedy_centres_are_those_of_all_distances_in_float64(columns: int, weighted: bool) -> None:
+    X = 1e3 + data(700)[:, np.arange(columns) % 4] + np.random.default_rng(1).normal(size=(700, columns))
+    w = np.random.default_rng(2).integers(3, size=700).astype(float) if weighted else np.ones(700)
+    random = np.random.default_rng(5)
+    chosen = [int(random.choice(700, p=w / w.sum()))]
+    nearest = np.square(X - X[chosen[0]]).sum(axis=1)
+    while len(chosen) < 25:
+        mass = np.cumsum(w * nearest)
+        drawn = np.searchsorted(mass, random.random(5) * mass[-1])
+        after = [np.minimum(np.square(X - X[i]).sum(axis=1), nearest) for i in drawn]
+        best = int(np.argmin([a @ w for a in after]))
+        chosen.append(int(drawn[best]))
+        nearest = after[best]
+    found = cluster_initialization.greedy_kmeans_pp(X, 25, np.random.default_rng(5), w if weighted else None)
+    assert found.tolist() == chosen

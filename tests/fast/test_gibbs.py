@@ -174,6 +174,45 @@ def test_a_unit_is_on_for_a_share_p_of_all_words_and_dithers(loops: ModuleType, 
     assert states.mean(dtype=np.float64) == pytest.approx(p, abs=2**-22 + 1e-6 * p)
 
 
+def centred_arguments(shape: tuple[int, int]) -> list[np.ndarray]:
+    """Weights, velocity, gradient, and the vectors of the visible and hidden units."""
+    random = np.random.default_rng(5)
+    d, u = shape
+    return [random.normal(size=part).astype(np.float32) for part in (shape, shape, shape, d, d, u, u)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 15), (7, 16), (5, 17), (40, 100)])
+def test_twin_centred_steps_give_the_same_bits(compiled: ModuleType, shape: tuple[int, int]) -> None:
+    mine, other = centred_arguments(shape), centred_arguments(shape)
+    follows = np.ones((2, shape[1]), dtype=np.float32)
+    largest = (
+        numpy_gibbs.centred_momentum_step(*mine, 0.7, 0.1, 0.9, 1e-3, follows[0]),
+        compiled.centred_momentum_step(*other, 0.7, 0.1, 0.9, 1e-3, follows[1]),
+    )
+    assert largest[0] == largest[1]
+    for a, b in zip([*mine, follows[0]], [*other, follows[1]], strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_a_centred_step_is_its_formula(loops: ModuleType) -> None:
+    arguments = centred_arguments((6, 19))
+    W, V, G, b, mu, lam, c = (part.astype(float) for part in arguments)
+    follows = np.full(19, 0.5, dtype=np.float32)
+    largest = loops.centred_momentum_step(*arguments, 0.7, 0.1, 0.9, 0.01, follows)
+    G -= np.outer(b, lam) + np.outer(mu, c)
+    V = 0.9 * V + 0.1 * (G - 0.01 * W)
+    for found, expected in zip(arguments[:4], (W + V, V, G, b - 0.7 * G @ lam), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(follows, 0.5 + mu @ G, rtol=2e-5, atol=2e-6)
+    assert largest == np.abs(arguments[0]).max()
+
+
+def test_a_centred_step_refuses_arrays_of_other_shapes(compiled: ModuleType) -> None:
+    arguments = centred_arguments((6, 19))
+    with pytest.raises(ValueError, match="an array has length 6 where 19 is expected"):
+        compiled.centred_momentum_step(*arguments[:6], arguments[3], 0.7, 0.1, 0.9, 0.01, np.zeros(19, np.float32))
+
+
 def test_momentum_step_is_its_formula(loops: ModuleType) -> None:
     random = np.random.default_rng(5)
     weights, velocity, gradient = (random.normal(0, 1, (20, 31)).astype(np.float32) for _ in range(3))

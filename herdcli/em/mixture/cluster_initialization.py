@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import SAMPLE_ROWS, RowBlock, RowMoments
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INITS = ("kmeans++", "random")
+SIDE = 32  # rows side by side, as `fast.candidate_costs` reads them
+SLAB = 128 * SIDE  # rows that are converted together
 
 
 def fill_with_means(rows: RowBlock, moments: RowMoments) -> RowBlock:
@@ -19,9 +23,9 @@ def fill_with_means(rows: RowBlock, moments: RowMoments) -> RowBlock:
 
 
 def memory_needed(moments: RowMoments, count: int) -> int:
-    """Return the bytes of an initialisation: rows as read, the sample, its scaled copy, one cluster, and distances."""
+    """Return the bytes of an initialisation: rows as read, the sample, its scaled copies (float64, float32), a cluster, and distances."""
     rows, copies = min(moments.rows, SAMPLE_ROWS), 5 if moments.missing else 4
-    return 8 * rows * (copies * len(moments.mean) + 2 * (3 + int(math.log(count))))
+    return 8 * rows * (copies * len(moments.mean) + (len(moments.mean) + 1) // 2 + 2 * (3 + int(math.log(count))))
 
 
 def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Generator, scale: Array, per_class: int = 1) -> Array:
@@ -66,31 +70,85 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
     A row is drawn with probability ∝ w |x − nearest centre|²; the chosen candidate minimises Σ w |x − nearest|².
     Source: Arthur & Vassilvitskii (2007), sec. 5; the number of trials is that of scikit-learn.
     """
-    trials = 2 + int(math.log(count))
     w = np.ones(len(X)) if weight is None else weight
-    squares = np.einsum("nd,nd->n", X, X)
-
-    def distances(index: Array) -> Array:
-        found: Array = X[index] @ X.T
-        found *= -2.0
-        found += squares
-        found += squares[index][:, None]
-        return np.asarray(np.maximum(found, 0.0, out=found))
-
+    costs = CandidateCosts.of(X, w)
     chosen = np.empty(count, dtype=np.int64)
     chosen[0] = random.choice(len(X), p=w / w.sum())
-    nearest = distances(chosen[:1])[0]
+    nearest = costs.distances(chosen[0], np.full(len(X), np.inf))
     for k in range(1, count):
         mass = np.cumsum(w * nearest)
         if mass[-1] <= 0.0:  # fewer distinct rows than centres: the rest are repeats
             chosen[k:] = random.choice(len(X), count - k, p=w / w.sum())
             break
-        candidates = np.minimum(np.searchsorted(mass, random.random(trials) * mass[-1]), len(X) - 1)
-        # Σ w min(|x − new|², nearest²) of each candidate: what the cost would be with it (Arthur & Vassilvitskii 2007, sec. 5).
-        after = np.minimum(distances(candidates), nearest)
-        best = int(np.argmin(after @ w))
-        chosen[k], nearest = candidates[best], after[best]
+        draws = random.random(2 + int(math.log(count))) * mass[-1]
+        candidates = np.minimum(np.searchsorted(mass, draws), len(X) - 1)
+        chosen[k], nearest = costs.best(candidates, nearest)
     return chosen
+
+
+@dataclass(frozen=True)
+class CandidateCosts:
+    """Squared distances of rows from candidates: compared in float32, and computed in float64 where rounding could decide.
+
+    X  (m, D) rows.  w  (m,) weights.  squares  (m,) |x|².
+    blocks  (B, D, SIDE) float32: (x − mean)/scale, SIDE rows side by side; those after the last row are 0, of weight 0 in `weights`.
+    norms  (B, SIDE) |·|² of these.
+    """
+
+    X: Array
+    w: Array
+    squares: Array
+    blocks: Array
+    norms: Array
+    weights: Array
+    scale: float
+
+    @classmethod
+    def of(cls, X: Array, w: Array) -> CandidateCosts:
+        """Prepare the rows."""
+        n, D = X.shape
+        mean, count = X.mean(axis=0), -(-n // SIDE)
+        scale = max(float(np.abs(X[start : start + SLAB] - mean).max()) for start in range(0, n, SLAB)) or 1.0
+        blocks, weights = np.zeros((count, D, SIDE), dtype=np.float32), np.zeros((count, SIDE))
+        for start in range(0, n, SLAB):
+            part = np.zeros((min(SLAB, count * SIDE - start), D), dtype=np.float32)
+            part[: n - start] = (X[start : start + SLAB] - mean) / scale
+            blocks[start // SIDE : (start + SLAB) // SIDE] = part.reshape(-1, SIDE, D).transpose(0, 2, 1)
+        weights.reshape(-1)[:n] = w
+        return cls(X, w, np.einsum("nd,nd->n", X, X), blocks, np.einsum("bds,bds->bs", blocks, blocks), weights, scale)
+
+    def distances(self, candidate: int, nearest: Array, rows: Array | slice = slice(None)) -> Array:
+        """Return min(|x − candidate|², nearest) of some rows in float64."""
+        found: Array = self.X[rows] @ self.X[candidate]
+        found *= -2.0
+        found += self.squares[rows]
+        found += self.squares[candidate]
+        np.maximum(found, 0.0, out=found)
+        return np.minimum(found, nearest[rows], out=found)
+
+    def best(self, candidates: Array, nearest: Array) -> tuple[int, Array]:
+        """Return the candidate that minimises Σ w min(|x − candidate|², nearest), and these minima (m,).
+
+        Σ w min(|x − new|², nearest²) is the cost with this centre (Arthur & Vassilvitskii 2007, sec. 5).
+        """
+        left = np.ascontiguousarray(self.blocks[candidates // SIDE, :, candidates % SIDE])
+        own, limits = self.norms[candidates // SIDE, candidates % SIDE], np.zeros_like(self.norms)
+        limits.reshape(-1)[: len(nearest)] = nearest / self.scale**2
+        found, closer = np.zeros(len(left)), np.empty((len(left), *self.norms.shape), dtype=np.uint8)
+        # Rounding moves a distance by less than the margin times |x|² + |c|².
+        margin = 2.0 * (self.X.shape[1] + 4) * float(np.finfo(np.float32).eps)
+        fast.candidate_costs(self.blocks, left, own, self.norms, limits, self.weights, margin, closer, found)
+        error = margin * float(np.vdot(self.weights, self.norms) + self.w.sum() * own.max())
+        near = np.flatnonzero(found <= found.min() + 2.0 * error)
+        minima = [self._minima(int(candidates[i]), nearest, closer[i].reshape(-1)[: len(nearest)]) for i in near]
+        least = int(np.argmin([after @ self.w for after in minima]))
+        return int(candidates[near[least]]), minima[least]
+
+    def _minima(self, candidate: int, nearest: Array, closer: Array) -> Array:
+        """Return the minima with one candidate, whose distances are computed for the rows that may be closer to it, (m,) 0 or 1."""
+        after, rows = nearest.copy(), np.flatnonzero(closer)
+        after[rows] = self.distances(candidate, nearest, rows)
+        return after
 
 
 def moments_by_nearest_centre(rows: RowBlock, centre: Array, scale: Array, per_class: int = 1) -> dict[str, Array]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from herdcli import fast
 from herdcli.errors import Diverged
@@ -107,6 +106,8 @@ def log_determinants(roots: Array) -> Array:
 
 def precision_roots(covariance: Array) -> Array:
     """Return L⁻¹ (K, D, D) of Σ_k = L L'.  Raises Diverged for a covariance that is not positive definite."""
+    from scipy.linalg.lapack import dpotrf, dtrtrs  # as slow to import as all else, and not needed by all models
+
     found, identity = np.empty_like(covariance), np.eye(covariance.shape[1])
     for k, one in enumerate(covariance):  # LAPACK itself: SciPy's checks take longer than factorising a small matrix
         root, wrong = dpotrf(one, lower=1, clean=1) if np.isfinite(one).all() else (one, 1)

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 
 from herdcli import fast
 from herdcli.algorithm import HasStateShapes, RunProgress
@@ -41,6 +39,9 @@ from herdcli.schema import Array, array
 SLACK = 1e-9  # tolerance for distances that are compared by their bounds
 TIE = 1e-10  # if squared distances differ by less, relative to squared norms, matrix products cannot tell the nearer centre
 SLAB = 1024  # rows per slab, whose distances stay in the cache
+LARGEST_SINGLE = 1 << 24  # clusters whose numbers are exact in float32
+TINY = 1e-25  # squared centres below this, or above its reciprocal, are not computed in float32
+DOUBTFUL = 0.25  # share of a slab
 RUN, RUNS = 64, 32  # a minibatch is RUNS runs of RUN neighbouring rows
 
 
@@ -76,11 +77,9 @@ class AssignmentSums(BlockStatistics):
         """Return the sums of a block whose rows Z (m, D), relative to the mean, have these nearest centres (m,)."""
         centre = self.centre
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        # one matrix row for each row of the block, with its weight in the column of its cluster
-        members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
-        count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
+        count, first, squares = cluster_sums(Z, w, nearest, len(centre))
         # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z), without another loop over rows and centres
-        squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
+        squares += float((centre * (count[:, None] * centre - 2.0 * first)).sum())
         return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
 
 
@@ -115,9 +114,9 @@ class KMeans:
         if not self.bounded:
             return plain
         centre = plain.centre
-        apart = cdist(centre, centre)
+        apart = squared_distances(centre, centre)
         np.fill_diagonal(apart, np.inf)
-        half = 0.5 * apart.min(axis=1)
+        half = 0.5 * np.sqrt(apart.min(axis=1))
 
         def statistics(block: RowBlock) -> Sums:
             Z = block.X - self.found.mean
@@ -183,33 +182,68 @@ class KMeans:
         return cluster_initialization.memory_needed(self.found, self.clusters)
 
 
+def squared_distances(Z: Array, centre: Array) -> Array:
+    """Return the squared distances (m, K) of rows (m, D) from centres (K, D), from differences."""
+    found = np.empty((len(Z), len(centre)))
+    for k, other in enumerate(centre):
+        found[:, k] = np.square(Z - other).sum(axis=1)
+    return found
+
+
+def cluster_sums(Z: Array, w: Array, nearest: Array, clusters: int) -> tuple[Array, Array, float]:
+    """Return the weight (K,) and weighted sum (K, D) of the rows Z (m, D) of each cluster, and Σ w |z|².
+
+    w  (m,) weights.  nearest  (m,) int64 clusters of the rows.
+    """
+    count, first = np.zeros(clusters), np.zeros((clusters, Z.shape[1]))
+    rows, weights = np.ascontiguousarray(Z, dtype=np.float64), np.ascontiguousarray(w, dtype=np.float64)
+    return count, first, fast.add_cluster_rows(rows, nearest, weights, count, first)
+
+
 def nearest_centres_with_bounds(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
     """Return the nearest of the centres (K, D) for rows (m, D), an upper bound of its distance, and a lower bound of all others.
 
     The lowest index wins ties.
-    |z − c|² = |z|² − 2 z·c + |c|² from one product; from differences where rounding could decide.
+    |z − c|² = |z|² − 2 z·c + |c|² from one product: in float32, in float64 where its rounding could decide, and there from differences
+    where that of float64 could.
     """
     centre = np.asarray(centre, dtype=np.float64)
     nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
-    squares, doubled = np.square(centre).sum(axis=1), -2.0 * centre
-    size = min(SLAB, max(1, len(Z)))
-    scores, found = np.empty(len(centre) * size), np.empty((3, size))
-    for start in range(0, len(Z), size):
-        rows = Z[start : start + size]
-        part, n = slice(start, start + size), len(rows)
-        product = scores[: len(centre) * n].reshape(len(centre), n)
-        np.matmul(doubled, rows.T, out=product)
-        best, first, second = found[:, :n]
-        fast.nearest_two(product, squares, best, first, second)
-        own = np.einsum("nd,nd->n", rows, rows)
+    squares = np.square(centre).sum(axis=1)
+    single = len(centre) <= LARGEST_SINGLE and TINY < float(squares.max()) < 1.0 / TINY
+    for start in range(0, len(Z), SLAB):
+        part = slice(start, start + SLAB)
+        rows = Z[part]
+        if not single:
+            nearest[part], upper[part], lower[part] = _two_nearest(rows, centre, squares, np.float64)
+            continue
+        nearest[part], upper[part], lower[part] = _two_nearest(rows, centre, squares, np.float32)
+        doubtful = start + np.flatnonzero(~(lower[part] > upper[part]))
+        if len(doubtful):
+            nearest[doubtful], upper[doubtful], lower[doubtful] = _two_nearest(Z[doubtful], centre, squares, np.float64)
+        single = len(doubtful) < DOUBTFUL * len(rows)  # else float64 alone is faster
+    return nearest, upper, lower
+
+
+def _two_nearest(rows: Array, centre: Array, squares: Array, dtype: type[np.float32 | np.float64]) -> tuple[Array, Array, Array]:
+    """Return `nearest_centres_with_bounds` of at most SLAB rows from a product in `dtype`; squares  (K,) |c|².
+
+    In float32 bounds that overlap mean that the nearest centre is not known.
+    """
+    best, first, second = found = np.empty((3, len(rows)), dtype=dtype)
+    product = np.matmul((-2.0 * centre).astype(dtype), rows.T.astype(dtype))
+    fast.nearest_two(product, squares.astype(dtype), best, first, second)
+    own = np.einsum("nd,nd->n", rows, rows)
+    nearest = best.astype(np.int64)
+    if dtype is np.float64:
         error = TIE * (own + squares.max())
         close = np.flatnonzero(second - first <= error)
         if len(close):
-            best[close] = cdist(rows[close], centre, "sqeuclidean").argmin(axis=1)
-        nearest[part] = best
-        upper[part] = np.sqrt(np.maximum(own + first + error, 0.0))
-        lower[part] = np.sqrt(np.maximum(own + second - error, 0.0))
-    return nearest, upper, lower
+            nearest[close] = squared_distances(rows[close], centre).argmin(axis=1)
+    else:
+        # Each of D products and sums is rounded once, and so are the factors: |2 z·c| ≤ |z|² + |c|².
+        error = (rows.shape[1] + 4) * float(np.finfo(np.float32).eps) * (own + squares.max())
+    return nearest, np.sqrt(np.maximum(own + found[1] + error, 0.0)), np.sqrt(np.maximum(own + found[2] - error, 0.0))
 
 
 def prepare_kmeans(
@@ -282,10 +316,10 @@ class MiniBatch(HasStateShapes[BatchState]):
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
         X = np.concatenate([block.X for block in blocks])
         w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
-        nearest, upper, _ = nearest_centres_with_bounds(X, state.centre)
-        state.error = float(w @ np.square(upper) / max(float(w.sum()), np.finfo(float).tiny))
-        mass = np.bincount(nearest, w, minlength=len(state.centre))
-        sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
+        nearest = nearest_centres_with_bounds(X, state.centre)[0]
+        errors = np.square(X - state.centre[nearest]).sum(axis=1)
+        state.error = float(w @ errors / max(float(w.sum()), np.finfo(float).tiny))
+        mass, sums, _ = cluster_sums(X, w, nearest, len(state.centre))
         used = mass > 0
         state.taken += mass
         state.centre[used] += (sums[used] - mass[used, None] * state.centre[used]) / state.taken[used, None]

@@ -20,7 +20,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, gammaln, multigammaln
+import scipy
 
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture.gaussian_densities import (
@@ -108,7 +108,7 @@ class VariationalGMM(GMM):
         """Return E log π_k = ψ(α_k) − ψ(Σ α)."""
         alpha = parameters["concentration"]
         # The mean of log π_k under Dir(α) is the derivative of its log normaliser Σ log Γ(α_k) − log Γ(Σ α).
-        found: Array = digamma(alpha) - digamma(alpha.sum())
+        found: Array = scipy.special.digamma(alpha) - scipy.special.digamma(alpha.sum())
         return found
 
     def _prepared_gaussians(self, parameters: Parameters) -> PreparedGaussians:
@@ -137,8 +137,14 @@ class VariationalGMM(GMM):
         prior, D = self.known, len(self.found.mean)
         alpha, beta, nu = parameters["concentration"], parameters["precision"], parameters["freedom"]
         roots = precision_roots(parameters["covariance"])  # of ν W
-        weights = gammaln(alpha.sum()) - gammaln(alpha).sum() - gammaln(len(alpha) * prior.concentration)
-        weights += len(alpha) * gammaln(prior.concentration) + float((alpha - prior.concentration) @ self._log_weight(parameters))
+        weights = (
+            scipy.special.gammaln(alpha.sum())
+            - scipy.special.gammaln(alpha).sum()
+            - scipy.special.gammaln(len(alpha) * prior.concentration)
+        )
+        weights += len(alpha) * scipy.special.gammaln(prior.concentration) + float(
+            (alpha - prior.concentration) @ self._log_weight(parameters)
+        )
         # E_Λ KL(N(m, (βΛ)⁻¹) ‖ N(m₀, (β₀Λ)⁻¹)), with E Λ = ν W
         ratio, away = prior.precision / beta, np.einsum("kij,kj->ki", roots, parameters["mean"] - prior.mean)
         means = 0.5 * (D * (ratio - 1.0 - np.log(ratio)) + prior.precision * np.square(away).sum(axis=1))
@@ -154,13 +160,13 @@ class VariationalGMM(GMM):
 
 def _digamma_sums(nu: Array, D: int) -> Array:
     """Return Σ_i ψ((ν + 1 − i) / 2), i = 1 … D, (K,)."""
-    found: Array = digamma(0.5 * (nu[:, None] - np.arange(D))).sum(axis=1)
+    found: Array = scipy.special.digamma(0.5 * (nu[:, None] - np.arange(D))).sum(axis=1)
     return found
 
 
 def _log_wishart_normaliser(log_w: Any, nu: Array, D: int) -> Array:
     """Return log B(W, ν) of a Wishart distribution."""
-    found: Array = -0.5 * nu * log_w - 0.5 * nu * D * np.log(2.0) - multigammaln(0.5 * nu, D)
+    found: Array = -0.5 * nu * log_w - 0.5 * nu * D * np.log(2.0) - scipy.special.multigammaln(0.5 * nu, D)
     return found
 
 
@@ -201,7 +207,9 @@ def predictive_posteriors(parameters: Parameters, X: Array) -> tuple[Array, Arra
             gaussian, _, _ = impute_rows(X[rows], missing, parameters["mean"][k], shape[k])
             level = 0.5 * (-float(np.linalg.slogdet(shape[k][np.ix_(there, there)])[1]) - d * LOG_TAU)
             squares = np.maximum(2.0 * (level - gaussian), 0.0)
-            constant = gammaln(0.5 * (freedom[k] + d)) - gammaln(0.5 * freedom[k]) - 0.5 * d * np.log(0.5 * freedom[k])
+            constant = (
+                scipy.special.gammaln(0.5 * (freedom[k] + d)) - scipy.special.gammaln(0.5 * freedom[k]) - 0.5 * d * np.log(0.5 * freedom[k])
+            )
             joint[k, rows] += constant + level - 0.5 * (freedom[k] + d) * np.log1p(squares / freedom[k])
     evidence = normalise_log_joint(joint)
     return joint.T.copy(), evidence

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from herdcli.em.driver import Parameters
 from herdcli.em.sequence.forward_backward import ScaledLikelihoods, pad_rows, padded_width, scale_likelihoods
@@ -375,7 +375,7 @@ class _PreparedMeanEmission:
         there = (~missing).astype(np.float64)
         if self.family.name == "poisson":
             # Σ over observed columns of y log λ − λ − log y!; a missing value is 0 in Y and in `there`, and adds nothing.
-            found = Y @ safe_log(self.mean).T - there @ self.mean.T - gammaln(Y + 1.0).sum(axis=1)[:, None]
+            found = Y @ safe_log(self.mean).T - there @ self.mean.T - scipy.special.gammaln(Y + 1.0).sum(axis=1)[:, None]
         else:
             found = Y @ safe_log(self.mean).T + (there - Y) @ safe_log(1.0 - self.mean).T
         return mark_impossible(found)
@@ -387,7 +387,7 @@ class _PreparedMeanEmission:
         sums["values"] += gamma.T @ Y
         sums["there"] += gamma.T @ (~missing).astype(np.float64)
         if self.family.name == "poisson":
-            sums["base"] += gamma.sum(axis=1) @ gammaln(Y + 1.0).sum(axis=1)
+            sums["base"] += gamma.sum(axis=1) @ scipy.special.gammaln(Y + 1.0).sum(axis=1)
 
 
 def _format_symbols(symbols: Array) -> str:

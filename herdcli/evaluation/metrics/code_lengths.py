@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import xlogy
+import scipy
 
 from herdcli.em.artifacts import FactorModel, Mixture
 from herdcli.em.fitting import FittedArtifact
@@ -25,7 +25,7 @@ MetricValue = float | None
 
 def entropy(p: Array) -> float:
     """Return H(p) = −Σ p log p, in nats."""
-    return -float(xlogy(p, p).sum())
+    return -float(scipy.special.xlogy(p, p).sum())
 
 
 def cross_entropy(p: Array, q: Array) -> float:
@@ -33,7 +33,7 @@ def cross_entropy(p: Array, q: Array) -> float:
 
     It is infinite if q is 0 where p is not.
     """
-    return -float(xlogy(p, q).sum())
+    return -float(scipy.special.xlogy(p, q).sum())
 
 
 def kl_divergence(p: Array, q: Array) -> float:
@@ -46,9 +46,9 @@ def densities_and_sums(value: FittedArtifact, X: Array) -> tuple[Array, Sums]:
     if not isinstance(value, Mixture):
         return value.densities(X), {"gaps": np.array([float(np.count_nonzero(np.isnan(X)))])} if isinstance(value, FactorModel) else {}
     r, evidence = value.responsibilities(X)
-    refund = -xlogy(r, r).sum(axis=1)
+    refund = -scipy.special.xlogy(r, r).sum(axis=1)
     # Σ r (−log p(x, y)) with log p(x, y) = log r(x) + log p(y)
-    soft = -(xlogy(r, r).sum(axis=1) + r.sum(axis=1) * evidence)
+    soft = -(scipy.special.xlogy(r, r).sum(axis=1) + r.sum(axis=1) * evidence)
     # A row sent with x sampled from r costs Σ r (−log p(x, y)) = −log p(y) + H(r), and bits-back returns H(r).  With its most
     # probable x only, it costs −log p(y) − log max r (Makin, sec. 6.7.3).
     hard = -(np.log(r.max(axis=1)) + evidence)

@@ -13,6 +13,7 @@ from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
 from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, visible_slices
 from herdcli.rbm.likelihood.row_likelihood import Map
+from herdcli.rbm.settings import Settings
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -58,7 +59,7 @@ def apply_gradient_step(
         statistics.c[...] -= penalty.cost * penalty.excess
     everything = slice(None)
     return [
-        float(np.max([largest for largest, _ in ends])),
+        ends[0][0] if len(ends) == 1 else float(np.max([largest for largest, _ in ends])),
         _apply_parameter_gradient(problem, state, m, "b", everything, statistics.b, (rates.b, 0.0), step),
         _apply_parameter_gradient(problem, state, m, "c", everything, statistics.c, (rates.c, 0.0), step),
     ]
@@ -182,6 +183,14 @@ def _sparsity_penalty(problem: LearningProblem, state: LearningState, m: int, or
     return SparsityPenalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
 
 
+def _has_one_pass(settings: Settings) -> bool:
+    """Whether centring, decay and momentum are one compiled pass over the weights.
+
+    Exact arithmetic keeps its products, so that its histories are reproduced byte for byte.
+    """
+    return settings.optimizer == "momentum" and not settings.l1_decay and not exact_arithmetic.is_exact()
+
+
 def _step_visible_slice(
     problem: LearningProblem,
     state: LearningState,
@@ -198,6 +207,14 @@ def _step_visible_slice(
     Returns the largest weight, and the correction of G_c.  c  (K,) the gradient of the hidden biases before any slice.
     """
     settings, G, follows = problem.settings, statistics.pairs(units), np.zeros_like(c)
+    if settings.centering and state.hidden_mean is not None and penalty is None and _has_one_pass(settings):
+        x, velocity, _ = state.parameters_with_momentum(m, "W", units)
+        share, decay = rates.share / problem.hidden.scale, settings.weight_decay * problem.visible.scale * problem.hidden.scale
+        means = model_row_mean(problem, state, m)[units], state.hidden_mean[m]
+        largest = fast.centred_momentum_step(
+            x, velocity, G, statistics.b[units], *means, c, share, rates.W, settings.momentum, decay, follows
+        )
+        return largest, follows
     if settings.centering and state.hidden_mean is not None:
         share, mean = rates.share / problem.hidden.scale, model_row_mean(problem, state, m)[units]
         follows = uncentre_gradient(G, statistics.b[units], c, mean, state.hidden_mean[m], visible_share=share)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -65,9 +65,10 @@ class BatchBlock:
     once: slice
 
 
-def split_minibatch(rows: int, chains: int) -> list[list[BatchBlock]]:
-    """Split a minibatch of this many rows and chains into blocks; those of one list are in memory together."""
-    found: list[list[BatchBlock]] = []
+@lru_cache(maxsize=16)  # minibatches have one or two sizes
+def split_minibatch(rows: int, chains: int) -> tuple[tuple[BatchBlock, ...], ...]:
+    """Split a minibatch of this many rows and chains into blocks; those of one group are in memory together."""
+    found: list[tuple[BatchBlock, ...]] = []
     number = 0
     for start in range(0, max(rows, chains), BLOCK):
         n, m = (min(max(total - start, 0), BLOCK) for total in (rows, chains))
@@ -77,14 +78,15 @@ def split_minibatch(rows: int, chains: int) -> list[list[BatchBlock]]:
             most = max(b - a, y - x)
             together.append(BatchBlock(number, slice(a, b), slice(x, y), slice(both, both + b - a + y - x), slice(once, once + most)))
             number, both, once = number + 1, both + b - a + y - x, once + most
-        found.append(together)
-    return found
+        found.append(tuple(together))
+    return tuple(found)
 
 
-def visible_slices(units: int, rows: int) -> list[slice]:
+@lru_cache(maxsize=16)
+def visible_slices(units: int, rows: int) -> tuple[slice, ...]:
     """Return slices of the visible units that several threads can update; one slice for few rows."""
     count = 1 if rows < SHARED else min(SLICES, units)
-    return [slice(*ends) for ends in pairwise(i * units // count for i in range(count + 1))]
+    return tuple(slice(*ends) for ends in pairwise(i * units // count for i in range(count + 1)))
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class BatchStatistics:
     h: Array | None = None
     chains: int = 0  # m, the chains of all blocks
     there: bool = False  # whether W already has pairs of earlier groups, to which these blocks are added
+    integers: Array | None = None  # memory of the thread for sparse products, if all pairs are computed at once
     shown: tuple[tuple[Array, Array], ...] = ()  # visible values and hidden means of the chains of several groups, if requested
 
     def second(self) -> tuple[Array, Array]:
@@ -119,7 +122,8 @@ class BatchStatistics:
             return W
         if not all(block.has_sparse_parts for block in self.blocks):
             return exact_arithmetic.product(self.v[:, units].T, self.h, out=W)
-        room = allocate_sparse_indices(max(max(block.rows, len(block.v) - block.rows) for block in self.blocks), len(W))
+        most = max(max(block.rows, len(block.v) - block.rows) for block in self.blocks)
+        room = self.integers if len(W) == len(self.W) and self.integers is not None else allocate_sparse_indices(most, len(W))
         for number, block in enumerate(self.blocks):
             block.add(W, units, room, first=number == 0)
         return W
@@ -207,15 +211,21 @@ class UpdateContext(OfBlocks):
         signs[: block.rows] = 1.0 / self.counts[0]
         if block.shares is not None:
             signs[block.rows :] = block.shares
-        none = np.zeros_like(self.c)
         # For word counts, hidden biases are equivalent to weights that all columns share, and have no gradient of their own.
-        above = none if unit_family(self.settings.visible_units).multinomial else block.h.sum(axis=0)
-        return exact_arithmetic.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
+        above = np.zeros_like(self.c) if unit_family(self.settings.visible_units).multinomial else np.add.reduce(block.h, axis=0)
+        hidden = np.add.reduce(block.h[: block.rows], axis=0) if self.hidden else np.zeros_like(self.c)
+        return exact_arithmetic.product(signs, block.v), above, hidden
 
-    def together(self, blocks: tuple[BlockPhases, ...], scratch: PhaseScratch, stop: int) -> BatchStatistics:
-        """Make the statistics of a group from its blocks, with pairs to be computed from the first `stop` rows of the scratch arrays."""
-        b, c = np.zeros_like(self.b), np.zeros_like(self.c)
-        return BatchStatistics(b, c, 0.0, np.zeros_like(c), scratch.pairs, blocks, scratch.v[:stop], scratch.h[:stop], self.counts[1])
+    def together(
+        self, blocks: tuple[BlockPhases, ...], scratch: PhaseScratch, stop: int, sums: tuple[Array, Array, Array], error: float
+    ) -> BatchStatistics:
+        """Make the statistics of a group from its blocks, with pairs to be computed from the first `stop` rows of the scratch arrays.
+
+        sums  the `bias_statistics` of all blocks so far, with their error.
+        """
+        b, c, hidden = sums
+        v, h = scratch.v[:stop], scratch.h[:stop]
+        return BatchStatistics(b, c, error, hidden, scratch.pairs, blocks, v, h, self.counts[1], integers=scratch.integers)
 
     def __call__(self, block: RowGroup) -> dict[str, Array]:
         """Compute a group's results: pairs W (D, K), the `bias_statistics` and error of each block, and its updated chains (m, K)."""
@@ -227,7 +237,7 @@ class UpdateContext(OfBlocks):
             own = None if chain is None else chain[part.chains]
             made.append(self.block(block.rows[part.rows], own, scratch.part(part.both, part.once), block.number + part.number))
         b, c, hidden = (np.stack(each) for each in zip(*map(self.bias_statistics, made), strict=True))
-        together = self.together(tuple(made), scratch, parts[-1].both.stop)
+        together = self.together(tuple(made), scratch, parts[-1].both.stop, (self.b, self.c, self.c), 0.0)
         for units in visible_slices(len(self.b), max(self.counts)):
             together.pairs(units)
         found = {"W": scratch.pairs, "b": b, "c": c, "hidden": hidden, "error": np.array([each.error for each in made])}
@@ -291,7 +301,7 @@ def _likelihood_statistics(
                 total += more
             error += block.error
         _adapt_temperatures(state, m, blocks)
-        together = replace(phases.together(blocks, scratch, group[-1].both.stop), b=b, c=c, error=error, hidden=hidden)
+        together = phases.together(blocks, scratch, group[-1].both.stop, (b, c, hidden), error)
         if len(groups) == 1:
             return together
         if settings.optimizer == "natural":
@@ -307,7 +317,7 @@ def _remote_statistics(
     m: int,
     order: Array,
     phases: UpdateContext,
-    groups: list[list[BatchBlock]],
+    groups: Sequence[Sequence[BatchBlock]],
     remote_groups: RemoteGroups,
 ) -> BatchStatistics:
     """Compute the same sums in the same order from groups that other processes compute."""

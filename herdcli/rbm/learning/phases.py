@@ -10,6 +10,8 @@ where vW is known already.  The cost of products with d and with v is proportion
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
 from herdcli import fast
@@ -19,6 +21,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SPARSE = 0.4  # a matrix is multiplied as a dense one if a larger share of its entries is not 0
+KEPT = 99  # rows of the largest minibatch that is one block
 WORTH = 2**20  # products with fewer multiplications than this are always dense
 
 
@@ -34,6 +37,7 @@ class PhaseScratch:
     difference: Array  # (R, D) v~ − v
     pairs: Array  # (D, K) pair statistics
     integers: Array  # the indices of sparse matrices, for products with them
+    parts: dict[tuple[int, ...], PhaseScratch] = field(default_factory=dict, compare=False, repr=False)  # small parts that were asked for
 
     @classmethod
     def of(cls, R: int, D: int, K: int) -> PhaseScratch:
@@ -44,8 +48,14 @@ class PhaseScratch:
 
     def part(self, both: slice, rows: slice) -> PhaseScratch:
         """Return a view of the arrays for some rows: `both` selects from v and h, `rows` from the arrays with one row per data row."""
-        once = (self.hidden[rows], self.visible[rows], self.natural[rows], self.difference[rows])
-        return PhaseScratch(self.v[both], self.h[both], *once, self.pairs, allocate_sparse_indices(rows.stop - rows.start, self.v.shape[1]))
+        key = (both.start, both.stop, rows.start, rows.stop)
+        if (found := self.parts.get(key)) is None:
+            once = (self.hidden[rows], self.visible[rows], self.natural[rows], self.difference[rows])
+            integers = allocate_sparse_indices(rows.stop - rows.start, self.v.shape[1])
+            found = PhaseScratch(self.v[both], self.h[both], *once, self.pairs, integers)
+            if rows.stop <= KEPT:  # larger minibatches have several blocks, whose integers would add up
+                self.parts[key] = found
+        return found
 
 
 @dataclass(frozen=True)

@@ -455,7 +455,7 @@ def test_matrices_of_few_entries_are_multiplied_by_their_entries() -> None:
     matrix.flat[8] = 1.0
     assert not phases.has_few_nonzeros(matrix)
     scratch = phases.PhaseScratch.of(5, 4, 3)
-    assert [part.shape for part in vars(scratch).values()][:7] == [(10, 4), (10, 3), (5, 3), (5, 4), (5, 3), (5, 4), (4, 3)]
+    assert [part.shape for part in list(vars(scratch).values())[:7]] == [(10, 4), (10, 3), (5, 3), (5, 4), (5, 3), (5, 4), (4, 3)]
     right, out = np.arange(12, dtype=np.float32).reshape(4, 3), np.full((5, 3), 7.0, dtype=np.float32)
     for sparse in (True, False):
         phases.multiply_into(matrix, right, out, sparse, scratch)

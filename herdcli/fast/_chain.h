@@ -2,6 +2,9 @@
  *
  * States come in eights, the places beyond the last one hold zeros.  Sums over states are taken one by one in order, states side by
  * side; compiled with -ffp-contract=off and without fast-math, both twins give the same bits whatever the vector width.
+ *
+ * Each loop does the steps first <= t < last of one chain, so that a caller can look at signals between stretches of a long chain.  The
+ * pointers are those of the whole chain, and room keeps what the next stretch needs.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -49,13 +52,13 @@ HERD_INLINE int herd_weigh(const double *before, const double *b, ptrdiff_t widt
     return lost != 0;
 }
 
-/* Filtered states of one chain of `steps`, its scales, and whether a small number was lost. */
+/* Filtered states of a stretch, its scales, and whether a small number was lost.  room  width. */
 HERD_LOOP(int, herd_chain_forward,
-          (const double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, double *restrict alpha, double *restrict scale, double *restrict room),
-          (b, steps, states, width, initial, transition, alpha, scale, room))
+          (const double *restrict b, ptrdiff_t first, ptrdiff_t last, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, double *restrict alpha, double *restrict scale, double *restrict room),
+          (b, first, last, states, width, initial, transition, alpha, scale, room))
 {
     int lost = 0;
-    for (ptrdiff_t t = 0; t < steps; t++) {
+    for (ptrdiff_t t = first; t < last; t++) {
         double *row = alpha + t * width;
         if (t == 0)
             memcpy(room, initial, width * sizeof(double));
@@ -73,18 +76,21 @@ HERD_LOOP(int, herd_chain_forward,
 
 /* Smoothed states in the place of b; pairs += weight times sum_t alpha_{t-1}(i) w_t(j), w_t = b_t beta_t / scale_t.
  *
- * The largest beta is returned.  room  width * (states + 2). */
+ * Stretches go from the last of the chain's `steps` to the first.  The largest beta of the stretch is returned.
+ * room  width * (states + 2). */
 HERD_LOOP(double, herd_chain_backward,
-          (double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict alpha, const double *restrict scale, double weight, double *restrict pairs, double *restrict room),
-          (b, steps, states, width, backwards, alpha, scale, weight, pairs, room))
+          (double *restrict b, ptrdiff_t first, ptrdiff_t last, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict alpha, const double *restrict scale, double weight, double *restrict pairs, double *restrict room),
+          (b, first, last, steps, states, width, backwards, alpha, scale, weight, pairs, room))
 {
     double *beta = room, *w = room + width, *own = room + 2 * width;
     double high = 1.0;
     double top[HERD_STATES] = {0};
-    for (ptrdiff_t j = 0; j < width; j++)
-        beta[j] = j < states ? 1.0 : 0.0;
-    memset(own, 0, states * width * sizeof(double));
-    for (ptrdiff_t t = steps - 1; t >= 0; t--) {
+    if (last == steps) {
+        for (ptrdiff_t j = 0; j < width; j++)
+            beta[j] = j < states ? 1.0 : 0.0;
+        memset(own, 0, states * width * sizeof(double));
+    }
+    for (ptrdiff_t t = last - 1; t >= first; t--) {
         double *row = b + t * width;
         const double *here = alpha + t * width, *before = here - width;
         if (t > 0) {
@@ -107,22 +113,28 @@ HERD_LOOP(double, herd_chain_backward,
             for (int k = 0; k < HERD_STATES; k++)
                 top[k] = beta[j + k] > top[k] ? beta[j + k] : top[k];
     }
-    for (ptrdiff_t i = 0; i < states * width && weight > 0; i++)
+    for (ptrdiff_t i = 0; i < states * width && first == 0 && weight > 0; i++)
         pairs[i] = pairs[i] + weight * own[i];
     for (int k = 0; k < HERD_STATES; k++)
         high = top[k] > high ? top[k] : high;
     return high;
 }
 
-/* The likeliest path: out[t]; its log probability.  logs, transition and initial are logarithms.  room  2 width; back  steps * width. */
-HERD_LOOP(double, herd_chain_viterbi,
-          (const double *restrict logs, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, int32_t *restrict back, int64_t *restrict out, double *restrict room),
-          (logs, steps, states, width, initial, transition, back, out, room))
+/* The likeliest states before each state of a stretch.  logs, transition and initial are logarithms.
+ *
+ * room  2 * width: the values at step t are at (t % 2) * width.      back  steps * width. */
+HERD_LOOP(void, herd_chain_viterbi,
+          (const double *restrict logs, ptrdiff_t first, ptrdiff_t last, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, int32_t *restrict back, double *restrict room),
+          (logs, first, last, states, width, initial, transition, back, room))
 {
-    double *now = room, *next = room + width;
-    for (ptrdiff_t j = 0; j < width; j++)
-        now[j] = initial[j] + logs[j];
-    for (ptrdiff_t t = 1; t < steps; t++) {
+    for (ptrdiff_t t = first; t < last; t++) {
+        const double *now = room + (t + 1) % 2 * width;
+        double *next = room + t % 2 * width;
+        if (t == 0) {
+            for (ptrdiff_t j = 0; j < width; j++)
+                next[j] = initial[j] + logs[j];
+            continue;
+        }
         for (ptrdiff_t j = 0; j < width; j += HERD_STATES) {
             herd_eight best = now[0] + HERD_CONST_AT(transition + j);
             herd_eight_whole place = {0};
@@ -136,10 +148,13 @@ HERD_LOOP(double, herd_chain_viterbi,
             for (int k = 0; k < HERD_STATES; k++)
                 back[t * width + j + k] = (int32_t)place[k];
         }
-        double *other = now;
-        now = next;
-        next = other;
     }
+}
+
+/* The likeliest path after all stretches: out[t]; its log probability. */
+static double herd_chain_trace(ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const int32_t *back, int64_t *out, const double *room)
+{
+    const double *now = room + (steps - 1) % 2 * width;
     int64_t state = 0;
     for (ptrdiff_t j = 1; j < states; j++)
         state = now[j] > now[state] ? j : state;
@@ -169,12 +184,12 @@ HERD_INLINE int64_t herd_pick(const double *row, ptrdiff_t states, double u)
     return last;
 }
 
-/* A path from its posterior, last state first: out[t] by uniform[t].  room  width. */
+/* A path from its posterior, last state and last stretch first: out[t] by uniform[t].  room  width. */
 HERD_LOOP(void, herd_chain_path,
-          (const double *restrict alpha, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict uniform, int64_t *restrict out, double *restrict room),
-          (alpha, steps, states, width, backwards, uniform, out, room))
+          (const double *restrict alpha, ptrdiff_t first, ptrdiff_t last, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict uniform, int64_t *restrict out, double *restrict room),
+          (alpha, first, last, steps, states, width, backwards, uniform, out, room))
 {
-    for (ptrdiff_t t = steps - 1; t >= 0; t--) {
+    for (ptrdiff_t t = last - 1; t >= first; t--) {
         const double *row = alpha + t * width;
         if (t < steps - 1) {
             const double *towards = backwards + out[t + 1] * width;

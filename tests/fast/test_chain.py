@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 from herdcli import fast
 from herdcli.fast import numpy_chain
+
+
+class Stopped(Exception):
+    """What the handler of a signal raises here."""
+
+
+def stop(number: int, frame: object) -> None:
+    raise Stopped
 
 
 def problem(K: int, lengths: list[int], seed: int) -> dict[str, np.ndarray]:
@@ -57,3 +67,33 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
             everything(fast, 3, made | {name: wrong})
     with pytest.raises(ValueError):
         everything(fast, 9, made)
+
+
+def test_stretches_between_looks_at_signals_change_no_bits() -> None:
+    """With 1024 states the compiled loops look at signals after each 16 steps."""
+    made = problem(1024, [18, 3], 0)
+    here, twin = everything(fast, 1024, made), everything(numpy_chain, 1024, made)
+    assert [a.tobytes() for a in here] == [b.tobytes() for b in twin]
+
+
+@pytest.mark.parametrize("name", ["forward", "backward", "viterbi", "paths"])
+def test_a_signal_ends_a_call_within_a_long_chain(name: str) -> None:
+    """The handler raises in the middle of the call: the steps that come last are never reached."""
+    K, rows = 64, 8_000 if fast.loops_in_use() == "python" else 100_000
+    b, offsets, matrix, initial = np.full((rows, K), 0.5), np.array([0, rows]), np.full((K, K), 1 / K), np.full(K, 1 / K)
+    alpha, scale, out = np.full((rows, K), 0.5), np.full(rows, 0.5), np.full(rows, -1)
+    one = np.ones(1)
+    calls = {
+        "forward": lambda: fast.chain_forward(b, offsets, K, initial, matrix, alpha, scale, np.zeros(1, dtype=np.uint8)),
+        "backward": lambda: fast.chain_backward(b, offsets, K, matrix, alpha, scale, one, np.zeros((K, K)), one.copy()),
+        "viterbi": lambda: fast.chain_viterbi(b, offsets, K, initial, matrix, out, one),
+        "paths": lambda: fast.chain_paths(alpha, offsets, K, matrix, scale * 1.9, out),
+    }
+    unreached = {"forward": (scale, -1), "backward": (b[:, 0], 0), "viterbi": (out, 0), "paths": (out, 0)}
+    array, place = unreached[name]
+    before = array[place]
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.004)
+    with pytest.raises(Stopped):
+        calls[name]()
+    assert array[place] == before

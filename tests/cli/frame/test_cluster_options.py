@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+from herdcli.cli.frame.options.common_options import parse_options
+from herdcli.cli.frame.run.cluster_run import packed_command
+from herdcli.cli.main import COMMANDS
 from herdcli.cluster.cluster_spec import ClusterAddress, parse_cluster, parse_setting
 
 
@@ -155,3 +159,29 @@ def test_minibatches_that_cannot_be_dealt_are_refused_in_a_line(herd, tmp_path, 
     done = herd(*fit, *options, "-q", "--cluster", "local:2")
     assert (done.code, done.err.count("\n")) == (2, 2), done.err
     assert message in done.err
+
+
+TYPED_AND_SENT = {  # a command line, and the words of it that workers get
+    "fit-rbm": ("in.h5 --per-class --plot filters weights.gif --hidden 3", "in.h5 --per-class --hidden 3"),
+    "herd": ("in.h5 --per-class --plot animation weights.gif", "in.h5 --per-class"),
+    "nherd-train": ("in.vw --cache in.cache --C 2", "in.vw --C 2"),
+    "kernel-herd": ("in.h5 --count 5 --thinning-report report.csv --no-state --safe-csv", "in.h5 --count 5 --no-state"),
+    "ups-infer": ("net.h5 --format csv --evidence-rows rows.csv", "net.h5 --evidence-rows rows.csv"),
+    "fit-mrf": ("in.h5 --structure l1 --path path.csv --support support.csv --format bif", "in.h5 --structure l1"),
+    "em": ("in.h5 --components 2 --on-disk", "in.h5 --components 2 --on-disk"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED_AND_SENT)
+def test_workers_get_only_the_options_that_they_need(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_text("quiet = true\n")
+    typed, sent = TYPED_AND_SENT[name]
+    run = "-o out.h5 -n --trace t.jsonl --lock lock -v --options own.toml --cluster local:2 --max-memory 1G"
+    command = import_module(COMMANDS[name][0]).command
+    context = command.make_context(name, f"{typed} {run}".split())
+    with context:
+        session, _ = parse_options(context, vars(command.callback)["request"], dict(context.params))
+        words = packed_command(session, 1).words
+    threads = ["--threads", "1"] if "threads" in context.params else []
+    assert sorted(words) == sorted([name, *sent.split(), "--max-memory", "1G", *threads])

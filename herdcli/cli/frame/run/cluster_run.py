@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,8 @@ import click
 from herdcli import artifacts
 from herdcli.artifacts.atomic_output import scratch_file
 from herdcli.artifacts.sealed import checkpoints, provenance
-from herdcli.cli.frame.history.request import recorded_options
+from herdcli.cli.frame.history.request import OUTPUT, USE, recordable_names, recorded_options
+from herdcli.cli.frame.options.declaration import OUTPUT as OUTPUT_GROUP
 from herdcli.cluster import distributed_rounds
 from herdcli.cluster.packed_commands import PackedCommand
 from herdcli.cluster.scheduling import ShardScheduling, choose_shard_count
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 PROGRAM = "herdcli.cli.main:cli"
 HERE = {
     *("cluster", "cluster_options", "retries", "mixed", "shard", "checkpoint", "every", "resume", "dry_run", "trace_file"),
-    *("output", "no_clobber", "safe_csv", "lock", "quiet", "verbose", "debug", "threads"),
+    *("output", "no_clobber", "safe_csv", "lock", "options_file", "quiet", "verbose", "debug", "threads"),
 }
 
 
@@ -72,9 +74,13 @@ def worker_threads(session: Session, options: ClusterOptions) -> int:
 
 
 def packed_command(session: Session, threads: int) -> PackedCommand:
-    """Return the typed command line for workers that compute with `threads` threads each."""
+    """Return the typed command line for workers that compute with `threads` threads each, without the options that only this process needs.
+
+    Workers return a shard, so they need no option for outputs that a record cannot have: other files, pictures, formats.
+    """
     context = click.get_current_context()
     command, shown = context.command, recorded_options(session.request)
+    outputs = _output_options(command, session)
     values, _, _ = command.make_parser(context).parse_args(args=list(context.meta["herd.typed"]))
     found = PackedCommand([session.command])
     for param in command.params:
@@ -82,7 +88,7 @@ def packed_command(session: Session, threads: int) -> PackedCommand:
         value = values.get(name)
         if isinstance(param, click.Argument) and not isinstance(value, (str, list, tuple)):
             value = context.params[name]  # the argument was not typed
-        if value is None or name in HERE:
+        if value is None or name in HERE or name in outputs:
             continue
         of_place = hasattr(session.request, name) and shown.get(name) != value and not isinstance(param.type, click.Choice)
         for each in _spell_option(param, value):
@@ -93,6 +99,13 @@ def packed_command(session: Session, threads: int) -> PackedCommand:
     if any(param.name == "threads" for param in command.params):
         found.words += ["--threads", str(threads)]
     return found
+
+
+def _output_options(command: click.Command, session: Session) -> set[str]:
+    """Return the options of a request for outputs, except those that a record can have."""
+    written = {each.name for each in fields(session.request) if each.metadata.get(USE) == OUTPUT}
+    grouped = {str(param.name) for param in command.params if getattr(param, "group", None) == OUTPUT_GROUP}
+    return written | (grouped - recordable_names(type(session.request)))
 
 
 def _spell_option(param: click.Parameter, value: object) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from herdcli.errors import Interrupted, Unavailable
 from herdcli.records import dataclass
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 CHECKPOINT_SECONDS = 60.0
 STEP_SECONDS = 1.0  # how long a signal waits for the end of a step that can be saved
 LONG_STEP = 0.5  # seconds; the state after such a step is saved at once, so that a signal in the next one loses nothing
@@ -62,7 +62,8 @@ def allow_interrupts(afterwards: Callable[[int, FrameType | None], None] | None 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, handle_interrupt) for number in SIGNALS}
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # a run under nohup
+    previous = {number: signal.signal(number, handle_interrupt) for number in SIGNALS if number not in ignored}
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -63,7 +64,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP], ids=lambda number: number.name)
 def test_signal_with_checkpoint_then_resume(start, tmp_path, scratch, uninterrupted, number):
     running = start(*SAVING, "-o", "out.h5")
     wait_for(tmp_path / "state.h5", running)
@@ -248,3 +249,14 @@ def test_signal_while_the_process_ends_gives_its_code(tmp_path):
         [sys.executable, "-c", program, "fit-rbm", "missing.h5"], cwd=tmp_path, capture_output=True, timeout=WAIT, check=False
     )
     assert (ended.returncode, ended.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_sighup_ends_a_run_except_under_nohup(ignored):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        with contextlib.nullcontext() if ignored else pytest.raises(Interrupted), iterate.allow_interrupts():
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -6,7 +6,7 @@ Arrow needs more than three times the size of a row group to decode all of its c
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,14 +32,18 @@ class MappedTable:
     release: Callable[[], None]
 
 
-def map_table(file: Any) -> MappedTable | None:
-    """Return the table of an open Parquet file; None if it is small, if its columns cannot be stored apart, or if $TMPDIR is full."""
+def map_table(file: Any, columns: Sequence[str] | None = None) -> MappedTable | None:
+    """Return the table of an open Parquet file; None if it is small, if its columns cannot be stored apart, or if $TMPDIR is full.
+
+    columns  the columns to read; None: all.
+    """
     import pyarrow as pa
 
-    groups = range(file.metadata.num_row_groups)
-    names = file.schema_arrow.names
-    if sum(file.metadata.row_group(group).total_byte_size for group in groups) < LEAST or not are_separable(file.schema_arrow, names):
+    groups, every = range(file.metadata.num_row_groups), file.schema_arrow.names
+    size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    if size < LEAST or not are_separable(file.schema_arrow, every):
         return None
+    names = every if columns is None else columns
     spool, end = open_unnamed_file(), 0
     places: list[list[tuple[int, int]]] = []
     schemas: list[Any] = []
@@ -58,9 +62,9 @@ def map_table(file: Any) -> MappedTable | None:
     spool.truncate(end)
     pages = mmap.mmap(spool.fileno(), end, access=mmap.ACCESS_READ)
     whole = pa.py_buffer(pages)
-    columns = [
+    arrays = [
         pa.chunked_array([pa.ipc.read_record_batch(whole.slice(start, size), schema).column(0) for start, size in pieces])
         for schema, pieces in zip(schemas, places, strict=True)
     ]
     schema = pa.schema([own.field(0) for own in schemas], metadata=file.schema_arrow.metadata)
-    return MappedTable(pa.Table.from_arrays(columns, schema=schema), lambda: pages.madvise(mmap.MADV_DONTNEED))
+    return MappedTable(pa.Table.from_arrays(arrays, schema=schema), lambda: pages.madvise(mmap.MADV_DONTNEED))

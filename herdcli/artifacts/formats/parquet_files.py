@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,7 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.rows import row_groups
 from herdcli.artifacts.sealed import seal_header, sealed_hdf5, table_codec
-from herdcli.artifacts.tables.dataset_columns import dataset_from_table
+from herdcli.artifacts.tables.dataset_columns import dataset_from_table, unread_columns
 from herdcli.errors import DataError, HerdError
 from herdcli.kind_entry import Kind
 from herdcli.kinds import find_kind, upgrade
@@ -182,7 +183,7 @@ def read_table(
     options: LoadOptions,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     """Return kind, value, history and recoding of columns of a Parquet file that passed `verify_seal`."""
-    found, metadata = _read_table_and_metadata(path, sealed, options.limit, where)
+    found, metadata = _read_table_and_metadata(path, sealed, options.limit, where, None if sealed else options)
     if not sealed:
         attributes = _parse_attributes(metadata)
         value = dataset_from_table(found.table, attributes, where=where, options=options, release=found.release)
@@ -195,8 +196,13 @@ def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
     return _read_table_and_metadata(path, verify_seal(path, where=where) is not None, limit, where)[0].table
 
 
-def _read_table_and_metadata(path: str, sealed: bool, limit: int, where: str) -> tuple[MappedTable, dict[bytes, bytes]]:
-    """Return the table and the metadata of a Parquet file.  A large table is mapped."""
+def _read_table_and_metadata(
+    path: str, sealed: bool, limit: int, where: str, options: LoadOptions | None = None
+) -> tuple[MappedTable, dict[bytes, bytes]]:
+    """Return the table and the metadata of a Parquet file.  A large table is mapped.
+
+    options  if --columns or --drop leave columns out, these are not read: they hold nulls in the table.
+    """
     import pyarrow as pa
 
     try:
@@ -204,8 +210,13 @@ def _read_table_and_metadata(path: str, sealed: bool, limit: int, where: str) ->
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
                 raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
-            _require_memory(file, limit, where)
-            found = map_table(file) or MappedTable(file.read(use_threads=False), lambda: None)
+            names = file.schema_arrow.names
+            left_out = set(unread_columns(file.schema_arrow, options, where)) if options is not None and options.roles.selects else set()
+            wanted = [name for name in names if name not in left_out] or names
+            _require_memory(file, wanted, limit, where)
+            part = wanted if len(wanted) < len(names) else None
+            found = map_table(file, part) or MappedTable(file.read(part, use_threads=False), lambda: None)
+            found = found if part is None else replace(found, table=_with_unread_columns(found.table, names))
             found.table.validate(full=True)  # text that is not UTF-8 would fail later, cell by cell
             _require_decoded_memory(found.table, limit, where)
     except (HerdError, MemoryError):
@@ -241,19 +252,32 @@ def read_arrow(
     return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, options=options)
 
 
-def _require_memory(file: Any, limit: int, where: str) -> None:
-    """Raise an error before reading a file that needs too much memory: fixed widths by the schema, the rest by the page sizes."""
+def _with_unread_columns(table: Any, names: Sequence[str]) -> Any:
+    """Return a table with all columns of its file; those that it lacks hold nulls, which take no memory."""
     import pyarrow as pa
 
-    rows, declared = file.metadata.num_rows, 0
-    for field in file.schema_arrow:
+    there = set(table.column_names)
+    columns = [table.column(name) if name in there else pa.nulls(table.num_rows) for name in names]
+    return pa.Table.from_arrays(columns, names=list(names), metadata=table.schema.metadata)
+
+
+def _require_memory(file: Any, names: Sequence[str], limit: int, where: str) -> None:
+    """Raise an error before reading columns that need too much memory: fixed widths by the schema, the rest by the page sizes."""
+    import pyarrow as pa
+
+    rows, declared, every = file.metadata.num_rows, 0, file.schema_arrow.names
+    for field in file.schema_arrow if len(names) == len(every) else [file.schema_arrow.field(name) for name in names]:
         kind, width = field.type, 1
         while pa.types.is_fixed_size_list(kind):
             kind, width = kind.value_type, width * kind.list_size
         if pa.types.is_primitive(kind):
             declared += rows * width * max(1, kind.bit_width // 8)
-    groups = range(file.metadata.num_row_groups)
-    stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+    if len(names) == len(every):
+        stored = sum(group.total_byte_size for group in groups)
+    else:  # no column is nested, so that the numbers of columns are those of the schema
+        places = [every.index(name) for name in names]
+        stored = sum(group.column(place).total_uncompressed_size for group in groups for place in places)
     memory_budget.require_memory(max(declared, stored), limit, where=where)
 
 

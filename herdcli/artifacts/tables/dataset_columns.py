@@ -19,7 +19,7 @@ import numpy as np
 from herdcli.artifacts import nested_columns
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
 from herdcli.artifacts.formats.arrow import numpy_dtype, to_arrow, to_numpy
-from herdcli.artifacts.load_options import LoadOptions
+from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.recoding import cell_text
 from herdcli.artifacts.tables.column_profiles import ColumnProfile, profile_column
@@ -203,6 +203,18 @@ def _fill_missing(table: Any, name: str, absent: Array) -> Any:
 def _are_numbered(names: list[str], letter: str) -> bool:
     """Return whether the names only count the columns, as x0, x1, …"""
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
+
+
+def unread_columns(schema: Any, options: LoadOptions, where: str) -> list[str]:
+    """Return the columns of a table that `dataset_from_table` would drop because of --columns and --drop; none for nested columns."""
+    import pyarrow as pa
+
+    names = schema.names
+    if len(set(names)) < len(names) or any(pa.types.is_nested(kind) for kind in schema.types):
+        return []
+    shown = _drop_index_columns(schema.empty_table(), options.label, options.keep, where, ignore_note).column_names
+    roles = assign_roles(shown, options, where)
+    return [name for name in options.roles.left_out(shown, [*options.keep, *roles.values()], where) if name]
 
 
 def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Model = HiddenMarkovModel | LinearDynamics
 
+SMALLER_FIT = "--sequence COLUMN with shorter sequences, --columns NAME,… or fewer --components"  # what needs less memory
 F = TypeVar("F", "PreparedChainFit", "PreparedDynamicsFit")
 LISTED = 8  # maximum number of names in a message
 
@@ -39,15 +40,16 @@ def fit_sequences(
     """
     with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
         series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
-    try:
-        if 0 not in series.parts:
-            raise DataError("has no training sequences (split 0)")
-        made = prepare(_drop_uninformative_columns(session, series, request))
-    except HerdError as error:
-        error.where = error.where or series.history.name
-        raise
-    found = session.run(made.search, label=request.model, memory=memory)
-    value = made.finished(found, session.map)
+    with streamed_rows.suggest_streaming(SMALLER_FIT, lambda: True, series.history.name):
+        try:
+            if 0 not in series.parts:
+                raise DataError("has no training sequences (split 0)")
+            made = prepare(_drop_uninformative_columns(session, series, request))
+        except HerdError as error:
+            error.where = error.where or series.history.name
+            raise
+        found = session.run(made.search, label=request.model, memory=memory)
+        value = made.finished(found, session.map)
     outputs.write_artifact(session, value, _summarize(value, found), history=series.history)
     warn(value, made, found)
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:

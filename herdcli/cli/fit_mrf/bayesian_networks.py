@@ -40,13 +40,18 @@ class BayesianNetworkRows:
     history: Artifact
 
 
+SMALLER_TABLES = "--structure chow-liu or a smaller --max-parents makes smaller tables"
+
+
 def learn_bayesian_network(session: Session, request: Request, form: str) -> None:
     """Learn the parents and tables of a Bayesian network from data and save it."""
     from herdcli.markov.learning import bayesian_networks
 
-    given = _read_rows(session, request)
-    parents = _choose_parents(session, given, request)
-    learned = _learn_tables(session, given.cases, parents, request)
+    with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
+        given = _read_rows(session, request)
+        parents = _choose_parents(session, given, request)
+        with streamed_rows.suggest_streaming(SMALLER_TABLES, lambda: not given.cases.complete and given.model is None):
+            learned = _learn_tables(session, given.cases, parents, request)
     tables = learned.method.split_into_tables(learned.state.tables)
     if len(given.holdout):
         rows, kept = len(given.cases.x), len(given.holdout)
@@ -92,8 +97,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     from herdcli.markov.learning.bayesian_networks import WeightedCases
 
     model = _load_given_network(session, request)
-    with streamed_rows.suggest_streaming(streamed_rows.FEWER_COLUMNS, lambda: True):
-        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     rows = _encode_states(session, data, request, by_place=model is not None)
     x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
     if model is not None:

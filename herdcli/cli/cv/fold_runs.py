@@ -41,7 +41,7 @@ NOT_IN_FOLDS = ("split", "output", "shard", "cluster", "checkpoint", "resume", "
 def cross_validate(session: Session, request: Request) -> None:
     """Fit and evaluate every fold, and write the table.  Raises NegativeResult if the mean does not meet a requirement."""
     bars = [table.parse_requirement(text) for text in request.requirements]
-    reads_stdin = _check_command_line(request, session.output)
+    reads_stdin = _check_command_line(session, request)
     outputs.check_text_output(session)
     with scratch_folder() as name, session.console.progress("folds") as progress:
         folder = Path(name)
@@ -80,10 +80,10 @@ def _main_result(rows: list[Row], mean: Row, error: Row) -> str:
     return f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}{compared}"
 
 
-def _check_command_line(request: Request, output: str) -> bool:
+def _check_command_line(session: Session, request: Request) -> bool:
     """Return whether the command reads stdin.
 
-    Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table would replace an input.
+    Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table or the lock would replace an input.
     """
     name = request.fitted
     if name not in TABLE or not _has_folds(name):
@@ -104,7 +104,9 @@ def _check_command_line(request: Request, output: str) -> bool:
             hint = f"herd cv -o FILE {name} …" if param.name == "output" else "leave it out"
             raise BadUsage(f"{max(param.opts, key=len)} is not allowed in herd cv {name}", hint=hint)
     inputs = [each for each in files if each.use == INPUT]
-    file_registry.refuse_conflicts([*inputs, file_registry.NamedFile("-o", output, OUTPUT)])
+    written_here = {"-o": session.output, "--lock": session.lock}
+    outs = [file_registry.NamedFile(label, path, OUTPUT) for label, path in written_here.items() if path is not None]
+    file_registry.refuse_conflicts([*inputs, *outs])
     sources = context.params.get("source") or context.params.get("sources") or "-"
     return sources in ("-", ("-",))
 

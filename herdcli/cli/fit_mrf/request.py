@@ -140,16 +140,16 @@ class Request:
     path: str | None = option(
         text_kind(),
         metavar="FILE",
-        record=output_file_field(),
+        record=output_file_field(stdout=True),
         only=PATH,
-        help="Write the pairs chosen at each penalty of --structure l1 or stability to this CSV file.",
+        help="Write the pairs chosen at each penalty of --structure l1 or stability to this CSV file (-: stdout).",
     )
     support: str | None = option(
         text_kind(),
         metavar="FILE",
-        record=output_file_field(),
+        record=output_file_field(stdout=True),
         only=(SUPPORT, SEARCH),
-        help="Write the share of the --bootstrap samples that have each edge to this CSV file.",
+        help="Write the share of the --bootstrap samples that have each edge to this CSV file (-: stdout).",
     )
     bootstrap: int = option(
         integer_kind(0),

@@ -296,9 +296,10 @@ class Request:
         "--thinning-report",
         metavar="FILE",
         group=OUTPUT,
-        record=output_file_field(),
+        record=output_file_field(stdout=True),
         only=REPORT,
-        help="Write mean, standard deviation and quantiles of each column to FILE (.csv, or text), for all rows and for the atoms.",
+        help="Write mean, standard deviation and quantiles of each column to FILE (.csv, or text; -: stdout), for all rows and for the "
+        "atoms.",
     )
     row_weight: str | None = option(
         text_kind(),

@@ -151,6 +151,13 @@ def test_a_model_may_be_updated_in_place(run: Callable, tmp_path: Path, monkeypa
         ("cp in.csv p-trace.svg; herd eval p-trace.svg --plot all p.svg", "p-trace.svg: --plot would overwrite this input"),
         ("herd eval in.csv --plot trace p.svg --plot filters p.svg", "p.svg: is named twice by --plot"),
         ("herd herd in.csv --iterations 2 --lock in.csv -o out.h5", "in.csv: --lock would overwrite this input"),
+        ("herd cv --lock in.csv regress in.csv --target a", "in.csv: --lock would overwrite this input"),
+        ("herd herd in.csv -o out.h5 --trace .out.h5.herd-tmp", "out.h5: is named by both -o and --trace"),
+        (
+            "herd kernel-herd in.csv -m 2 --thinning-report - | cat; exit ${PIPESTATUS[0]}",
+            "stdout: is named by both -o and --thinning-report",
+        ),
+        ("herd fit-mrf in.csv --structure l1 --path - | cat; exit ${PIPESTATUS[0]}", "stdout: is named by both -o and --path"),
         (
             "cp in.csv t10k-labels-idx1-ubyte; herd convert t10k-images-idx3-ubyte -o t10k-labels-idx1-ubyte",
             "t10k-labels-idx1-ubyte: -o would overwrite",
@@ -172,6 +179,19 @@ def test_files_are_told_apart_by_what_they_are(tmp_path: Path, line: str, says: 
     assert (tmp_path / "in.csv").read_text() == "a,b\n1,0\n0,1\n1,1\n"
 
 
+@pytest.mark.parametrize("label", ["--trace", "--lock", "--checkpoint", "--options"])
+def test_stdout_and_stdin_do_not_take_the_place_of_a_file(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("a,b\n1,0\n0,1\n1,1\n")
+    ended = run("herd", "in.csv", "-o", "out.h5", label, "-")
+    file = "FILE.toml" if label == "--options" else "FILE"
+    says = f"herd herd: {label} needs the name of a file\nhint: {label} {file}; ./- is a file that is called -\n"
+    assert (ended.code, ended.err) == (2, says)
+    assert os.listdir() == ["in.csv"]
+
+
 def test_streams_may_be_shared() -> None:
     refuse_conflicts(
         [NamedFile("-o", "/dev/null", OUTPUT), NamedFile("--trace", "/dev/null", OUTPUT), NamedFile("INPUT", "/dev/null", "input")]
@@ -182,3 +202,23 @@ def test_a_pipe_takes_one_output(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadUsage, match="is named by both -o and --report"):
         refuse_conflicts([NamedFile("-o", str(tmp_path / "pipe"), OUTPUT), NamedFile("--report", str(tmp_path / "pipe"), OUTPUT)])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "where"),
+    [
+        (["in.csv"], 66, "in.csv"),
+        (["ABSOLUTE/in.csv", "-o", "out.csv"], 73, "out.csv"),
+        (["ABSOLUTE/in.csv", "-o", "ABSOLUTE/out.csv"], 0, ""),
+    ],
+)
+def test_relative_paths_need_a_working_directory(tmp_path: Path, words: str, code: int, where: str) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,0\n0,1\n1,1\n")
+    (tmp_path / "gone").mkdir()
+    line = 'rmdir "$PWD"; exec "$@"'
+    typed = words.replace("ABSOLUTE", str(tmp_path)).split()
+    herd = ["bash", "-c", line, "bash", sys.executable, "-P", "-m", "herdcli", "convert", *typed, "-q"]
+    ended = subprocess.run(herd, cwd=tmp_path / "gone", capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    hint = "hint: go to another directory with cd, or give absolute paths\n"
+    assert ended.returncode == code
+    assert ended.stderr == ("" if not code else f"herd convert: {where}: the working directory does not exist any more\n{hint}")

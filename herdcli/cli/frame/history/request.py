@@ -26,6 +26,7 @@ else:
 
 D = TypeVar("D")  # the type of a field
 USE, INPUT, UPDATED, OUTPUT = "use", "input", "updated", "output"  # how a run uses the file that a field names
+STDOUT = "stdout"  # metadata key: whether - as the name of an output is stdout
 FILE = "file"  # stands for a file in a record
 # Metadata keys: of a field that only some records have, and of the allowed values of a field that is not an option.
 SOMETIMES, ALLOWED = "sometimes", "allowed"
@@ -46,9 +47,12 @@ def input_file_field() -> Any:
     return field(metadata={"record": _always_false, USE: INPUT})
 
 
-def output_file_field(to_record: Callable[[D], object] = _always_false) -> Any:
-    """Return a field that names a further output file; it is not recorded, or only as the value that `to_record` returns."""
-    return field(metadata={"record": to_record, USE: OUTPUT})
+def output_file_field(to_record: Callable[[D], object] = _always_false, *, stdout: bool = False) -> Any:
+    """Return a field that names a further output file; it is not recorded, or only as the value that `to_record` returns.
+
+    stdout  whether - is stdout; else the command refuses it.
+    """
+    return field(metadata={"record": to_record, USE: OUTPUT, STDOUT: stdout})
 
 
 def derived_field(default: D) -> D:

@@ -60,6 +60,8 @@ def _words_of_file(path: str, command: click.Command, commands: Sequence[str]) -
 def _read_toml(path: str) -> dict[str, object]:
     import tomllib
 
+    if path == "-":
+        raise BadUsage(f"{NAME} needs the name of a file", hint=f"{NAME} FILE.toml; ./- is a file that is called -")
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

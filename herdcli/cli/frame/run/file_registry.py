@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import INPUT, OUTPUT, UPDATED, USE, named_file
-from herdcli.errors import BadUsage
+from herdcli.cli.frame.history.request import INPUT, OUTPUT, STDOUT, UPDATED, USE, named_file
+from herdcli.errors import BadUsage, CannotCreate, NoInput
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 OF_EVERY_RUN = ("output", "trace_file", "checkpoint", "lock")  # options that name outputs and are not fields of a request
 ALL = "all"  # the name that stands for all pictures
 NOUNS = {"--checkpoint": "the checkpoint", "--cache": "the cache"}
+NAMED_ONLY = ("--trace", "--lock", "--checkpoint")  # outputs that stdout cannot take
 
 Identity = tuple[object, ...]
+STREAM: Identity = ("stdout",)  # stdout that is not a file
 
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file of a run.  label: the option or argument that names it; use: INPUT, UPDATED or OUTPUT."""
+    """A file of a run.  label: the option or argument that names it; use: INPUT, UPDATED or OUTPUT; stdout: whether - is stdout."""
 
     label: str
     path: str
     use: str
+    stdout: bool = False
 
 
 def register_files(command: click.Command, request: DataclassInstance, session_paths: Mapping[str, str | None]) -> list[NamedFile]:
@@ -45,7 +48,7 @@ def register_files(command: click.Command, request: DataclassInstance, session_p
     those of OF_EVERY_RUN are outputs."""
     labels = {param.name: _parameter_label(param) for param in command.params}
     found = [
-        NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT if name in OF_EVERY_RUN else INPUT)
+        NamedFile(labels.get(name, name), path, OUTPUT if name in OF_EVERY_RUN else INPUT, stdout=name == "output")
         for name, path in session_paths.items()
         if path is not None
     ]
@@ -54,12 +57,16 @@ def register_files(command: click.Command, request: DataclassInstance, session_p
         value = getattr(request, each.name)
         typed = ("-",) if each.name == "sources" and not value else _option_values(value)
         paths = [path for one in typed if (path := named_file(each, one)) is not None]
-        found += [NamedFile(labels.get(each.name, each.name), path, use) for path in paths]
+        found += [NamedFile(labels.get(each.name, each.name), path, use, each.metadata.get(STDOUT, False)) for path in paths]
     return found
 
 
 def refuse_conflicts(files: Sequence[NamedFile]) -> None:
-    """Raise BadUsage if an output would replace an input or two outputs are the same file."""
+    """Raise BadUsage if an output would replace an input, two outputs are the same file, or - stands where a file needs a name."""
+    _require_working_directory(files)
+    for each in files:
+        if each.path == "-" and each.label in NAMED_ONLY:
+            raise BadUsage(f"{each.label} needs the name of a file", hint=f"{each.label} FILE; ./- is a file that is called -")
     inputs: dict[Identity, NamedFile] = {}
     folders: dict[Identity, NamedFile] = {}
     for each in files:
@@ -74,16 +81,29 @@ def refuse_conflicts(files: Sequence[NamedFile]) -> None:
             continue
         for path in _companion_outputs(each):
             _refuse_overwriting_input(each, path, inputs, folders)
-        if each.path == "-" and each.label != "-o":
-            continue  # each command checks which output stdout can take
-        identity = _existing_identity(each.path, written=True, streams=True) or _missing_identity(each.path)
-        if identity is None:
-            continue
-        other = outputs.setdefault(identity, each)
-        if other is not each:
+        if each.path == "-" and not each.stdout:
+            continue  # the command refuses it
+        for path in _companion_outputs(each):
+            identity = _existing_identity(path, written=True, streams=True) or (STREAM if path == "-" else _missing_identity(path))
+            if identity is None:
+                break  # a device, or a missing folder
+            if (other := outputs.setdefault(identity, each)) is each:
+                continue
             hint = f"give {NOUNS.get(each.label, each.label)} a name of its own"
             by = f"twice by {each.label}" if each.label == other.label else f"by both {other.label} and {each.label}"
             raise BadUsage(f"is named {by}", where=_display_name(other), hint=hint)
+
+
+def _require_working_directory(files: Sequence[NamedFile]) -> None:
+    """Raise NoInput or CannotCreate for a relative path if the working directory was deleted."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        for each in files:
+            if each.path != "-" and not os.path.isabs(each.path):
+                kind = CannotCreate if each.use == OUTPUT else NoInput
+                hint = "go to another directory with cd, or give absolute paths"
+                raise kind("the working directory does not exist any more", where=each.path, hint=hint) from error
 
 
 def _refuse_overwriting_input(

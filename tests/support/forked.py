@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -19,19 +20,31 @@ from pathlib import Path
 
 
 class Forker:
-    """The caller's side: one server, started at the first call."""
+    """The caller's side: one server, started at the first call; a call that takes too long ends it and what it runs."""
 
     def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._start()
+
+    def _start(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, __file__, str(theirs.fileno())]
-        self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd="/")
+        self._server = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=self._environment, cwd="/", start_new_session=True
+        )  # in a session of its own, so that it can be ended with its children
         theirs.close()
 
     def run(self, arguments: list[str], *, folder: Path, environment: dict[str, str], streams: tuple[int, int, int], seconds: float) -> int:
         """The exit code of `herd ARGUMENTS`, negative for a signal; TimeoutError when it takes longer."""
         self._ours.settimeout(seconds)
         socket.send_fds(self._ours, [json.dumps([arguments, str(folder), environment]).encode()], list(streams))
-        return int(self._ours.recv(64))
+        try:
+            return int(self._ours.recv(64))
+        except TimeoutError:  # its exit code must not become that of the next call
+            os.killpg(self._server.pid, signal.SIGKILL)
+            self.close()
+            self._start()
+            raise
 
     def close(self) -> None:
         self._ours.close()

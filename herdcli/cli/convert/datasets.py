@@ -26,11 +26,22 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
 
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
+IN_PARTS = "only HDF5 and Parquet files with unchanged rows are converted in parts, to HDF5, Parquet or CSV"
 SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"
 
 
 def convert_dataset(session: Session, request: Request) -> None:
     """Read a data set, normalise its images, cut its rows, split it and save it."""
+    with (
+        streamed_rows.suggest_streaming(IN_PARTS, lambda: True, request.source),
+        streamed_rows.suggest_streaming(
+            streamed_rows.FEWER_COLUMNS, lambda: streamed_rows.reads_columns_apart(request.source), request.source
+        ),
+    ):
+        _convert_dataset(session, request)
+
+
+def _convert_dataset(session: Session, request: Request) -> None:
     outputs.check_artifact_output(session, "dataset", request.format)
     if copies_rows_unchanged(session, request):
         if _convert_in_parts(session, request):

@@ -207,9 +207,9 @@ def test_a_pipe_takes_one_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "where"),
     [
-        (["in.csv"], 66, "in.csv"),
-        (["ABSOLUTE/in.csv", "-o", "out.csv"], 73, "out.csv"),
-        (["ABSOLUTE/in.csv", "-o", "ABSOLUTE/out.csv"], 0, ""),
+        ("in.csv", 66, "in.csv"),
+        ("ABSOLUTE/in.csv -o out.csv", 73, "out.csv"),
+        ("ABSOLUTE/in.csv -o ABSOLUTE/out.csv", 0, ""),
     ],
 )
 def test_relative_paths_need_a_working_directory(tmp_path: Path, words: str, code: int, where: str) -> None:

@@ -69,6 +69,17 @@ def test_columns_that_are_not_read_take_no_memory(herd: Callable, tmp_path: Path
     assert pq.read_table(tmp_path / "few.parquet").column_names == ["x0", "x1", "x2", "x3", "x4"]
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+def test_a_refused_conversion_names_what_is_converted_in_parts(herd: Callable, tmp_path: Path, name: str) -> None:
+    write_table(tmp_path / "rows.parquet", *SIZE)
+    assert herd("convert", tmp_path / "rows.parquet", "-o", tmp_path / "rows.csv").code == 0
+    refused = herd("convert", tmp_path / name, "--max-memory", "1M", "-o", tmp_path / "rows.npz")
+    in_parts = "only HDF5 and Parquet files with unchanged rows are converted in parts, to HDF5, Parquet or CSV"
+    fewer = "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file"  # which the test above does
+    assert refused.code == 65
+    assert refused.err.endswith(f"hint: {fewer if name == 'rows.parquet' else in_parts}; or {RAISED}\n"), refused.err
+
+
 SEQUENCES = "--sequence COLUMN with shorter sequences, --columns NAME,… or fewer --components"
 RAISED = "raise --max-memory if the machine has it"
 
@@ -112,7 +123,7 @@ def test_a_refused_bayesian_network_names_what_takes_less(
         x[:, column] = (x[:, column - 3 : column].sum(axis=1) > 1) ^ (random.random(rows) < 0.1)
     columns = {f"x{j}": pa.array(x[:, j].astype(np.uint8), mask=gaps & (random.random(rows) < 0.02)) for j in range(12)}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
-    bound = "700K" if gaps else "200K"
+    bound = "700000" if gaps else "200000"
     words = ["fit-mrf", tmp_path / "rows.parquet", *BAYES, "--iterations", "2", "--max-memory", bound, "-o", tmp_path / "model.h5"]
     refused = herd(*words)
     assert refused.code == 65

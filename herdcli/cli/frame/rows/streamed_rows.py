@@ -264,6 +264,14 @@ def is_large_input(path: str) -> bool:
         return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_bytes(path) >= lazy_matrix.LEAST))
 
 
+def reads_columns_apart(path: str) -> bool:
+    """Whether `herd convert PATH --columns` takes no memory for the other columns: Parquet, and large HDF5 files."""
+    if row_ranges.is_file_pattern(path) or row_ranges.is_readable_only_once(path):
+        return False
+    with open_source(path, limit=UNBOUNDED) as source:
+        return source.head.startswith(b"PAR1") or lazy_matrix.can_stay_in_file(source)
+
+
 def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int, same: bool) -> bool:
     """Whether the rows, as stored and as unit values, would take more than --max-memory, or with `same` more than IN_MEMORY."""
     first = ranges.read(0, 1).X

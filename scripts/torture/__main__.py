@@ -3,7 +3,7 @@
     python scripts torture --check                  all parts, the same trials on every machine: about two minutes on two cores
     python scripts torture --seconds 3600           as many trials as there is time for
     python scripts torture --part mutants --first 7 --count 1
-    python scripts torture --seconds 3600 --write   the table, into docs/reliability.md
+    python scripts torture --seconds 3600 --write   the table, into results/torture.md
     python scripts torture --part structures --part histories --count 50000 --record slices.jsonl
     python scripts torture --sum slices.jsonl --write   the rows of all slices that were recorded, which must not overlap
 
@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--count", type=int, default=MANY, help="how many trials at most")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into results/torture.md")
     parser.add_argument("--record", type=Path, metavar="FILE", help="append a line for each slice of trials, and go on from there")
     parser.add_argument("--sum", type=Path, metavar="FILE", help="run nothing; add up the lines of --record")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The table of what was tortured: a row for each part, printed and kept in docs/reliability.md."""
+"""The table of what was tortured: a row for each part, printed and kept in results/torture.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "results" / "torture.md"
 BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
 HEAD = "| part | counted | number | commands run | refused | finished | lost or changed | crashed | tracebacks | seconds |"
 RULE = "|---|---|---|---|---|---|---|---|---|---|"

@@ -113,7 +113,7 @@ def test_a_table_without_what_is_looked_for(check, tmp_path, old, new, message):
 
 
 def test_a_negative_result_that_has_become_positive(check):
-    claim = CLAIM.replace('"reproduced"', '"not"').replace("holds = [", "fails = [", 1)
+    claim = CLAIM.replace('"reproduced"', '"not"\nreason = "runs"\nwhy = "one run"').replace("holds = [", "fails = [", 1)
     assert check(claim=claim)[::2] == (1, [f"{NAME}: ours < theirs holds now (0.25 < 0.4), so the verdict 'not' is out of date"])
 
 
@@ -127,6 +127,9 @@ def test_a_negative_result_that_has_become_positive(check):
         ),
         ('"reproduced"', '"sure"', "unknown verdict 'sure' (known: reproduced, partly, not, not run)"),
         ('"reproduced"', '"partly"', "the verdict 'partly' does not follow from holds, fails, lacks and tested"),
+        ('"reproduced"', '"reproduced"\nwhy = "luck"', "reason and why are for claims that are not reproduced"),
+        ('"reproduced"', '"partly"\nlacks = "all"', "needs why, and a reason (general, data, runs, set-up)"),
+        ('"reproduced"', '"partly"\nlacks = "all"\nwhy = "so"\nreason = "luck"', "needs why, and a reason (general, data, runs, set-up)"),
         ('over = "min"', 'over = "mode"', "unknown over 'mode' (known: mean, median, min, max, sum, count)"),
         ("where = { method", "were = { method", "unknown key 'were' (known: file, over, value, where)"),
     ],
@@ -135,6 +138,13 @@ def test_mistakes_in_what_is_expected(check, old, new, message):
     code, _, (line,) = check(claim=CLAIM.replace(old, new, 1))
     assert code == 2
     assert line.startswith(f"expected.toml: {NAME}: {message}")
+
+
+def test_a_claim_that_is_not_reproduced_ends_with_its_reason(check, tmp_path):
+    claim = CLAIM.replace('"reproduced"', '"partly"\nlacks = "one set"\nreason = "data"\nwhy = "the other is not public"')
+    assert check("--write", claim=claim)[0] == 0
+    line = "| fig. 1 | ours wins |  | 25 %; one set. *Other data:* the other is not public | partly |"
+    assert line in (tmp_path / "results" / "README.md").read_text()
 
 
 def test_a_name_that_no_quantity_has(check):

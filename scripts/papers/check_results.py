@@ -12,7 +12,9 @@ quantities that must hold and `fails` those of the paper that do not hold here, 
 reproduced   everything holds            partly    something fails or, as `lacks` says, is missing
 not          something fails             not run   as `lacks` says
 
-A claim may instead name the test that holds it (`tested`).  Errors in expected.toml end with exit code 2.
+Every claim that is not reproduced has a `reason` (general: the paper's claim is not general, data: others than the paper's, runs: too few,
+set-up: other than the paper's) and says `why` in one line.  A claim may name the test that holds it (`tested`) instead of a table.
+Errors in expected.toml end with exit code 2.
 """
 
 from __future__ import annotations
@@ -33,6 +35,12 @@ from shared.figure_pipeline import Row, read_csv, replace
 ROOT = Path(__file__).resolve().parents[2]
 EXPECTED = ROOT / "scripts" / "papers" / "expected.toml"
 VERDICTS = {"reproduced": "yes", "partly": "partly", "not": "no", "not run": "not run"}
+REASONS = {  # why a claim is not reproduced
+    "general": "The claim is not general",
+    "data": "Other data",
+    "runs": "Too few runs",
+    "set-up": "Another set-up",
+}
 OVER: dict[str, Callable[[list[float]], float]] = {
     "mean": statistics.fmean,
     "median": statistics.median,
@@ -45,7 +53,10 @@ KEYS = {
     "expected.toml": {"intro", "paper"},
     "paper": {"name", "title", "outro", "claim", "figure"},
     "figure": {"name", "files", "run"},
-    "claim": {"figure", "claim", "printed", "verdict", "here", "file", "read", "holds", "fails", "ours", "lacks", "tested", "quick"},
+    "claim": {
+        *("figure", "claim", "printed", "verdict", "here", "file", "read", "holds", "fails", "ours", "lacks", "tested", "quick"),
+        *("reason", "why"),
+    },
     "quantity": {"file", "where", "value", "over"},
     "quick": {"holds", "fails", "ours"},
 }
@@ -112,6 +123,10 @@ def sound(claim: Row, name: str) -> None:
     }
     if not agrees[verdict]:
         raise Wrong(f"{name}: the verdict '{verdict}' does not follow from holds, fails, lacks and tested")
+    if verdict == "reproduced" and not {"reason", "why"}.isdisjoint(claim):
+        raise Wrong(f"{name}: reason and why are for claims that are not reproduced")
+    if verdict != "reproduced" and (claim.get("reason") not in REASONS or not claim.get("why")):
+        raise Wrong(f"{name}: needs why, and a reason ({', '.join(REASONS)})")
 
 
 def number(text: str) -> float | None:
@@ -233,7 +248,8 @@ def here(claim: Row, values: dict[str, float]) -> str:
         text = re.sub(r"(?<=\d)%", " %", claim.get("here", "").format(**values))
     except KeyError as name:
         raise Wrong(f"{name} in '{claim['here']}' is no quantity (known: {', '.join(values)})") from None
-    return "; ".join(part for part in (text, claim.get("lacks", "")) if part)
+    found = "; ".join(part for part in (text, claim.get("lacks", "")) if part)
+    return f"{found}. *{REASONS[claim['reason']]}:* {claim['why']}" if "why" in claim else found
 
 
 def readme(expected: Row, folder: Path) -> str:

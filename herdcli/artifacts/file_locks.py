@@ -28,7 +28,8 @@ def acquire_lock(file: Path, message: str, *, where: str, hint: str | None = Non
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise CannotCreate(f"cannot be created ({error.strerror or error})", where=where) from error
+            reason = "is a symbolic link" if error.errno == errno.ELOOP else f"cannot be created ({error.strerror or error})"
+            raise CannotCreate(reason, where=where) from error
         try:
             _lock_descriptor(descriptor, message, where, hint)
             if is_lock_current(file, descriptor):

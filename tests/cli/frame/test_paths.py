@@ -192,6 +192,15 @@ def test_stdout_and_stdin_do_not_take_the_place_of_a_file(
     assert os.listdir() == ["in.csv"]
 
 
+def test_a_lock_is_a_file_with_a_name_of_its_own(run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("a,b\n1,0\n0,1\n1,1\n")
+    os.symlink("elsewhere", "link")
+    empty, linked = (run("herd", "in.csv", "-o", "out.h5", "--lock", name) for name in ("", "link"))
+    assert (empty.code, empty.err) == (2, "herd herd: --lock needs the name of a file\nhint: --lock FILE\n")
+    assert (linked.code, linked.err) == (73, "herd herd: link: is a symbolic link\n")
+
+
 def test_streams_may_be_shared() -> None:
     refuse_conflicts(
         [NamedFile("-o", "/dev/null", OUTPUT), NamedFile("--trace", "/dev/null", OUTPUT), NamedFile("INPUT", "/dev/null", "input")]

@@ -65,8 +65,9 @@ def refuse_conflicts(files: Sequence[NamedFile]) -> None:
     """Raise BadUsage if an output would replace an input, two outputs are the same file, or - stands where a file needs a name."""
     _require_working_directory(files)
     for each in files:
-        if each.path == "-" and each.label in NAMED_ONLY:
-            raise BadUsage(f"{each.label} needs the name of a file", hint=f"{each.label} FILE; ./- is a file that is called -")
+        if each.path in ("-", "") and each.label in NAMED_ONLY:
+            hint = f"{each.label} FILE" + ("; ./- is a file that is called -" if each.path else "")
+            raise BadUsage(f"{each.label} needs the name of a file", hint=hint)
     inputs: dict[Identity, NamedFile] = {}
     folders: dict[Identity, NamedFile] = {}
     for each in files:

@@ -17,6 +17,6 @@ def test_a_call_after_a_timeout_gets_its_own_exit_code(tmp_path: Path) -> None:
         given = {"folder": tmp_path, "environment": dict(os.environ), "streams": (out.fileno(),) * 3}
         with pytest.raises(TimeoutError):
             forker.run(["info", "pipe"], **given, seconds=0.5)  # waits for a writer
-        assert forker.run(["info", "none.csv"], **given, seconds=100) == 66
-        assert forker.run(["--version"], **given, seconds=100) == 0
+        assert forker.run(["info", "none.csv"], **given, seconds=600) == 66
+        assert forker.run(["--version"], **given, seconds=600) == 0
     forker.close()

@@ -28,7 +28,8 @@ HOWTO = {
     "export": 1,
     "scikit-learn": 1,
     "vowpal-wabbit": 1,
-    "networks": 5,
+    "networks": 3,
+    "figures": 4,
 }
 PAGES = {"tutorial.md": 7, "cookbook.md": 15, "clusters.md": 7, "gallery.md": 8} | {
     f"howto/{name}.md": blocks for name, blocks in HOWTO.items()
@@ -68,6 +69,12 @@ def test_the_recipes_run(bash, tmp_path, page):
         assert ended.returncode == 0, f"{recipe}\n{ended.stderr}"
     shown = re.findall(r"!\[[^\]]+\]\(gallery/([^)]+)\)", (DOCS / page).read_text(encoding="utf-8"))
     assert [name for name in shown if not (tmp_path / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "howto").glob("*.md")), ids=lambda page: page.stem)
+def test_a_howto_fits_a_screen(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert sum(bool(line.strip()) for line in text.splitlines()) <= 50
 
 
 def test_pictures_of_the_gallery_are_small_and_all_are_shown():

@@ -147,6 +147,29 @@ def test_a_claim_that_is_not_reproduced_ends_with_its_reason(check, tmp_path):
     assert line in (tmp_path / "results" / "README.md").read_text()
 
 
+def test_a_paper_with_a_page_is_read_there_figure_by_figure(check, tmp_path):
+    page = '[page.a]\ntitle = "A (2000): winning"\nintro = "A wins."\n'
+    figure = '[[paper.figure]]\nname = "fig. 1"\nfiles = ["fig1.csv", "fig1.png"]\nrun = "one run"\nshows = "Errors."\n'
+    in_words = CLAIM.split("[[paper.claim]]")[1].replace("fig. 1", "sec. 2").replace("ours wins", "ours wins always")
+    claim = page + CLAIM.replace("[[paper.claim]]", 'page = "a"\n' + figure + "[[paper.claim]]") + "[[paper.claim]]" + in_words
+    assert check("--write", claim=claim)[0] == 0
+    text = (tmp_path / "results" / "a.md").read_text()
+    parts = ["# A (2000): winning", "A wins.", "2 claims were judged. Holds: 2.", "## Figure 1", "Errors.", "![fig. 1: fig1](fig1.png)"]
+    parts += ["* **Holds.** Ours wins.\n  Here: 25 %.", "## Claims in words", "* **Holds.** Sec. 2: ours wins always.\n  Here: 25 %."]
+    assert [text.count(part) for part in parts] == [1] * len(parts)
+    assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
+    assert "Make it with `make results/fig1.csv` (one run), and the numbers are in [fig1.csv](fig1.csv)." in text
+    assert "| [A (2000): winning](a.md) | 2 | holds: 2 |" in (tmp_path / "results" / "README.md").read_text()
+    (tmp_path / "results" / "a.md").write_text("# A\n")
+    stale = "results/a.md is not what expected.toml and the tables say: python scripts papers/check_results --write"
+    assert check(claim=claim)[::2] == (1, [stale])
+
+
+def test_a_page_that_is_not_described(check):
+    claim = CLAIM.replace("[[paper.claim]]", 'page = "b"\n[[paper.claim]]')
+    assert check(claim=claim)[::2] == (2, ["expected.toml: A: there is no page 'b' (known: )"])
+
+
 def test_a_name_that_no_quantity_has(check):
     claim = CLAIM.replace("ours < theirs", "hours < theirs")
     assert check(claim=claim)[::2] == (2, ["expected.toml: 'hours' in 'hours' is no quantity (known: ours, theirs)"])

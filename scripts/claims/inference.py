@@ -154,7 +154,7 @@ def speed(quick: bool) -> Iterator[Row]:
     """Updates to a residual of 1e-8 over the networks on which all converged, as ratios of each algorithm to the one before it."""
     for sigma_w, sigma_b, sigma_alpha in SETTINGS[:1] if quick else SETTINGS:
         place, found = f"σ_w {sigma_w:g}, σ_b {sigma_b:g}, σ_α {sigma_alpha:g}", []
-        for seed in range(3 if quick else 8):
+        for seed in range(3 if quick else 48):
             network = random_networks.generate_random_network(
                 "grid", sigma_w=sigma_w, sigma_b=sigma_b, sigma_alpha=sigma_alpha, observe="border", seed=seed
             )

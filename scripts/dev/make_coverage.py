@@ -77,7 +77,7 @@ def wrong() -> list[str]:
                 if file not in there or (function and function not in there[file]):
                     found.append(f"{where}: there is no test {test}")
             if "judged" in row and row["judged"] not in judged.get(name, ()):
-                found.append(f"{where}: results/README.md says nothing of {row['judged']}")
+                found.append(f"{where}: expected.toml says nothing of {row['judged']}")
         rows = {row.get("judged") or row["ref"] for row in document["rows"]}
         found += [f"{name}: no row for the claims of {figure}" for figure in sorted(judged.get(name, set()) - rows)]
         missing = numbers(document.get("numbered", "")) - seen
@@ -89,6 +89,7 @@ def wrong() -> list[str]:
 def page() -> str:
     """The page."""
     table = tomllib.loads(TABLE.read_text())
+    pages = {paper["name"]: paper.get("page", "README") for paper in tomllib.loads(EXPECTED.read_text())["paper"]}
     lines = [table["intro"].strip(), ""]
     for document in table["document"]:
         rows = document["rows"]
@@ -97,7 +98,7 @@ def page() -> str:
         lines += ["| where | what | command | held by |", "|---|---|---|---|"]
         for row in rows:
             held = [f"`{test}`" for test in row.get("tests", ())]
-            held += [f"[{row['judged']}](../results/README.md)"] if "judged" in row else []
+            held += [f"[{row['judged']}](../results/{pages[document['name']]}.md)"] if "judged" in row else []
             command = f"`{row['command']}`".replace("|", "\\|") if "command" in row else "—"
             lines.append(f"| {row['ref']} | {row['what']} | {command} | {'<br>'.join(held) or row['reason']} |")
         lines.append("")

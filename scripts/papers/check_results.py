@@ -2,7 +2,7 @@
 
     python scripts papers/check_results results                        a line a claim; exit 1 on a miss
     python scripts papers/check_results --quick results/quick          the looser expectations of `make quick`
-    python scripts papers/check_results --write                        results/README.md anew from expected.toml and the tables
+    python scripts papers/check_results --write                        the pages in results/ anew from expected.toml and the tables
 
 A claim `read`s quantities: {file, where = {column = value}, value = column or columns to add, over = how several rows become one}.
 A value in `where` is text, a number, a list of these, or "< X", "> X" with a number or another column.  `holds` are inequalities of
@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from papers import paper_pages
 from shared.figure_pipeline import Row, read_csv, replace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,9 +51,10 @@ OVER: dict[str, Callable[[list[float]], float]] = {
     "count": len,
 }
 KEYS = {
-    "expected.toml": {"intro", "paper"},
-    "paper": {"name", "title", "outro", "claim", "figure"},
-    "figure": {"name", "files", "run"},
+    "expected.toml": {"intro", "page", "paper"},
+    "page": {"title", "intro"},
+    "paper": {"name", "title", "page", "outro", "claim", "figure"},
+    "figure": {"name", "files", "run", "shows"},
     "claim": {
         *("figure", "claim", "printed", "verdict", "here", "file", "read", "holds", "fails", "ours", "lacks", "tested", "quick"),
         *("reason", "why"),
@@ -90,8 +92,12 @@ def known(table: Row, kind: str, name: str) -> Row:
 def load(text: str) -> Row:
     """expected.toml, its keys and verdicts checked."""
     expected = known(tomllib.loads(text), "expected.toml", "expected.toml")
+    for name, page in expected.get("page", {}).items():
+        known(page, "page", name)
     for paper in expected["paper"]:
         known(paper, "paper", paper["name"])
+        if "page" in paper and paper["page"] not in expected.get("page", {}):
+            raise Wrong(f"{paper['name']}: there is no page '{paper['page']}' (known: {', '.join(expected.get('page', {}))})")
         for figure in paper.get("figure", []):
             known(figure, "figure", f"{paper['name']}, {figure['name']}")
         for claim in paper.get("claim", []):
@@ -253,28 +259,43 @@ def here(claim: Row, values: dict[str, float]) -> str:
 
 
 def readme(expected: Row, folder: Path) -> str:
-    """results/README.md."""
-    lines = [
-        "<!-- made by scripts/papers/check_results.py --write from scripts/papers/expected.toml and the tables; edit those -->",
-        "",
-        expected["intro"],
-    ]
+    """results/README.md: how many claims of each paper hold, with links to the papers' pages, and the claims of papers without a page."""
+    lines = [paper_pages.HEADER, "", expected["intro"]]
+    if expected.get("page"):
+        lines += ["", "| read this page if you know | claims | |", "|---|---|---|"]
+        for name, page in expected["page"].items():
+            claims = [claim for paper in expected["paper"] if paper.get("page") == name for claim in paper.get("claim", [])]
+            lines.append(f"| [{page['title']}]({name}.md) | {len(claims)} | {paper_pages.counts(claims)} |")
     for paper in expected["paper"]:
-        lines += ["", f"## {paper['title']}"]
-        if paper.get("claim"):
-            lines += ["", "| | claim | the paper | here | |", "|---|---|---|---|---|"]
-            for claim in paper["claim"]:
-                values, _ = judge(claim, folder, quick=False)
-                cells = (claim["figure"], claim["claim"], claim.get("printed", ""), here(claim, values), VERDICTS[claim["verdict"]])
-                lines.append(f"| {' | '.join(cells)} |")
-        if paper.get("figure"):
-            lines += ["", "| figure | files | run here |", "|---|---|---|"]
-            for figure in paper["figure"]:
-                links = ", ".join(f"[{Path(file).name}]({file})" for file in figure.get("files", []))
-                lines.append(f"| {figure['name']} | {links} | {figure['run']} |")
-        if paper.get("outro"):
-            lines += ["", paper["outro"]]
+        if "page" not in paper:
+            lines += ["", f"## {paper['title']}", *tables(paper, folder)]
     return "\n".join(lines) + "\n"
+
+
+def tables(paper: Row, folder: Path) -> Iterator[str]:
+    """The claims and the figures of one paper."""
+    if paper.get("claim"):
+        yield from ("", "| | claim | the paper | here | |", "|---|---|---|---|---|")
+        for claim in paper["claim"]:
+            cells = (claim["figure"], claim["claim"], claim.get("printed", ""), judged_words(claim, folder), VERDICTS[claim["verdict"]])
+            yield f"| {' | '.join(cells)} |"
+    if paper.get("figure"):
+        yield from ("", "| figure | files | run here |", "|---|---|---|")
+        for figure in paper["figure"]:
+            links = ", ".join(f"[{Path(file).name}]({file})" for file in figure.get("files", []))
+            yield f"| {figure['name']} | {links} | {figure['run']} |"
+    if paper.get("outro"):
+        yield from ("", paper["outro"])
+
+
+def judged_words(claim: Row, folder: Path) -> str:
+    """What came out of a claim, read from the tables in the folder."""
+    return here(claim, judge(claim, folder, quick=False)[0])
+
+
+def written_pages(expected: Row, folder: Path) -> dict[str, str]:
+    """README.md and the page of each paper, by the names of their files."""
+    return {"README.md": readme(expected, folder), **paper_pages.pages(expected, lambda claim: judged_words(claim, folder))}
 
 
 def report(expected: Row, folder: Path, quick: bool) -> int:
@@ -318,19 +339,18 @@ def main() -> int:
     try:
         expected = load(arguments.expected.read_text(encoding="utf-8"))
         if arguments.write:
-            replace(folder / "README.md", readme(expected, folder))
+            for name, text in written_pages(expected, folder).items():
+                replace(folder / name, text)
             return 0
         missed = report(expected, folder, arguments.quick)
-        page = folder / "README.md"
-        own = not arguments.quick and not missed and folder.resolve() == ROOT / "results"
-        if own and page.read_text(encoding="utf-8") != readme(expected, folder):
-            print(
-                "results/README.md is not what expected.toml and the tables say: python scripts papers/check_results --write",
-                file=sys.stderr,
-            )
-            missed += 1
+        if not arguments.quick and not missed and folder.resolve() == ROOT / "results":
+            for name, text in written_pages(expected, folder).items():
+                if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text:
+                    hint = "python scripts papers/check_results --write"
+                    print(f"results/{name} is not what expected.toml and the tables say: {hint}", file=sys.stderr)
+                    missed += 1
     except LeftOut as error:
-        print(f"results/README.md needs all tables, and this one was left out: {error}", file=sys.stderr)
+        print(f"the pages in results/ need all tables, and this one was left out: {error}", file=sys.stderr)
         return 1
     except (Wrong, tomllib.TOMLDecodeError, KeyError) as error:
         print(f"{arguments.expected.name}: {error}", file=sys.stderr)

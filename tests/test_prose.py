@@ -32,6 +32,7 @@ def prose() -> ModuleType:
         ("The weights follow the law of the target.", "'law of'"),
         ("Of words: chains of every length.", "Of words:"),
         ("Ten chains; of words: one for each length.", "'; of words:'"),
+        ("Of the rows, those that are tested stay in memory.", "'Of the'"),
         ("Most memory, as `2G`, of the process.", "', as CODE'"),
         ("The one of two that the others bear out.", "'bear out'"),
         ("Minimised is the mean loss.", "'Minimised is the'"),

@@ -41,6 +41,7 @@ RIDDLES = {
     r"\b(bears?|borne|bore) out\b": "write 'agrees with'",
     r"\bwhichever\b": "name the choice",
     r"(?:^|[;.(:] ?)[Oo]f (?:[a-z-]+ ){0,3}[a-z-]+: ": "start with the subject: 'for words, …'",
+    r"(?:^|[.;:] )Of (?:the|these|those|all|an?|one|them|several)\b": "start with the subject",
     r", as (?:CODE|[a-z]*\d[\w.:]*)(?= or | and |[,.;)]|$)": "write 'such as'",
     r"\b(is|are) (its|their) affair\b": "say what it does",
     r"\bknows? no\b": "write 'does not support'",

@@ -85,8 +85,8 @@ def command(session: Session, request: Request) -> None:
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
     MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (also UAI, .fg and BIF text).  In the resulting
-    data set, y is the class if there is one model per class, the component of a mixture, or the state of an hmm.  Of
-    an artifact of herding, the rows are its last pseudo-samples.
+    data set, y is the class if there is one model per class, the component of a mixture, or the state of an hmm.
+    A result of herd herd has no distribution to draw from: its last pseudo-samples are written.
 
     The rows are independent if a network has a small junction tree, or an rbm a layer with few enough states to compute
     all probabilities.  Otherwise, or with --burn-in or --chains for an rbm, they come from (blocked) Gibbs chains.

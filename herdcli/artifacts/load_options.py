@@ -27,6 +27,7 @@ class LoadOptions:
     texts    columns of text are read as further columns, which `recoding` converts to numbers; else they are reported and left out.
     profiles columns without numbers are summarised in the account (`column_profiles`); dates among them are not refused.
     as_text  columns that are read as text if they exist, even if they look like numbers: names of states.
+    columns  names of the columns of a table of texts without names, if it has as many: those of a model of states.
     layer    for an AnnData file: the layer that holds the rows instead of X.
     labels   False: the caller needs no labels, so that their column is left out, whatever it contains.
     roles    the columns of a table with labels, splits and weights, and the choice of the other columns to read.
@@ -46,6 +47,7 @@ class LoadOptions:
     profiles: bool = False
     gaps: Collection[str] = ()
     as_text: Collection[str] = ()
+    columns: tuple[str, ...] = ()
     layer: str | None = None
     required: Collection[str] = ()
     stretch: bool = False

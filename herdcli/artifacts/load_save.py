@@ -80,6 +80,7 @@ def load(
     fills: bool = False,
     profiles: bool = False,
     as_text: Collection[str] = (),
+    columns: tuple[str, ...] = (),
     layer: str | None = None,
     labels: bool = True,
     roles: ColumnRoles = BY_NAME_ROLES,
@@ -100,6 +101,7 @@ def load(
     fills         missing values are accepted because `prepare` removes them.
     profiles      columns without numbers are summarised in the artifact's report instead of left out with a note.
     as_text       columns that are read as text, even if they look like numbers.
+    columns       names of the columns of a table of texts without names, if it has as many.
     layer         for an AnnData file: the layer that holds the rows.
     labels        False: the caller needs no labels; they are left out, whatever their column contains.
     roles         the columns of a table with labels, splits and weights, and the choice of the other columns to read.
@@ -118,6 +120,7 @@ def load(
         texts=prepare is not None,
         profiles=profiles,
         as_text=as_text,
+        columns=columns,
         layer=layer,
         labels=labels,
         roles=roles,

@@ -45,7 +45,8 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
     below = [["" if cell is None else str(cell).strip() for cell in line] for line in lines[1 : csv_header.SEEN]]
     if titles and not csv_header.are_column_titles(titles, below):
-        options.note(f"{where}: the first line is read as data because it has numbers and no column names")
+        why = "it has numbers and no column names" if any(map(csv_header.is_value, titles)) else "its texts occur below in the same columns"
+        options.note(f"{where}: the first line is read as data because {why}")
         return dataset_from_table(
             table_from_cells([f"f{column}" for column in range(len(titles))], lines, where), {}, where=where, options=options
         )

@@ -60,7 +60,7 @@ def parse_header(head: bytes, names: Collection[str] = ()) -> CsvHeader:
     below = [[text for text, _ in line] for line in cells[1:]]
     height = 1 + len(re.findall("\r\n|\n|\r", first))
     known = len(set(titles)) == len(titles) and all(text in names for text in titles)
-    named = known or _are_names_quoted(cells) or are_column_titles(titles, below)
+    named = known or _are_names_quoted(cells) or _are_only_values_quoted(cells) or are_column_titles(titles, below)
     return CsvHeader(above, height, separator, titles, below, named, aligned)
 
 
@@ -70,6 +70,12 @@ def _are_names_quoted(cells: list[list[tuple[str, bool]]]) -> bool:
     if not numbers or not cells[1:] or not all(cells[0][column][1] for column in numbers):
         return False
     return not any(line[column][1] for line in cells[1:] for column in numbers if len(line) > column)
+
+
+def _are_only_values_quoted(cells: list[list[tuple[str, bool]]]) -> bool:
+    """Return whether texts of the first line have no quotes, and all texts below it have, as in files that herd writes."""
+    texts = [quoted for line in cells[1:] for text, quoted in line if text and not is_value(text)]
+    return bool(texts) and all(texts) and all(not quoted and text and not is_value(text) for text, quoted in cells[0])
 
 
 def _first_content_line(text: str) -> tuple[int, list[str]]:
@@ -149,16 +155,30 @@ def is_value(cell: str) -> bool:
 def are_column_titles(titles: list[str], rows_below: list[list[str]]) -> bool:
     """Return whether the cells of a first line are column names, and not a row, given the cells of the lines below.
 
-    Texts are column names.  A line of texts and numbers is a row if one of the numbers has a fraction or occurs twice, or
-    if one of its texts occurs below in the same column.  Numbers are a row, except 0, 1, 2, …, which pandas writes for unnamed columns:
-    these are names with an empty first cell (for row names), with at least four columns, or with three above a number with a fraction.
+    Texts are column names, unless every one of them occurs below in the same column, see `_recur`.  A line of texts and numbers is a row
+    if one of the numbers has a fraction or occurs twice, or if one of its texts occurs below in the same column.  Numbers are a row,
+    except 0, 1, 2, …, which pandas writes for unnamed columns: these are names with an empty first cell (for row names), with at least
+    four columns, or with three above a number with a fraction.
     """
     texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
     if not texts:
         return _are_pandas_defaults(titles, rows_below)
+    if len(texts) == len(titles) and _recur(titles, rows_below):
+        return False
     numbers = [cell for cell in titles if cell and is_value(cell)]
     again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in rows_below)
     return not numbers or not (again or len(set(numbers)) < len(numbers) or any(DECIMAL_POINT.fullmatch(cell) for cell in numbers))
+
+
+def _recur(titles: list[str], rows_below: list[list[str]]) -> bool:
+    """Return whether the cells of a first line are values of their columns.
+
+    They are if they occur below in other lines, or if the line itself occurs three times.
+
+    A line that is repeated once or twice may be the titles of tables that were put together.
+    """
+    others = [cells for cells in rows_below if cells != titles and len(cells) == len(titles)]
+    return rows_below.count(titles) > 2 or all(any(cells[k] == cell for cells in others) for k, cell in enumerate(titles))
 
 
 def _are_pandas_defaults(titles: list[str], rows_below: list[list[str]]) -> bool:

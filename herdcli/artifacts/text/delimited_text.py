@@ -170,6 +170,9 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
         options.note(f"{where}: the first line, {shown}, is read as the names of the columns")
+    texts = not head.named and not any(is_value(cell) for cell in titles)
+    if texts:
+        options.note(f"{where}: the first line is read as a row, not as names, because its texts occur below in the same columns")
     nameless, trailing = _has_extra_columns(head, where)
     if trailing:
         beside = ", which the first line does not have" if head.named else ""
@@ -183,16 +186,15 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
     structure = StructureCheck(head.separator, head.width, where=where)
     commas = _uses_decimal_commas(head, where, options)
     names = ["", *titles] if nameless else [*titles, ""] if trailing else titles
+    known = titles if head.named else list(options.columns) if texts and len(options.columns) == len(titles) else []
     reading = csv.ReadOptions(
         use_threads=False,
         block_size=max(1 << 22, 8 * len(first) if len(titles) > wide_csv.WIDE else 0),
         skip_rows=head.above + (head.height if head.named else 0),
-        autogenerate_column_names=not head.named,
-        column_names=names if head.named else None,
+        autogenerate_column_names=not known,
+        column_names=names if head.named else known or None,
     )
-    types = _zero_padded_types(titles if head.named else [], below, where, options) | _text_column_types(
-        titles if head.named else [], options
-    )
+    types = _zero_padded_types(titles if head.named else [], below, where, options) | _text_column_types(known, options)
     labels = None if commas or not head.named else _integer_label_column(titles, below, where, options)
     labels = None if labels in types else labels
     types |= {} if labels is None else {labels: pa.binary()}

@@ -66,3 +66,25 @@ def test_a_name_that_begins_with_a_hash_is_no_comment(herd, tmp_path, text):
     ended = herd("ups-infer", "t.bif", "--evidence", "seen.txt", "--query", "log-z", "-q", "--format", "csv")
     assert (ended.code, ended.err) == (0, "")
     assert float(ended.out.split()[1].split(b",")[0]) == pytest.approx(np.log(0.4))
+
+
+def test_a_table_of_texts_without_names(herd, tmp_path):
+    """Rows are counted from the first line on, also with the same text in several columns."""
+    rows = ["yes,no,yes", "no,no,yes", "yes,yes,no", "no,no,yes", "yes,yes,no", "no,no,no"]
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
+    ended = herd("fit-mrf", "rows.csv", "--structure", "full", "--smoothing", "0", "--split", "1,0,0", "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert "rows.csv: the first line is read as a row, not as names, because its texts occur below in the same columns" in ended.err
+    joint = herd("ups-infer", "t.h5", "--query", "joint:f0,f1", "--format", "csv", "-q").out.decode().replace('"', "").splitlines()[1:]
+    found = {tuple(line.split(",")[:2]): float(line.split(",")[2]) for line in joint}
+    expected = {(a, b): sum(row.startswith(f"{a},{b},") for row in rows) / 6 for a in ("yes", "no") for b in ("yes", "no")}
+    assert found == pytest.approx(expected, abs=2e-4)
+
+
+def test_rows_of_states_without_names(herd, tmp_path):
+    write_network(tmp_path, "a", "b")
+    (tmp_path / "t.bif").write_text((tmp_path / "t.bif").read_text().replace("2, 1, 0", "p, q, r"))
+    (tmp_path / "rows.csv").write_text("x,p\ny,r\ny,q\nx,r\ny,p\n")
+    ended = herd("ups-infer", "t.bif", "--evidence-rows", "rows.csv", "--format", "csv")
+    assert ended.code == 0
+    assert log_z(ended.out.decode()) == pytest.approx(np.log([0.6 * 0.7, 0.4 * 0.4, 0.4 * 0.3, 0.6 * 0.1, 0.4 * 0.3]))

@@ -307,6 +307,7 @@ class Session:
                 fills=cleaning.fills_missing,
                 profiles=profiles,
                 as_text=states,
+                columns=self.recoding.columns if states and self.recoding else (),
                 layer=self.layer,
                 labels=labels,
                 roles=self.column_roles(role, response),

@@ -12,7 +12,22 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2  # rows of any other split are not used
+SPLIT_NAMES = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "valid": VALID,
+    "validation": VALID,
+    "val": VALID,
+    "dev": VALID,
+    "test": TEST,
+    "testing": TEST,
+}
 _FOLD = re.compile(r"(\d{1,6})/(\d{1,6})")
+
+
+def split_number(text: str) -> int | None:
+    """Return the split that a name in upper or lower case stands for; None for any other text."""
+    return SPLIT_NAMES.get(text.strip().lower())
 
 
 class Fold(NamedTuple):

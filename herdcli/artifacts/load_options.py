@@ -35,6 +35,7 @@ class LoadOptions:
     rows     for an HDF5 file: the dataset that holds the rows, if the user names one.
     dialect  the text dialect that the user declares.
     account  collects a reader's contributions to the line at the end of reading: texts, and a `dataset_columns.TableReport`.
+    summarised  the line at the end of reading is shown and lists the columns that are not used, so that no note does.
     stretch  the rows are only a part: the meaning of split numbers depends on all rows together, so they stay unchanged.
     """
 
@@ -51,6 +52,7 @@ class LoadOptions:
     layer: str | None = None
     required: Collection[str] = ()
     stretch: bool = False
+    summarised: bool = False
     labels: bool = True
     roles: ColumnRoles = ColumnRoles()
     member: str | None = None

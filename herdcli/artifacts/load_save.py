@@ -85,6 +85,7 @@ def load(
     labels: bool = True,
     roles: ColumnRoles = BY_NAME_ROLES,
     prepare: PrepareColumns | None = None,
+    texts: bool = True,
     account: Callable[[str, bool], None] | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
@@ -106,6 +107,7 @@ def load(
     labels        False: the caller needs no labels; they are left out, whatever their column contains.
     roles         the columns of a table with labels, splits and weights, and the choice of the other columns to read.
     prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, and the recoding used for it.
+    texts         `prepare` gets the columns of text; else they are not used.
     account       called with a line about the lines, rows and columns of a table and those not used, and with whether all were used.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
@@ -117,7 +119,8 @@ def load(
         required=keep,
         missing=missing or fills,
         gaps=gaps,
-        texts=prepare is not None,
+        texts=texts and prepare is not None,
+        summarised=account is not None,
         profiles=profiles,
         as_text=as_text,
         columns=columns,

@@ -19,6 +19,7 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, take_rows
 from herdcli.artifacts.message_numbers import group_digits
+from herdcli.artifacts.tables.identifier_columns import LEAST_ROWS
 from herdcli.artifacts.text.number_formats import MARKS, parse_plain_number
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
@@ -40,6 +41,7 @@ class Recoding:
     bases   text column -> its base level, which the intercept represents and which has no column.
     codes   a text column is one column of whole numbers, the indices of its levels, instead of one-hot columns.
     columns the names of all columns of the model, in its order, for tables without names; not stored.
+    closed  a text column is one unit that has one of these states, so that another text is refused; not stored.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Recoding:
     bases: Mapping[str, str] = field(default_factory=dict)
     codes: bool = False
     columns: tuple[str, ...] = ()
+    closed: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.levels or self.means)
@@ -56,6 +59,11 @@ class Recoding:
         return Recoding(
             {**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases}, self.codes or other.codes
         )
+
+    def for_model(self, model: object) -> Recoding:
+        """Return the recoding for new rows of a model: closed if its visible units are softmax units."""
+        layers = (model, *getattr(model, "layers", ())[:1])
+        return replace(self, closed=any(str(getattr(each, "visible_units", "")).startswith("softmax") for each in layers))
 
     def to_json(self) -> str:
         """Return the JSON text that artifacts store; equal recodings give equal text."""
@@ -112,7 +120,7 @@ def fit_encoding(
         known = sorted(set((data.columns or {})[name][training].tolist()) - marks)
         if 2 <= len(known) <= max_levels and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
-        else:
+        elif len(known) < max(LEAST_ROWS, int(training.sum())):  # else a note has called it an identifier
             note(f"{where}: ignored column {name} (text with {len(known)} different {'value' if len(known) == 1 else 'values'})")
     if levels:
         listed = ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items())
@@ -250,6 +258,8 @@ def _one_hot_columns(values: Array, name: str, recoding: Recoding, where: str, n
             f"0{alike}"
         )
     unseen = sorted({text for text, found in zip(values.tolist(), index.tolist(), strict=True) if found < 0} - MARKS)
+    if unseen and recoding.closed:
+        raise _unknown_state_error(values, unseen, name, levels, where)
     if unseen:
         rows = int(np.isin(values, unseen).sum())
         listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
@@ -279,16 +289,20 @@ def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str
     if unknown and unknown[0] in MARKS:
         raise DataError(f"column '{name}' has missing values, which --missing mean cannot fill in text", where=where, hint="--missing drop")
     if unknown:
-        rows = int(np.isin(values, unknown).sum())
-        listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
-        raise DataError(
-            f"{listed} of column '{name}' ({group_digits(rows)} {'row' if rows == 1 else 'rows'}) is not one of its states: "
-            f"{_shorten_levels(levels)}",
-            where=where,
-        )
+        raise _unknown_state_error(values, unknown, name, levels, where)
     made = np.array([place[text] for text in given])
     whole = made.dtype.kind != "f" or bool(((made % 1 == 0) & (made >= 0) & (made < 256)).all())
     return made.astype(np.uint8) if whole else made
+
+
+def _unknown_state_error(values: Array, unknown: Sequence[str], name: str, levels: tuple[str, ...], where: str) -> DataError:
+    rows = int(np.isin(values, unknown).sum())
+    listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
+    return DataError(
+        f"{listed} of column '{name}' ({group_digits(rows)} {'row' if rows == 1 else 'rows'}) is not one of its states: "
+        f"{_shorten_levels(levels)}",
+        where=where,
+    )
 
 
 def _are_numeric(levels: Sequence[str]) -> bool:

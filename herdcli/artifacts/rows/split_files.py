@@ -163,7 +163,9 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChoo
     try:
         with row_groups.open_parquet(path) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
-            own = dataset_columns.assign_roles(names, options, where).get("split")
+            roles_by_name = dataset_columns.assign_roles(names, options, where)
+            known = dataset_columns.with_named_splits(names, lambda name: file.read(columns=[name]).column(0), roles_by_name, options)
+            own = known.get("split")
             split = None if own is None else parse_split_column(to_numpy(file.read(columns=[own]).column(0)), where, options.note)
             others = [name for name in names if name != own]
             roles = options.roles if own is None else replace(options.roles, by_name=options.roles.by_name - {"split"}, split=None)

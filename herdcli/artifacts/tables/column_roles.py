@@ -140,6 +140,12 @@ class ColumnRoles:
             by_name.pop("y", None)
         return {role: (found | by_name)[role] for role in ("split", "weight", "y") if role in found or role in by_name}
 
+    def split_candidate(self, names: Sequence[str], roles: Mapping[str, str]) -> str | None:
+        """Return a column called split that has no role, and is the split if its texts are names of splits; None if there is none."""
+        if self.split is not None or "split" in roles:
+            return None
+        return _guess_roles_from_names([name for name in names if name not in self.features and name not in roles.values()]).get("split")
+
     def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
         """Return the use of columns with these roles, for a report.  left_out  the columns that are not read."""
         gone = {*self.features, *left_out}

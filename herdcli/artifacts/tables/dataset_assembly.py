@@ -13,10 +13,9 @@ from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
 from herdcli.schema import TRUTHS, Array
-from herdcli.splits import TEST, TRAIN, VALID
+from herdcli.splits import SPLIT_NAMES, TEST, TRAIN, VALID, split_number
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
 
 
 def assemble_dataset(
@@ -133,10 +132,11 @@ def parse_split_column(split: Array, where: str, note: Callable[[str], None], *,
     stretch  there are more rows, so that the meaning of numbers is not known yet: they are returned unchanged as int64, and names as uint8.
     """
     if split.dtype.kind in "UTO":
-        unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
-        if unknown:
-            raise DataError(f"/split has '{unknown[0]}'; expected {', '.join(SPLIT_NAMES)}", where=where)
-        return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
+        numbers = [split_number(str(text)) for text in split]
+        if None in numbers:
+            unknown = min({str(text) for text, number in zip(split, numbers, strict=True) if number is None})
+            raise DataError(f"/split has '{unknown}'; expected {', '.join(SPLIT_NAMES)}", where=where)
+        return np.array(numbers, dtype=np.uint8)
     if split.dtype.kind == "f" and (split != np.round(split)).any():
         row = int(np.argmax(split != np.round(split)))
         raise DataError(

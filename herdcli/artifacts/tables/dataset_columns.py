@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from herdcli.artifacts.text import text_numbers
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
+from herdcli.splits import split_number
 
 INDEX_NAMES = ("", "Unnamed: 0")
 MOST_NAMES = 50  # most column names in a line
@@ -56,9 +57,8 @@ def dataset_from_table(
     table = _decode_table(_drop_index_columns(table, label, keep, where, note))
     names = list(table.column_names)
     _require_unique(names, where)
-    roles = assign_roles(names, options, where)
+    roles = with_named_splits(names, table.column, assign_roles(names, options, where), options)
     left_out = options.roles.left_out(names, [*keep, *roles.values()], where)
-    use = options.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
     table = table.drop_columns(left_out) if left_out else table
     names = list(table.column_names)
     taken = set(roles.values())
@@ -73,15 +73,17 @@ def dataset_from_table(
     table, features, ignored = _select_features(table, others, where, options)
     worded = [name for name in ignored if options.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
+    use = options.roles.use([name for name in names if name not in keep], [*left_out, *ignored], label, roles, where)
     identifiers: dict[str, str] = {}
     if (options.roles.reports or options.profiles) and isinstance(features, list) and not options.stretch:
         identifiers = find_identifier_columns(table, features, worded)
         for name, why in {} if options.profiles else identifiers.items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
     profiles = tuple(profile_column(name, table.column(name), where) for name in ignored) if options.profiles else ()
-    if ignored and not profiles:
-        kinds = dict(zip(table.column_names, table.schema.types, strict=True))
-        shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    described = {name: name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored}
+    if ignored and not profiles and not options.summarised:
+        shown = list(described.values())[:12]
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
     if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
@@ -91,7 +93,7 @@ def dataset_from_table(
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _boolean_columns(table, features)
     report = TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths)
-    options.account.append(replace(report, profiles=profiles, identifiers=tuple(identifiers)))
+    options.account.append(replace(report, profiles=profiles, identifiers=tuple(identifiers), ignored=described))
     gaps_in_labels = missing and options.labels and "y" in roles and not options.roles.response
     unlabelled = _missing_mask(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
     if unlabelled.all():
@@ -135,6 +137,7 @@ class TableReport:
 
     whole  the rows are one column of lists.      truths  features whose values are true and false.
     profiles  the columns without numbers, if asked for.      identifiers  features whose numbers seem to identify the rows.
+    ignored  the columns that cannot be features -> their names, with their types if these are not text.
     """
 
     rows: int
@@ -145,6 +148,7 @@ class TableReport:
     truths: tuple[str, ...] = ()
     profiles: tuple[ColumnProfile, ...] = ()
     identifiers: tuple[str, ...] = ()
+    ignored: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self, data: Dataset) -> tuple[str, bool]:
         """Return the line at the end of reading for the resulting data set, and whether everything was used."""
@@ -156,7 +160,7 @@ class TableReport:
         used = {*features, *(name.rsplit("=", 1)[0] for name in features), *self.roles.values(), *self.kept, *(data.columns or {})}
         used |= {each.name for each in self.profiles}
         nameless = data.feature_names is None
-        unused = [] if self.whole or nameless else [name or "(no name)" for name in self.names if name not in used]
+        unused = [] if self.whole or nameless else [self.ignored.get(name, name) or "(no name)" for name in self.names if name not in used]
         lost = self.rows - data.X.shape[0]
         line = ", ".join([said, *beside[:12]])
         line += f"; not used: {', '.join(unused[:MOST_NAMES])}" if unused else ""
@@ -223,6 +227,26 @@ def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str
     if options.roles.response and options.label is None and "y" in names and "y" in options.keep:  # it is the target
         found.pop("y", None)
     return found
+
+
+def with_named_splits(names: list[str], column: Callable[[str], Any], roles: dict[str, str], options: LoadOptions) -> dict[str, str]:
+    """Return the roles of columns, with that of a column `split` whose texts are all names of splits, such as train and test.
+
+    Such a column is no feature of any model, whether or not the command takes other columns by their usual names.
+    """
+    name = options.roles.split_candidate([name for name in names if name not in options.keep], roles)
+    if name is None or options.stretch or not _holds_split_names(column(name)):
+        return roles
+    return {"split": name, **roles}
+
+
+def _holds_split_names(column: Any) -> bool:
+    """Return whether a column has texts alone, all of them names of splits."""
+    import pyarrow.compute as pc
+
+    if not _is_text(column.type) or column.null_count or not len(column):
+        return False
+    return all(split_number(text) is not None for text in pc.unique(column).to_pylist())
 
 
 def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:

@@ -23,9 +23,9 @@ from herdcli.dialect import current_dialect
 from herdcli.errors import DataError, missing_column
 from herdcli.records import dataclass
 from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID, split_number
 
 LABELS = ("y", "label", "labels", "class", "target", "topic", "category")
-PARTS = {"train": 0, "training": 0, "valid": 1, "validation": 1, "val": 1, "dev": 1, "test": 2}
 SPLITS = ("split", "part")  # columns with the split of each document
 DELIMITERS = ",;\t|"
 
@@ -77,7 +77,7 @@ def _corpus_from_table(
         raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it a label, or remove the document")
     if labels is None and labelled:
         raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
-    parts = next((each for each in SPLITS if each in table and each not in (column, own)), None)
+    parts = next((each for part in SPLITS for each in table if each.lower() == part and each not in (column, own)), None)
     split = None if parts is None else _parse_splits(table[parts])
     notes = []
     if empty := sum(not text.strip() for text in texts):
@@ -98,8 +98,9 @@ def _cell_text(cell: Any) -> str:
 
 def _parse_splits(cells: list[Any]) -> Array | None:
     """Return 0 train, 1 valid, 2 test from numbers or names; None if a cell is neither."""
-    found = [PARTS.get(str(cell).strip().lower(), cell) for cell in cells]
-    return np.array(found, dtype=np.uint8) if all(part in (0, 1, 2) for part in found) else None
+    numbers = [split_number(str(cell)) for cell in cells]
+    found = [cell if number is None else number for cell, number in zip(cells, numbers, strict=True)]
+    return np.array(found, dtype=np.uint8) if all(part in (TRAIN, VALID, TEST) for part in found) else None
 
 
 def _read_columns(raw: bytes, name: str) -> dict[str, list[Any]]:
@@ -164,8 +165,8 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
     if not files:
         raise DataError("has no .txt files", where=path, hint="one folder for each class, with a file for each document")
     above = {each: each.relative_to(root).parts[:-1] for each in files}
-    parted = any(len(folders) > 1 and folders[0].lower() in PARTS for folders in above.values())
-    parts = {each: PARTS.get(folders[0].lower()) if parted and folders else None for each, folders in above.items()}
+    parted = any(len(folders) > 1 and split_number(folders[0]) is not None for folders in above.values())
+    parts = {each: split_number(folders[0]) if parted and folders else None for each, folders in above.items()}
     classes = {each: "/".join(folders if parts[each] is None else folders[1:]) for each, folders in above.items()}
     outside = [each for each in files if not classes[each]]
     notes = []

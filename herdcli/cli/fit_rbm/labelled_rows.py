@@ -25,7 +25,10 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
         message = "--labels does not work with words: next to many words, the label would count as one word"
         raise BadUsage(message, hint="--per-class, or --visible-units poisson")
     if visible.group > 1 or visible.proportions:
-        raise BadUsage(f"--labels needs visible units of one column each and scale 1, not {settings.visible_units}", hint="--units binary")
+        hint = (
+            "--visible-units binary, with a unit for each level of a text column; or --per-class" if visible.group > 1 else "--units binary"
+        )
+        raise BadUsage(f"--labels needs visible units of one column each and scale 1, not {settings.visible_units}", hint=hint)
     y, names = rows.labelled(where, "--labels")
     if len(names) < 2:
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=where)

@@ -123,7 +123,7 @@ def test_every_learner_reads_text(herd, table, command, tmp_path):
 
 def test_text_can_be_left_out(herd, table, tmp_path):
     ended = herd("convert", str(table), "--missing", "drop", "--categorical", "none", "-o", "rows.h5")
-    assert (ended.code, "table.csv: these parts of the file are not used: colour\n" in ended.err) == (0, True)
+    assert (ended.code, "3 columns: 1 feature, labels 'y'; not used: colour" in ended.err) == (0, True)
     assert load(str(tmp_path / "rows.h5")).value.X.shape == (38, 1)
     assert json.loads(json.dumps(load(str(tmp_path / "rows.h5")).history[-1]["parameters"]))["missing"] == "drop"
 

@@ -265,3 +265,109 @@ def test_messages_name_rows_of_text_by_their_lines(run, tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n\n3,4,5\n")
     ended = run("em", "t.csv", "-o", "m.h5")
     assert ended.err.splitlines()[0] == "herd em: t.csv: line 4 has 3 values, expected 2"
+
+
+SPLITS = {"train": "train", "valid": "val", "test": "test"}
+
+
+@pytest.mark.parametrize("write", [str, str.capitalize, str.upper])
+@pytest.mark.parametrize("command", [*UNLABELLED, "fit-mrf", "regress", "nherd-train", "convert"])
+def test_a_column_of_split_names_is_the_split_in_every_command(run, tmp_path, command, write):
+    random = np.random.default_rng(4)
+    rows = ["a,b,c,y,split"]
+    for number, bits in enumerate(random.integers(0, 2, (60, 4))):
+        part = write("train" if number < 30 else "val" if number < 40 else "Test")
+        rows.append(",".join([*(f"{bit}" for bit in bits), part]))
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    ended = run(*UNLABELLED.get(command, (command,)), "t.csv", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert "split from column 'split'" in ended.err
+    assert "one-hot" not in ended.err
+    assert "'split'" not in ended.err.replace("split from column 'split'", "")
+    value = load(str(tmp_path / "m.h5")).value
+    if command in ("em", "ica"):
+        assert len(value.holdout) == 20
+    elif command == "convert":
+        assert value.split.tolist() == [0] * 30 + [1] * 10 + [2] * 20
+
+
+def test_other_columns_called_split_are_features_of_models_of_rows(run, tmp_path):
+    """Numbers, texts that are no names of splits, and a column that --split-column none releases."""
+    X = table(tmp_path / "t.csv", ["a", "b"])
+    for values, more in ((["0", "2"], ()), (["train", "left"], ()), (["train", "test"], ("--split-column", "none"))):
+        lines = (tmp_path / "t.csv").read_text().splitlines()
+        body = [f"{line},{values[number % 2]}" for number, line in enumerate(lines[1:])]
+        (tmp_path / "s.csv").write_text("\n".join([f"{lines[0]},split", *body]) + "\n")
+        ended = run("em", "--components", "1", "s.csv", *more, "-o", "m.h5")
+        assert ended.code == 0, ended.err
+        assert "split from" not in ended.err
+        assert len(names_of(tmp_path / "m.h5")) == (3 if values[0] == "0" else 4)
+    assert len(X) == 60
+
+
+@pytest.mark.parametrize("line", ["em --components 1", "regress", "convert"])
+def test_columns_that_are_not_used_are_named_once(run, tmp_path, line):
+    """Without text columns there is no note about their names, and --categorical none lists them in one line."""
+    rows = [f"n{row},{'uv'[row % 2]},{row * row % 11},{row * 7 % 5},{'lr'[row * row % 3 % 2]},{'pq'[row % 2]}" for row in range(30)]
+    (tmp_path / "t.csv").write_text("name,colour,a,b,label,class\n" + "\n".join(rows) + "\n")
+    label = () if line.startswith("em") else ("--target", "a") if line == "regress" else ("--label", "none")
+    ended = run(*line.split(), "t.csv", *label, "--categorical", "none", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    listed = "not used: name, colour, label, class\n"
+    assert ended.err.count(listed) == 1
+    for name in ("name", "colour", "label", "class"):
+        assert f"'{name}'" not in ended.err
+        assert f" {name}" not in ended.err.replace(listed, "").replace(" classes", ""), ended.err
+
+
+def test_an_identifier_of_texts_has_one_note(run, tmp_path):
+    rows = [f"n{row},{row * row % 11},{row * 7 % 5}" for row in range(30)]
+    (tmp_path / "t.csv").write_text("name,a,b\n" + "\n".join(rows) + "\n")
+    ended = run("em", "t.csv", "--components", "1", "-o", "m.h5")
+    assert "column 'name' has another text in each row" in ended.err
+    assert "ignored column name" not in ended.err
+
+
+def test_notes_of_a_file_that_is_read_twice_are_printed_once(run, tmp_path):
+    rows = [f"{row},{'uv'[row % 2]},{row * row % 11}" for row in range(30)]
+    (tmp_path / "t.csv").write_text("id,colour,a\n" + "\n".join(rows) + "\n")
+    ended = run("regress", "t.csv", "--target", "price", "-o", "m.h5")
+    assert ended.code != 0
+    assert "--target price: there is no such column" in ended.err
+    lines = ended.err.splitlines()
+    assert len(set(lines)) == len(lines)
+    assert sum("may be an identifier" in line for line in lines) == 1
+
+
+LEVELS = {
+    "regress": ("regress",),
+    "nherd-train": ("nherd-train",),
+    "em": ("em", "--components", "1"),
+    "lds": ("em", "--model", "lds", "--components", "1"),
+    "ica": ("ica",),
+    "fit-rbm": ("fit-rbm", "--visible-units", "gaussian", "--hidden", "2", "--epochs", "1"),
+    "softmax": ("fit-rbm", "--visible-units", "softmax", "--columns", "colour,size", "--hidden", "2", "--epochs", "1"),
+    "categorical": ("em", "--model", "hmm", "--emission", "categorical", "--columns", "colour,size", "--components", "1"),
+}
+
+
+@pytest.mark.parametrize("kind", LEVELS)
+def test_eval_reports_unknown_levels_as_apply_does(run, tmp_path, kind):
+    random = np.random.default_rng(6)
+    head = "colour,size,a,b,y\n"
+    cells = lambda colours, count: "\n".join(  # noqa: E731
+        f"{random.choice(colours)},{random.choice(['s', 'm'])},{random.normal():.3f},{random.normal():.3f},{random.integers(2)}"
+        for _ in range(count)
+    )
+    (tmp_path / "t.csv").write_text(head + cells(["red", "blue"], 60) + "\n")
+    (tmp_path / "n.csv").write_text(head + cells(["red", "blue"], 20) + "\ngreen,s,.1,.2,0\ngreen,m,.3,.2,1\n")
+    assert run(*LEVELS[kind], "t.csv", "-o", "m.h5").code == 0
+    told = [run("apply", "m.h5", "n.csv", "-o", "p.csv"), run("eval", "m.h5", "--data", "n.csv")]
+    said = [next(line.split("n.csv: ", 1)[1] for line in ended.err.splitlines() if "'green'" in line) for ended in told]
+    assert said[0] == said[1]
+    if kind in ("softmax", "categorical"):
+        assert said[0] == "'green' of column 'colour' (2 rows) is not one of its states: blue, red"
+        assert [ended.code for ended in told] == [65, 65]
+    else:
+        assert said[0].startswith("'green' of column 'colour' (2 rows) occurs in no training row: its one-hot columns are 0")
+        assert [ended.code for ended in told] == [0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ class CleaningOptions:
     missing, categorical  the values of these options; None: not typed, or the command does not have the option.
     able         whether the command accepts missing values.
     training     (n,) bool, the rows to learn from; None: the training rows by the request's --split and --seed.
+    unused       collects a note for each input with columns of text that were not used.
     """
 
     console: Console
@@ -41,12 +43,23 @@ class CleaningOptions:
     categorical: str | None
     able: bool
     training: Callable[[Dataset], Array] | None
+    unused: list[str] = field(default_factory=list, compare=False)
 
     @property
     def fills_missing(self) -> bool:
         """Whether missing values are accepted because they will be filled in or dropped."""
         known = self.recoding
         return self.missing is not None or bool(known and known.means)
+
+    @property
+    def uses_texts(self) -> bool:
+        """Whether columns of text can become numbers."""
+        return bool(self.recoding) or self.categorical != "none"
+
+    def report_unused_texts(self) -> None:
+        """Print the columns of text that were not used, for inputs without a line at the end of reading."""
+        for line in self.unused:
+            self.console.note(line)
 
     def prepare(self, role: str) -> PrepareColumns | None:
         """Return the function that converts an input's columns to numbers; None if the columns stay unchanged."""
@@ -74,7 +87,8 @@ class CleaningOptions:
         )
         ignored = [name for name in texts if name not in wanted]
         if ignored:
-            note(f"{where}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+            listed = f"{', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}"
+            self.unused.append(f"{where}: these parts of the file are not used: {listed}")
         missing = self.missing
         if model_recoding is None:
             codes = getattr(self.request, "levels_are_states", False)

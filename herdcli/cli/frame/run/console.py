@@ -24,6 +24,7 @@ class Console:
 
     startup    seconds that the process took before the command began, if the process runs only this command.
     warned     the warnings so far.
+    noted      the lines printed so far; none is printed twice, as when a file is read again with other options.
     verbosity  −1 quiet (errors only), 0 default (notes, warnings, the closing line), 1 details too.
     """
 
@@ -34,6 +35,7 @@ class Console:
         self.verbosity = verbosity
         self.started = time.monotonic()
         self.warned: list[str] = []
+        self.noted: set[str] = set()
 
     def elapsed(self) -> float:
         """Return the seconds since the command began."""
@@ -41,7 +43,8 @@ class Console:
 
     def note(self, message: str) -> None:
         """Print one line that a user should see by default."""
-        if self.verbosity >= 0:
+        if self.verbosity >= 0 and message not in self.noted:
+            self.noted.add(message)
             self._print(message)
 
     def warn(self, message: str) -> None:

@@ -312,12 +312,15 @@ class Session:
                 labels=labels,
                 roles=self.column_roles(role, response),
                 prepare=cleaning.prepare(role),
+                texts=cleaning.uses_texts,
                 account=lambda line, complete: told.append((line, complete)),
             )
         except DataError as error:
             raise cleaning.add_missing_value_hint(error) from error
         if check is not None:
             check(artifact)
+        if not told:
+            cleaning.report_unused_texts()
         for line, complete in told:
             self._report_table_use(line, complete)
         return self._remember_input(artifact, role, path, as_stored=as_stored)
@@ -328,7 +331,7 @@ class Session:
         Raises DataError for values that are too large.
         """
         if artifact.kind != "dataset" or artifact.recoding:
-            self.recoding = artifact.recoding
+            self.recoding = artifact.recoding.for_model(artifact.value)
         if artifact.kind != "dataset":
             self.remember_features(artifact)
         if isinstance(artifact.value, Dataset) and not as_stored:

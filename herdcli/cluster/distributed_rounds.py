@@ -24,6 +24,7 @@ CHUNK = 64  # most blocks in a chunk
 ROOM = 1 << 27  # most bytes in a chunk, unless one block is larger: its blocks are put together here and sent as one
 SHARED = 1 << 16  # statistics of this many bytes are not sent separately for each block
 EACH = 4  # least chunks per worker, if there are enough blocks: then few chunks remain at the end of a round
+FAST, EACH_FAST = 1 << 24, 2  # the same for chunks of at most FAST bytes, which take less time than Dask needs for more of them
 
 
 @dataclass
@@ -200,7 +201,7 @@ def choose_chunk_size(blocks: int, workers: int, block_bytes: int) -> int:
     """Return the number of blocks in a chunk, for blocks of `block_bytes` bytes: a power of two that leaves some chunks for every
     worker."""
     size = CHUNK
-    while size > 1 and (blocks < size * workers * EACH or size * block_bytes > ROOM):
+    while size > 1 and (blocks < size * workers * (EACH if size * block_bytes > FAST else EACH_FAST) or size * block_bytes > ROOM):
         size //= 2
     return size
 

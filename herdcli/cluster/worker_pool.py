@@ -195,6 +195,7 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
 
     report, warn  receive messages for the user;  exact  as in `WorkerPool`.
     """
+    began = time.monotonic()
     with start_cluster(options, size) as made:
         from distributed import Client
 
@@ -211,8 +212,26 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
             farm.check()
             if made.dashboard:
                 report(f"the workers' dashboard is at {made.dashboard}")
+            ready = time.monotonic()
             yield farm
+            if options.where.kind == "local":
+                _report_if_one_process_is_faster(report, options.where.count or 1, ready - began, time.monotonic() - ready)
         finally:
             farm.end()
             with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
                 client.close(timeout=2)
+
+
+def _report_if_one_process_is_faster(report: Say, workers: int, start: float, work: float) -> None:
+    """Report that the start of local workers took longer than they can have saved.
+
+    start, work  seconds until the workers were ready, and from then to the end: one process takes at most workers · work.
+    """
+    saved = (workers - 1) * work
+    if start > saved:
+        message = (
+            f"starting the workers took {start:.1f} s, and {workers} can have saved at most {saved:.1f} s"
+            if workers > 1
+            else (f"starting one worker took {start:.1f} s and saves nothing")
+        )
+        report(f"{message}; without --cluster this run is faster")

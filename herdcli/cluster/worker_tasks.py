@@ -32,16 +32,33 @@ _guard = threading.Lock()
 def result_environment() -> dict[str, str]:
     """Return the parts of the environment that affect the results of this process: versions, and the BLAS kernels."""
     import numpy as np
-    import scipy.linalg  # loads its BLAS, which is reported too
+    import scipy
     from threadpoolctl import threadpool_info, threadpool_limits
 
     from herdcli import __version__
 
+    _load_scipy_blas()
     threadpool_limits(1, user_api="blas")  # permanently: sums must not depend on the number of cores
     libraries = {
         f"{each['internal_api']} {each['version']} {each.get('architecture')}" for each in threadpool_info() if each["user_api"] == "blas"
     }
     return {"herd": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__, "BLAS": ", ".join(sorted(libraries))}
+
+
+def _load_scipy_blas() -> None:
+    """Load SciPy's BLAS, which is reported too: the library beside SciPy, as in its wheels, else with `scipy.linalg`, which is slower."""
+    import ctypes
+
+    import scipy
+
+    found = sorted(Path(scipy.__file__).parent.parent.glob("scipy.libs/*openblas*"))
+    try:
+        for path in found:
+            ctypes.CDLL(str(path))
+    except OSError:  # it needs another library, which scipy.linalg finds
+        found = []
+    if not found:
+        import scipy.linalg
 
 
 def file_visibility(files: list[File]) -> list[bool]:

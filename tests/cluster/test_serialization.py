@@ -84,7 +84,8 @@ def test_chunks_are_entries_of_the_tree(size, begun):
 
 def test_every_worker_gets_some_chunks():
     assert choose_chunk_size(2442, 2, 327_680) == 64
-    assert choose_chunk_size(64, 2, 327_680) == 8
+    assert choose_chunk_size(64, 2, 327_680) == 16  # small chunks: two for each worker
+    assert choose_chunk_size(64, 2, 3_276_800) == 8
     assert choose_chunk_size(3, 2, 327_680) == 1
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
 
-from herdcli.cluster import distributed_rounds, packed_commands, serialization, worker_tasks
+from herdcli.cluster import distributed_rounds, packed_commands, serialization, worker_pool, worker_tasks
 from herdcli.cluster.cluster_spec import ClusterAddress, ClusterOptions
 from herdcli.cluster.distributed_rounds import distribute_blocks
 from herdcli.cluster.startup import Cluster
@@ -211,3 +213,36 @@ def test_what_is_wrong_with_rows_is_told_as_if_it_had_been_here():
     with pytest.raises(DataError) as error:
         sum_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[answer]))[0], 2), STATISTICS)
     assert ended(error.value) == (65, "row 7 is impossible", "a --floor")
+
+
+@pytest.mark.parametrize(
+    ("workers", "work", "message"),
+    [
+        (2, 1.5, "starting the workers took 2.0 s, and 2 can have saved at most 1.5 s; without --cluster this run is faster"),
+        (1, 9.0, "starting one worker took 2.0 s and saves nothing; without --cluster this run is faster"),
+        (2, 2.5, None),
+        (4, 1.0, None),
+    ],
+)
+def test_it_is_reported_that_one_process_is_faster(workers, work, message):
+    said = []
+    worker_pool._report_if_one_process_is_faster(said.append, workers, 2.0, work)
+    assert said == ([] if message is None else [message])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "workers", "block_bytes", "expected"),
+    [(25, 2, 1_600_000, 4), (25, 2, 10_000_000, 2), (1000, 2, 1_600_000, 64), (1000, 2, 10_000_000, 8), (3, 2, 1_000, 1)],
+)
+def test_small_chunks_are_fewer(blocks, workers, block_bytes, expected):
+    assert distributed_rounds.choose_chunk_size(blocks, workers, block_bytes) == expected
+
+
+def test_the_blas_of_scipy_is_reported_without_its_modules():
+    program = "from herdcli.cluster.worker_tasks import result_environment; print(result_environment())"
+    short, long = (
+        subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, check=True).stdout
+        for each in (program, "import scipy.linalg; " + program)
+    )
+    assert short == long
+    assert "openblas" in short or "scipy.libs" not in os.listdir(os.path.dirname(os.path.dirname(np.__file__)))

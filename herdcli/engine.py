@@ -351,7 +351,7 @@ def python_errors(folder: Path | None = None) -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        raise BadUsage(error.format_message()) from error
+        raise _usage_error(error) from error
     except Interrupted as error:  # raised by Ctrl-C; an `except Exception` of the caller does not catch it
         raise KeyboardInterrupt(str(error)) from error
     except HerdError as error:
@@ -361,6 +361,21 @@ def python_errors(folder: Path | None = None) -> Iterator[None]:
             _name_argument(error, folder)
         error.shows_hint = True
         raise
+
+
+def _usage_error(error: click.ClickException) -> BadUsage:
+    """Return the error for options that the command line refuses, with the nearest choice as a keyword argument."""
+    from herdcli.cli.frame.options.misspelt_choices import nearest_choice
+
+    close = nearest_choice(error)
+    found = BadUsage(error.format_message(), hint=None if close is None else f"did you mean {_keyword(close[0])}={close[1]!r}?")
+    found.shows_hint = True
+    return found
+
+
+def _keyword(option: click.Option) -> str:
+    """Return the name of an option as an argument of a function."""
+    return max(option.opts, key=len).lstrip("-").replace("-", "_")
 
 
 def _name_argument(error: HerdError, folder: Path) -> None:

@@ -85,6 +85,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="rbm-pairs",
+            table="herdcli.evaluation.summaries.whole_tables.pair_columns",
+            summary="herdcli.evaluation.summaries.filters.pair_tables",
             versions=("herdcli.rbm.pairs.PairRBM",),
             metrics="herdcli.evaluation.figures.gallery.metrics",
             baseline="reconstruction_mean",
@@ -98,6 +100,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="dbn",
+            table="herdcli.evaluation.summaries.whole_tables.layer_columns",
+            summary="herdcli.evaluation.summaries.filters.dbn_tables",
             score=("log_likelihood",),
             versions=("herdcli.rbm.layers.DBN",),
             imports="herdcli.cli.convert.model_weights.import_dbn",
@@ -119,6 +123,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="rtrbm",
+            table="herdcli.evaluation.summaries.whole_tables.recurrent_columns",
+            summary="herdcli.evaluation.summaries.filters.recurrent_tables",
             score=("log_likelihood",),
             versions=("herdcli.rbm.recurrent.artifacts.RecurrentRBM",),
             metrics="herdcli.evaluation.figures.recurrent.metrics",
@@ -192,6 +198,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="tagger",
+            summary="herdcli.evaluation.summaries.supervised.tagger_tables",
             score=("1 - hamming",),
             versions=("herdcli.online.tags.Tagger",),
             metrics="herdcli.evaluation.figures.tagger.metrics",
@@ -220,6 +227,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="network",
+            table="herdcli.evaluation.summaries.whole_tables.factor_columns",
             score=("log_likelihood",),
             summary="herdcli.evaluation.summaries.networks.network_tables",
             versions=("herdcli.markov.model.network.Network",),

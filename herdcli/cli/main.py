@@ -101,6 +101,14 @@ def _missing_option_hint(error: click.MissingParameter) -> str | None:
     return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
+def _nearest_choice_hint(error: click.UsageError) -> str | None:
+    """Return the option with the choice that is nearest to a misspelt one; None if there is none."""
+    from herdcli.cli.frame.options.misspelt_choices import nearest_choice
+
+    found = nearest_choice(error)
+    return None if found is None else f"did you mean {max(found[0].opts, key=len)} {found[1]}?"
+
+
 def with_completion_values(command: click.Command) -> click.Command:
     """Return the command in the form that shell completion uses."""
     from herdcli.cli.frame.options.completion import with_completion
@@ -198,7 +206,7 @@ def _report_error(label: str, error: BaseException) -> int:
         message = _unknown_option_message(error) if isinstance(error, click.NoSuchOption) else error.format_message()
         if not isinstance(error, click.MissingParameter):  # whose message lists choices in lines of their own
             message = escape_text(message)
-        hint = _missing_option_hint(error) if isinstance(error, click.MissingParameter) else None
+        hint = _missing_option_hint(error) if isinstance(error, click.MissingParameter) else _nearest_choice_hint(error)
         return _print_error(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
     if isinstance(error, click.ClickException):
         return _print_error(label, error.format_message(), None, 2)

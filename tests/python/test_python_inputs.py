@@ -205,6 +205,15 @@ def test_inputs_have_names():
             r"--require loglikelihood>0: there is no column 'loglikelihood'\nhint: did you mean log_likelihood\?",
         ),
         (lambda: herd.load("missing.h5"), HerdError, r"missing\.h5: there is no such file"),
+        (lambda: herd.em(X, model="kmean"), BadUsage, r"Invalid value for '--model': [^\n]*\nhint: did you mean model='kmeans'\?$"),
+        (
+            lambda: herd.em(X, covariance="diag"),
+            BadUsage,
+            r"Invalid value for '--covariance': [^\n]*\nhint: did you mean covariance='diagonal'\?$",
+        ),
+        (lambda: herd.em(X, model="qqq"), BadUsage, r"Invalid value for '--model': 'qqq' is not one of [^\n]*$"),
+        (lambda: herd.fit_rbm(X, visible_units="gausian"), BadUsage, r"Invalid [^\n]*\nhint: did you mean visible_units='gaussian'\?$"),
+        (lambda: herd.kernel_herd(X, count=2, kernel="gausian"), BadUsage, r"[^\n]*\nhint: did you mean gaussian\?  kernels: "),
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_nearest(call, error, message):

@@ -17,6 +17,7 @@ from herdcli import results
 from herdcli.artifacts import load
 from herdcli.artifacts.sealed.artifact_comparison import largest_difference
 from herdcli.errors import BadUsage
+from herdcli.evaluation.summaries import whole_tables
 from herdcli.kinds import KINDS
 from herdcli.regression.model import GeneralisedLinear
 
@@ -125,8 +126,13 @@ def test_tables_have_all_rows_and_names_of_states():
     binary = (X > 0).astype(float)
     units = herd.fit_rbm(binary, hidden=2, epochs=1).to_arrow()
     assert (units.num_rows, units.column_names) == (2, ["unit", "bias", "x0", "x1"])
-    with pytest.raises(BadUsage, match=r"^artifacts of kind dbn have no table\nhint: herd info -v shows their arrays"):
-        herd.fit_rbm(binary, layers="2,2", epochs=1).to_arrow()
+    deep = herd.fit_rbm(binary, layers="2,3", epochs=1)
+    table = deep.to_arrow()
+    assert (table.num_rows, table.column_names) == (2 * 3 + 3 * 3, ["layer", "unit", "input", "weight"])
+    assert table["input"].to_pylist()[:3] == ["(bias)", "x0", "x1"]
+    assert table["weight"].to_pylist()[7] == deep.layers[1].W[0, 0, 0]
+    with pytest.raises(BadUsage, match=r"^artifacts of kind rbm-shard have no table$"):
+        whole_tables.whole_table("rbm-shard", deep, {})
 
 
 def test_frames_go_back_into_functions(linear):

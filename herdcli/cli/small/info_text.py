@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.frame.output import summary_text
+from herdcli.cli.frame.output.text_tables import terminal_width
+from herdcli.command_table import TABLE
 from herdcli.errors import escape_text
 
 if TYPE_CHECKING:
     from herdcli.evaluation.metrics.feature_importance import FeatureWeight
 
 Contents = dict[str, Any]  # the description of a file, or of its fields
+READING = {"split_rule": "rows", "column_roles": "declared"}  # values that every record has
 STRONGEST = "strongest features"  # the table that --top replaces
 
 
@@ -54,14 +59,32 @@ def description_text(item: Contents, detailed: bool) -> str:
     lines += _weight_table(item.get("strongest", []))
     if item["tables"] and item["history"]:
         lines += ["", "  made by"]
-    for number, record in enumerate(item["history"], 1):
-        options = "".join(
-            f" {escape_text(name)}={_shorten(value)}" for name, value in record.get("parameters", {}).items() if value is not None
-        )
-        inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
-        command = escape_text(str(record.get("command", "unknown")))
-        lines.append(f"  {number}. {command}{options}" + (f"  ← {escape_text(inputs)}" if inputs else ""))
+    lines += [line for number, record in enumerate(item["history"], 1) for line in _stage_lines(number, record, detailed)]
     return text + "".join(f"{line}\n" for line in lines)
+
+
+def _stage_lines(number: int, record: Contents, detailed: bool) -> list[str]:
+    """Return a stage of the history, folded to the width of the terminal; unless `detailed`, without options that have their defaults."""
+    options, name = record.get("parameters", {}), str(record.get("command", "unknown"))
+    usual = {} if detailed else READING | _default_values(name)
+    shown = [
+        f"{escape_text(key)}={_shorten(value)}"
+        for key, value in options.items()
+        if value is not None and (key not in usual or _shorten(value) != _shorten(usual[key]))
+    ]
+    inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
+    text = " ".join([f"{number}. {escape_text(name)}", *shown]) + (f"  ← {escape_text(inputs)}" if inputs else "")
+    return textwrap.wrap(
+        text, terminal_width(), initial_indent="  ", subsequent_indent="     ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _default_values(command: str) -> Contents:
+    """Return the defaults of a command's options by the names in histories; nothing for commands that this version does not have."""
+    if command not in TABLE:
+        return {}
+    options = {str(param.name): param.default for param in import_module(TABLE[command][0]).command.params}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
 
 
 def _weight_table(weights: list[FeatureWeight]) -> list[str]:

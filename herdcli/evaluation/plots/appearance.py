@@ -176,7 +176,8 @@ def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[An
         yield figure._suptitle, width
     for axes in figure.axes:
         begin = axes.get_window_extent().x0
-        outside = [legend.get_window_extent().x0 for legend in figure.legends]
+        corners = [legend.get_window_extent().x0 for legend in figure.legends]
+        outside = [x for x in corners if x >= axes.get_window_extent().x1]
         panels = [other.get_window_extent() for other in figure.axes if other is not axes and not _is_colorbar(other)]
         right = min([box.x0 for box in panels if box.x0 > axes.get_window_extent().x1 and _overlap(box, axes)] + [width, *outside])
         middle = (axes.get_window_extent().x0 + axes.get_window_extent().x1) / 2

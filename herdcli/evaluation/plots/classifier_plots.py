@@ -20,6 +20,7 @@ CELLS = 15  # classes up to which numbers are written into the cells
 CURVES = 8
 STRONGEST = 30  # weights of two classes
 EACH = 6  # weights of each of several classes
+WIDEST = 4.0  # the largest share of the largest weight that is shown of deviations
 PANELS = 12
 Map = Callable[..., Any]
 
@@ -62,8 +63,19 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
     if found is not None:
         windows = {"evidence fades": found.fading, "nothing is forgotten": found.still}
         lines |= {name: (found.examples, np.sqrt(y) if numbers else y) for name, y in windows.items()}
-    title = f"half-life of {value.settings.half_life:g} examples" if value.settings.half_life else f"{value.running.examples} examples"
-    return plot_list.curve_plot(lines, x="examples", y=f"{what} before learning", title=title)
+    title = f"{what} before learning" + (f"; half-life of {value.settings.half_life:g} examples" if value.settings.half_life else "")
+    figure = plot_list.curve_plot(lines, x="examples", y=f"{what} before learning", title=title)
+    _use_doubling_axis(figure.axes[0])
+    return figure
+
+
+def _use_doubling_axis(axes: Any) -> None:
+    """Make the horizontal axis logarithmic, with ticks at 1, 2, 4, … as the points are."""
+    from matplotlib.ticker import NullLocator, ScalarFormatter
+
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _row_label(value: Classifier, y: Array) -> str:
@@ -83,7 +95,7 @@ def calibration(value: Classifier, settings: EvaluationSettings, *, map: Map = m
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     plot_list.draw_diagonal(upper, np.array([float(across.min()), 1.0]), label="confidence = share right")
     error = 2.0 * np.sqrt(across * (1.0 - across) / count[filled])
-    upper.errorbar(across, up, yerr=error, fmt="o", color=plot_style.COLOURS[0], label="rows in a bin, ±2 standard errors")
+    upper.errorbar(across, up, yerr=error, fmt="o", color=plot_style.COLOURS[0], label="share ± 2 standard errors")
     upper.set(ylabel="share that is right", ylim=(0.0, 1.05))
     off = calibration_error(top, right)
     upper.set_title(f"{_row_label(value, y)}: calibration error {off:.2g}")
@@ -135,7 +147,7 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
         figure = plot_list.new_figure(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
         axes = figure.add_subplot()
         _draw_largest_weights(axes, mean[0], spread if spread is None else spread[0], names, STRONGEST)
-        axes.set_xlabel(f"weight: {value.classes[0]} ← 0 → {value.classes[1]}")
+        axes.set_xlabel(f"weight: below 0 for class {value.classes[0]}, above 0 for class {value.classes[1]}")
         axes.set_title(f"the strongest of {mean.shape[1]} weights" + ("" if spread is None else ", ±2 standard deviations"))
         return figure
     shown = min(PANELS, len(mean))
@@ -167,4 +179,6 @@ def _draw_largest_weights(axes: Any, mean: Array, spread: Array | None, names: C
         own = (mean[chosen] > 0) == positive
         axes.plot(mean[chosen][own], up[own], plot_style.marker_style(int(positive)), color=plot_style.cycle_colour(int(positive)))
     axes.axvline(0.0, color=plot_style.INK, lw=0.7)
+    if spread is not None and len(chosen) and 2 * float(spread[chosen].max()) > WIDEST * (largest := float(np.abs(mean[chosen]).max())):
+        axes.set_xlim(-WIDEST * largest, WIDEST * largest)  # deviations may be far larger than weights, which are then out of sight
     axes.set_yticks(up, [names(int(index)) for index in chosen], size=6)

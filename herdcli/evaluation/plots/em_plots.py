@@ -154,7 +154,8 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
         title = f"loadings of {C.shape[1]} factors ({value.model})"
         numbers = [str(k + 1) for k in range(C.shape[1])]
         return tiles.tile_images(tiles.rows_as_images(C.T, shape), signed=True, title=title, scale="loading", names=numbers)
-    if len(C) > FEW_COLUMNS:
+    names = known.feature_names if known is not None else None
+    if len(C) > (FEW_COLUMNS if names is None else tiles.FEW_NAMES):
         figure = plot_list.new_figure(3.2)
         panel = figure.add_subplot()
         for k in range(min(CURVES, C.shape[1])):
@@ -164,7 +165,6 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
         panel.set_ylabel("loading")
         panel.set_title(f"loadings of {value.model} on {len(C)} columns")
         return figure
-    names = known.feature_names if known is not None else None
     scaled = C if known is None else C / np.sqrt(np.maximum(known.base_variance, 1e-300))[:, None]
     return tiles.matrix_plot(
         scaled,
@@ -181,6 +181,8 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
 def ledger(value: FittedArtifact, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The free energy at each half-step, and what it is above minus the log-likelihood: the divergence that the next E step closes."""
     book = value.ledger
+    if len(book.free_energy) < 2:
+        raise DataError("there are no iterations: this model has a closed form")
     steps = np.arange(len(book.free_energy)) / 2.0
     figure = plot_list.new_figure(4.2)
     upper, lower = figure.subplots(2, 1, sharex=True)

@@ -22,23 +22,29 @@ LEGIBLE = 0.005  # a probability below it is not written
 def transitions(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """The matrix of transitions; the first held-out sequence under it, its most probable states as colours and their probabilities."""
     shown = _longest_heldout_sequence(value)
-    figure = plot_list.new_figure(3.4 if shown is None else 6.4)
     if shown is None:
+        figure = plot_list.new_figure(3.4)
         _draw_transitions(figure, figure.add_subplot(), value)
         return figure
-    grid = figure.add_gridspec(3, 1, height_ratios=(2.4, 1.6, 1.0))
-    _draw_transitions(figure, figure.add_subplot(grid[0]), value)
-    rows = figure.add_subplot(grid[1])
-    states = figure.add_subplot(grid[2], sharex=rows)
     X, path, p, name = shown
-    _draw_columns(rows, X, path, value)
-    steps = np.arange(len(p))
-    states.stackplot(steps, p.T, colors=[_state_colour(k, value) for k in range(value.states)], linewidth=0)
-    states.set_ylim(0, 1)
+    columns = np.sort(np.argsort(-np.nanstd(X, axis=0), kind="stable")[:COLUMNS]).tolist()
+    figure = plot_list.new_figure(3.6 + 0.85 * len(columns))
+    grid = figure.add_gridspec(len(columns) + 2, 1, height_ratios=(2.4, *(0.8 for _ in columns), 1.0))
+    _draw_transitions(figure, figure.add_subplot(grid[0]), value)
+    states = figure.add_subplot(grid[-1])
+    for number, j in enumerate(columns):
+        _draw_column(figure.add_subplot(grid[1 + number], sharex=states), X[:, j], path, value, j)
+    edges = np.arange(len(p) + 1) + 0.5  # each step fills its own place
+    colours = [_state_colour(k, value) for k in range(value.states)]
+    states.stackplot(edges, np.concatenate([p, p[-1:]]).T, colors=colours, linewidth=0, step="post")
+    states.set(
+        ylim=(0, 1),
+        yticks=(0, 0.5, 1),
+        xlim=(edges[0], edges[-1]),
+        ylabel="p(state | all)",
+        xlabel=f"step of sequence {name}" if name else "step",
+    )
     plot_list.use_integer_ticks(states)
-    states.set_ylabel("p(state | all)")
-    states.set_xlabel(f"step of sequence {name}" if name else "step")
-    states.set_xlim(0, max(1, len(p) - 1))
     return figure
 
 
@@ -60,7 +66,7 @@ def _draw_transitions(figure: plot_list.Figure, panel: Any, value: HiddenMarkovM
         tick.set_color(_state_colour(k, value))
     panel.set_xlabel("next state")
     panel.set_ylabel("state now")
-    panel.set_title(f"how {value.states} states follow one another, {value.emission} rows")
+    panel.set_title(f"transitions of {value.states} states, {value.emission} emissions")
     if value.states <= CELLS:
         for i, row in enumerate(value.transition):
             for j, p in enumerate(row):
@@ -89,30 +95,15 @@ def _longest_heldout_sequence(value: HiddenMarkovModel) -> tuple[Array, Array, A
     return own.whole().X[:STEPS], path[:STEPS], p[:STEPS], name
 
 
-def _draw_columns(panel: Any, X: Array, path: Array, value: HiddenMarkovModel) -> None:
-    """Columns as curves on the colours of the likeliest states."""
+def _draw_column(panel: Any, x: Array, path: Array, value: HiddenMarkovModel, j: int) -> None:
+    """Draw a column (T,) as a curve on the colours of the likeliest states."""
     names = value.known.feature_names if value.known is not None else None
-    steps = np.arange(len(X))
     ends = np.flatnonzero(np.diff(path)) + 1
     for begin, end in zip([0, *ends], [*ends, len(path)], strict=True):
-        panel.axvspan(begin - 0.5, end - 0.5, color=_state_colour(int(path[begin]), value), alpha=0.18, linewidth=0)
-    whole = value.emission in ("categorical", "poisson", "bernoulli")
-    spread = np.nanstd(X, axis=0)
-    order = np.argsort(-spread, kind="stable")[:COLUMNS]
-    for number, j in enumerate(np.sort(order)):
-        steps_or_not = {"drawstyle": "steps-mid"} if whole else {}
-        panel.plot(
-            steps,
-            X[:, j],
-            lw=0.9,
-            ls=plot_style.line_style(number),
-            color=plot_style.INK,
-            label=plot_list.legend_label(names[j]) if names else f"x{j}",
-            **steps_or_not,
-        )
-    if X.shape[1] > 1:
-        panel.legend(ncols=COLUMNS, loc="upper right")
-    panel.set_ylabel("rows, likeliest states")
+        panel.axvspan(begin + 0.5, end + 0.5, color=_state_colour(int(path[begin]), value), alpha=0.18, linewidth=0)
+    whole = {"drawstyle": "steps-mid"} if value.emission in ("categorical", "poisson", "bernoulli") else {}
+    panel.plot(np.arange(1, len(x) + 1), x, lw=0.9, color=plot_style.INK, **whole)
+    panel.set_ylabel(names[j] if names else f"x{j}")
     panel.tick_params(labelbottom=False)
 
 

@@ -37,7 +37,7 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
             signed=True,
             title="filters in the whitened domain, each on its own scale",
         )
-    if rows.shape[1] < FEW_COLUMNS:
+    if rows.shape[1] < FEW_COLUMNS or is_table(value):
         return tiles.matrix_plot(
             _normalise_rows(value.unmixing_matrix),
             row_label="output",
@@ -48,6 +48,17 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
             scale="share of the largest in its line",
         )
     return curve_panels(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
+
+
+def is_table(value: ICA) -> bool:
+    """Whether the rows are those of a table: their columns have names of their own, so that neighbours are not neighbours in time."""
+    names = value.feature_names
+    return names is not None and not all(name.lstrip("xXvVtT_").isdigit() for name in names)
+
+
+def _require_signal(value: ICA) -> None:
+    if is_table(value):
+        raise DataError("the columns are those of a table, which have no order in time")
 
 
 def _topography_width(value: ICA) -> int | None:
@@ -63,6 +74,7 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
         power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
         shown = power / power.max(axis=(1, 2), keepdims=True)
         return tiles.tile_images(shown, columns=_topography_width(value), title="amplitude spectra of the filters")
+    _require_signal(value)
     power = signals.power_spectra(rows[:CURVES])
     return curve_panels(
         _normalise_rows(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters"
@@ -87,6 +99,7 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     Source: Teh (2003), fig. 4.10 and 4.11 (pictures), 4.8 (signals).
     """
     if image_shape(value) is None:
+        _require_signal(value)
         return _time_frequency_plot(value.whitening.rotated(value.J))
     rows, found = _fit_gabors(value, map)
     good = found.r2 >= GOOD_FIT

@@ -33,7 +33,7 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
     figure = plot_list.new_figure(1.0 + 1.35 * (outputs + count))
     panels = figure.subplots(outputs + count, 1, sharex=True, squeeze=False)[:, 0]
     names = value.known.feature_names if value.known is not None else None
-    expected, t = one_step_predictions(p, found), np.arange(len(Y))
+    expected, t = one_step_predictions(p, found), np.arange(1, len(Y) + 1)
     spread = standard_deviations(p["loading"] @ found.predicted_covariance @ p["loading"].T + p["noise"])
     for d in range(outputs):
         panel = panels[d]
@@ -54,8 +54,8 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
             panel.fill_between(t, mean[:, k] - deviation, mean[:, k] + deviation, color=colour, alpha=0.2, lw=0)
             panel.plot(t, mean[:, k], line, lw=1.1, color=colour, label=name)
         panel.set_ylabel(f"state {k + 1}")
-    for panel in (panels[0], panels[outputs]):
-        panel.legend(ncols=2, loc="upper right")
+    lines = [line for panel in (panels[0], panels[outputs]) for line in panel.get_lines()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     panels[-1].set_xlabel("step")
     plot_list.use_integer_ticks(panels[-1])
     panels[0].set_title(f"a held-out sequence and {value.states} hidden state{'s' * (value.states != 1)}; bands of two standard deviations")

@@ -24,7 +24,7 @@ def filters(value: Perceptron, settings: Any, *, map: Callable[..., Any] = map) 
         value.image_shape,
         row_label="hidden unit",
         column_names=value.feature_names,
-        row_names=[str(index) for index in chosen],
+        row_names=[str(index + 1) for index in chosen],
         signed=True,
         title=f"first-layer weights of {len(chosen)}{left} hidden units",
         scale="weight of a standardised column",

@@ -31,6 +31,7 @@ Figure = Any  # matplotlib.figure.Figure
 Plot = Callable[..., Figure]
 
 SUFFIXES = (".png", ".pdf", ".svg")
+FEW_CURVES = 4  # of more curves the legend is beside the axes
 LONG = 400  # characters of a path, which is then a curve
 ALL = "all"  # the name that stands for every plot of a kind
 COUNTED = ("epoch", "iteration", "step", "atoms")  # axes whose ticks are whole
@@ -166,8 +167,10 @@ def curve_plot(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, titl
         use_integer_ticks(axes)
     if title:
         axes.set_title(title)
-    if 1 < len(lines) <= 12:
+    if 1 < len(lines) <= FEW_CURVES:
         axes.legend()
+    elif FEW_CURVES < len(lines) <= 12:
+        figure.legend(loc="outside right upper")
     axes.grid()
     return figure
 

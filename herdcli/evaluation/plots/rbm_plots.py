@@ -19,19 +19,24 @@ from herdcli.schema import Array
 from herdcli.splits import TEST
 
 PAIRS = 48
+MOST_DEVIATIONS = 4.0  # standard deviations from the mean that have a colour of their own
+MOST_IN_LINE = 25  # hidden units of a model that are pictures in one line
 SAMPLES, BURN_IN = 100, 1000
 
 
 def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W[: value.columns].T for W in value.W])
+    hidden = value.W.shape[2]
+    by_class = value.count > 1 and hidden <= MOST_IN_LINE
     return tiles.rows_plot(
         weights,
         value.image_shape,
         row_label="hidden unit",
         column_names=value.feature_names,
         signed=True,
-        title=f"weights of {len(weights)} hidden units",
+        columns=hidden if by_class else None,
+        title=f"weights of {len(weights)} hidden units" + (f", a line for each of {value.count} classes" if by_class else ""),
         scale="weight",
     )
 
@@ -55,11 +60,21 @@ def draw_reconstructions(value: RBM, reconstruct: Callable[[Array, Array], Array
     chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
     rows = np.asarray(as_dense(value.holdout.X[chosen]), dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
-    pairs = value.to_original(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
-    title = "test rows and their reconstructions"
-    return tiles.rows_plot(
-        pairs, value.image_shape, row_label="row, reconstruction", column_names=value.feature_names, group=2, title=title
-    )
+    found, title = reconstruct(rows, owner), "test rows and their reconstructions"
+    if value.image_shape is None:
+        scale, signed = _matrix_scale(value)
+        shown = [rows[..., : value.columns], found[..., : value.columns]] if signed else [value.to_original(each) for each in (rows, found)]
+        pair = dict(zip(("test rows", "reconstructions"), shown, strict=True))
+        return tiles.paired_matrices(
+            pair, row_label="row", column_names=value.feature_names, scale=scale, signed=signed, most=MOST_DEVIATIONS
+        )
+    pairs = value.to_original(np.stack([rows, found], axis=1).reshape(len(rows) * 2, -1))
+    return tiles.tile_images(tiles.rows_as_images(pairs, value.image_shape), group=2, title=title)
+
+
+def _matrix_scale(value: RBM) -> tuple[str, bool]:
+    """Return what the colours of rows are that are no images, and whether they diverge: columns in different units are standardised."""
+    return ("value", False) if value.column_scale is None else ("standard deviations from the column's mean", True)
 
 
 def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -76,12 +91,17 @@ def draw_samples(
     parts = plan_enumerations(problem)
     found = run_algorithm(BlockGibbsSampling(problem, map)) if parts is None else run_algorithm(IndependentSampling(problem, parts, map))
     how = "independent rows" if parts is not None else f"Gibbs chains after {BURN_IN} sweeps"
+    scale, signed = ("value", False) if lowest.image_shape is not None else _matrix_scale(lowest)
+    rows = np.concatenate(found.rows)
     return tiles.rows_plot(
-        lowest.to_original(np.concatenate(found.rows)),
+        rows[..., : lowest.columns] if signed else lowest.to_original(rows),
         lowest.image_shape,
         row_label="sample",
         column_names=lowest.feature_names,
         columns=10,
+        scale=None if lowest.image_shape is not None else scale,
+        signed=signed,
+        most=MOST_DEVIATIONS,
         title=f"means of {how}",
     )
 

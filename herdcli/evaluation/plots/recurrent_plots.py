@@ -43,10 +43,10 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
             title=f"reconstruction error over {len(found.reconstruction)} epochs",
         )
     return plot_list.curve_plot(
-        {"held out": (found.validated, found.valid)},
+        {"validation rows": (found.validated, found.valid)},
         x="epoch",
-        y="figure of split 1, the higher the better",
-        title="held-out sequences by epoch",
+        y="nats a validation row",
+        title="likelihood of validation rows by epoch",
     )
 
 
@@ -73,7 +73,10 @@ def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
     figure = plot_list.new_figure(6.0)
     panels = figure.subplots(3, 1, sharex=True)
     for panel, (name, rows) in zip(panels, shown.items(), strict=True):
-        panel.imshow(np.asarray(rows, dtype=np.float64).T, aspect="auto", cmap="gray_r", interpolation="none")
+        shades = np.asarray(rows, dtype=np.float64).T
+        first = 0.5 if rows is r else -0.5  # units are numbered from 1, columns from 0
+        extent = (0.5, shades.shape[1] + 0.5, len(shades) + first, first)
+        panel.imshow(shades, aspect="auto", cmap="gray_r", interpolation="none", extent=extent)
         panel.set_title(name)
         panel.set_ylabel("unit" if rows is r else "column")
         panel.locator_params(integer=True)
@@ -88,15 +91,15 @@ def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
     columns = len(chosen)
     figure = plot_list.new_figure(1.0 + 1.5 * (columns + 1))
     panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
-    seen, ahead, t = value.to_original(v), value.to_original(expected), np.arange(len(v))
+    seen, ahead, t = value.to_original(v), value.to_original(expected), np.arange(1, len(v) + 1)
     for d, panel in zip(chosen, panels[:-1], strict=True):
         panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=plot_style.INK, label="seen")
         panel.plot(t, ahead[:, d], "-", lw=1.2, color=plot_style.COLOURS[1], label="expected one step ahead")
         panel.set_ylabel(value.feature_names[d] if value.feature_names else f"x{d}")
-    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none")
+    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none", extent=(0.5, len(r) + 0.5, r.shape[1] + 0.5, 0.5))
     panels[-1].set_ylabel("hidden unit")
     panels[-1].locator_params(integer=True)
-    panels[0].legend(ncols=2, loc="upper right")
+    figure.legend(handles=panels[0].get_lines(), loc="outside lower center", ncols=2)
     panels[0].set_title("a held-out sequence, what was expected of it, and the hidden means")
     panels[-1].set_xlabel("step")
     plot_list.use_integer_ticks(panels[-1])

@@ -13,7 +13,8 @@ from herdcli.evaluation.plots.plot_list import Figure, new_figure
 from herdcli.schema import Array
 
 MOST_TILES = 400
-FEW_NAMES = 40  # columns or rows up to which their names are written
+FEW_NAMES = 60  # columns or rows up to which their names are written
+LARGE_NAMES = 40  # names up to this number have the usual size
 TALLEST = 8.0  # inches, of a grid
 FULLEST = 0.6  # the share of the last line of a grid that has to be filled
 NAME_BAND = 0.16  # the height of a name above a picture, of that of the picture
@@ -72,10 +73,10 @@ def tile_into_mosaic(pictures: Array, columns: int | None = None, *, group: int 
     return whole
 
 
-def colour_limits(values: Array, signed: bool) -> tuple[float, float]:
-    """Return the values at the ends of the colours: of signed numbers symmetric around 0."""
+def colour_limits(values: Array, signed: bool, most: float = np.inf) -> tuple[float, float]:
+    """Return the values at the ends of the colours: of signed numbers symmetric around 0, and at most `most`."""
     if signed:
-        largest = float(np.nanmax(np.abs(values))) or 1.0
+        largest = min(most, float(np.nanmax(np.abs(values))) or 1.0)
         return -largest, largest
     return float(np.nanmin(values)), float(np.nanmax(values))
 
@@ -164,10 +165,12 @@ def rows_plot(
     columns: int | None = None,
     group: int = 1,
     limits: tuple[float, float] | None = None,
+    most: float = np.inf,
 ) -> Figure:
     """Return rows (n, D) as tiles if they are images, else as a matrix with a line for each row and the names of the columns.
 
     row_label, row_names  what a line of the matrix is, and the names of the lines.
+    most  the largest size that has a colour of its own in a matrix of signed numbers.
     The others are those of `tile_images`.
     """
     if image_shape is not None:
@@ -175,7 +178,14 @@ def rows_plot(
             rows_as_images(rows, image_shape), columns=columns, group=group, signed=signed, limits=limits, title=title, scale=scale
         )
     return matrix_plot(
-        rows, column_names=column_names, row_label=row_label, row_names=row_names, title=title, scale=scale or "value", signed=signed
+        rows,
+        column_names=column_names,
+        row_label=row_label,
+        row_names=row_names,
+        title=title,
+        scale=scale or "value",
+        signed=signed,
+        most=most,
     )
 
 
@@ -189,6 +199,7 @@ def matrix_plot(
     title: str = "",
     scale: str = "value",
     signed: bool = False,
+    most: float = np.inf,
 ) -> Figure:
     """Return a matrix (n, D) as a coloured picture whose axes have the names of rows and columns, where these are few."""
     values = np.asarray(values, dtype=np.float64)
@@ -198,24 +209,80 @@ def matrix_plot(
     named = row_names is not None and count <= FEW_NAMES
     figure = new_figure(float(np.clip(1.4 + (0.2 if named else 0.12) * count, 2.4, TALLEST)))
     axes = figure.add_subplot()
-    low, high = colour_limits(values, signed)
-    image = axes.imshow(
-        values, cmap=plot_style.DIVERGING if signed else plot_style.SHADES, vmin=low, vmax=high, aspect="auto", interpolation="none"
-    )
-    if column_names is not None and size <= FEW_NAMES:
-        axes.set_xticks(range(size), list(column_names), rotation=90 if max(map(len, column_names)) > 3 else 0)
-    else:
-        axes.set_xlabel(column_label)
-        _whole_ticks(axes.xaxis)
+    low, high = colour_limits(values, signed, most)
+    image = _draw_matrix(axes, values, low, high, signed)
+    _name_columns(axes, size, column_names, column_label)
     if named:
-        axes.set_yticks(range(count), list(row_names or ()))
+        axes.set_yticks(range(1, count + 1), list(row_names or ()), size=_name_size(count))
     else:
         axes.set_ylabel(row_label)
         _whole_ticks(axes.yaxis)
     if title:
         axes.set_title(title)
-    figure.colorbar(image, ax=axes, label=scale)
+    figure.colorbar(image, ax=axes, label=scale, extend=_extension(values, high))
     return figure
+
+
+def _extension(values: Array, most: float) -> str:
+    """Return how a bar of colours ends: with arrows if there are signed values beyond its ends."""
+    return "both" if float(np.nanmax(np.abs(values))) > most else "neither"
+
+
+def paired_matrices(
+    pairs: dict[str, Array],
+    *,
+    row_label: str,
+    column_names: Sequence[str] | None = None,
+    title: str = "",
+    scale: str = "value",
+    signed: bool,
+    most: float = np.inf,
+) -> Figure:
+    """Return two matrices (n, D) of the same rows side by side, each with its name above it, on one scale of colours."""
+    values = [np.asarray(each, dtype=np.float64) for each in pairs.values()]
+    count, size = values[0].shape
+    figure = new_figure(float(np.clip(1.6 + 0.1 * count, 2.6, TALLEST)))
+    panels = figure.subplots(1, 2, sharey=True)
+    low, high = colour_limits(np.stack(values), signed, most)
+    for axes, name, each in zip(panels, pairs, values, strict=True):
+        image = _draw_matrix(axes, each, low, high, signed)
+        few = column_names if size <= FEW_NAMES // 2 else None
+        _name_columns(axes, size, few, "column")
+        axes.set_title(name)
+    panels[0].set_ylabel(row_label)
+    _whole_ticks(panels[0].yaxis)
+    if title:
+        figure.suptitle(title)
+    figure.colorbar(image, ax=panels, label=scale, extend=_extension(np.stack(values), high))
+    return figure
+
+
+def _draw_matrix(axes: Any, values: Array, low: float, high: float, signed: bool) -> Any:
+    """Draw a matrix (n, D): columns are at 0, 1, …, lines at 1, 2, … from the top."""
+    count, size = values.shape
+    return axes.imshow(
+        values,
+        cmap=plot_style.DIVERGING if signed else plot_style.SHADES,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        interpolation="none",
+        extent=(-0.5, size - 0.5, count + 0.5, 0.5),
+    )
+
+
+def _name_columns(axes: Any, size: int, names: Sequence[str] | None, label: str) -> None:
+    """Write the names of columns below a matrix, where they are few, else their numbers."""
+    if names is None or size > FEW_NAMES:
+        axes.set_xlabel(label)
+        _whole_ticks(axes.xaxis)
+    else:
+        axes.set_xticks(range(size), list(names), rotation=90 if max(map(len, names)) > 3 else 0, size=_name_size(size))
+
+
+def _name_size(count: int) -> float:
+    """Return the size of so many names in points."""
+    return 7 if count <= LARGE_NAMES else 5
 
 
 def _whole_ticks(axis: Any) -> None:

@@ -13,7 +13,10 @@ from herdcli.schema import Array
 if TYPE_CHECKING:
     from herdcli.herding.model import Herding
     from herdcli.ica.model import ICA
+    from herdcli.rbm.layers import DBN
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.pairs import PairRBM
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
 
 STRONGEST = 4  # columns that are named for each filter
 
@@ -35,11 +38,99 @@ def rbm_tables(value: RBM, levels: Levels) -> list[SummaryTable]:
     rows: list[Row] = []
     for m in range(models):
         own: Row = {"model": value.classes[m] if value.classes else m} if models > 1 else {}
-        for k in range(hidden):
-            w = value.W[m, :, k]
-            unit: Row = {"unit": k + 1, "bias": float(value.c[m, k]), "norm": float(np.linalg.norm(w))}
-            rows.append(own | unit | {"strongest weights": _strongest(w, names)})
+        rows += [own | row for row in _unit_rows(value.W[m], value.c[m], names)]
     return [SummaryTable("fit", [run]), limit_rows("hidden units", rows)]
+
+
+def dbn_tables(value: DBN, levels: Levels) -> list[SummaryTable]:
+    """Return the layers, a line each, and the bias, norm and strongest inputs of each hidden unit, layer by layer."""
+    layers: list[Row] = [
+        {
+            "layer": number,
+            "visible": layer.W.shape[1],
+            "hidden": layer.W.shape[2],
+            "visible_units": layer.visible_units,
+            "hidden_units": layer.hidden_units,
+            "algorithm": layer.algorithm,
+            "epochs": layer.epochs,
+            "learning_rate": layer.learning_rate,
+        }
+        for number, layer in enumerate(value.layers, 1)
+    ]
+    tables = [SummaryTable("layers, the lowest first", layers)]
+    for number, (layer, names) in enumerate(zip(value.layers, layer_input_names(value), strict=True), 1):
+        shown = (number == 1 and _pixel_names(layer.image_shape, layer.W.shape[1])) or names
+        tables.append(limit_rows(f"hidden units of layer {number}", _unit_rows(layer.W[0], layer.c[0], shown)))
+    return tables
+
+
+def layer_input_names(value: DBN) -> list[list[str]]:
+    """Return the names of the inputs of each layer: columns of the rows, then `unit` and the number of a hidden unit of the layer below."""
+    lowest = value.layers[0]
+    columns = lowest.W.shape[1]
+    known = column_names(lowest.feature_names, lowest.columns) + list(lowest.labels or ())
+    first = known if len(known) == columns else column_names(None, columns)
+    return [first, *([f"unit {j + 1}" for j in range(layer.W.shape[1])] for layer in value.layers[1:])]
+
+
+def pair_tables(value: PairRBM, levels: Levels) -> list[SummaryTable]:
+    """Return the fit in a line, and of each hidden unit the norms of its two receptive fields, their correlation, and strongest pixels."""
+    settings = value.settings
+    run: Row = {
+        "visible": 2 * len(value.b1),
+        "hidden": len(value.c),
+        "visible_units": settings.visible_units,
+        "hidden_units": settings.hidden_units,
+        "pairs": value.pairs,
+        "epochs": settings.epochs,
+        "learning_rate": settings.learning_rate,
+    }
+    names = _pixel_names(value.image_shape, len(value.b1)) or column_names(value.feature_names, len(value.b1))
+    first, second = value.W1.astype(np.float64), value.W2.astype(np.float64)
+    norms = np.linalg.norm(first, axis=0), np.linalg.norm(second, axis=0)
+    same = (first * second).sum(axis=0) / np.where(norms[0] * norms[1] > 0, norms[0] * norms[1], 1)
+    rows: list[Row] = [
+        {
+            "unit": k + 1,
+            "bias": float(value.c[k]),
+            "norm_1": float(norms[0][k]),
+            "norm_2": float(norms[1][k]),
+            "cosine": float(same[k]),
+            "strongest of image 1": _strongest(first[:, k], names, 2),
+            "of image 2": _strongest(second[:, k], names, 2),
+        }
+        for k in range(len(value.c))
+    ]
+    return [SummaryTable("fit", [run]), limit_rows("hidden units: their weights to both images of a pair", rows)]
+
+
+def recurrent_tables(value: RecurrentRBM, levels: Levels) -> list[SummaryTable]:
+    """Return the fit in a line, and of each hidden unit bias, norm, strongest columns and strongest units of the step before."""
+    run: Row = {
+        "visible": value.columns,
+        "hidden": value.hidden,
+        "visible_units": value.visible_units,
+        "hidden_units": value.hidden_units,
+        "algorithm": value.algorithm,
+        "epochs": value.epochs,
+        "learning_rate": value.learning_rate,
+        "sequences": value.sequences,
+        "rows": value.rows,
+    }
+    names = _pixel_names(value.image_shape, value.columns) or column_names(value.feature_names, value.columns)
+    units = [f"unit {k + 1}" for k in range(value.hidden)]
+    rows = _unit_rows(value.parameters.W, value.parameters.c, names)
+    for k, row in enumerate(rows):
+        row["from the step before"] = _strongest(value.parameters.U[:, k], units, 2)
+    return [SummaryTable("fit", [run]), limit_rows("hidden units", rows)]
+
+
+def _unit_rows(W: Array, c: Array, names: list[str]) -> list[Row]:
+    """Return bias, norm and strongest inputs of each hidden unit with weights W (D, K) and biases c (K,)."""
+    return [
+        {"unit": k + 1, "bias": float(c[k]), "norm": float(np.linalg.norm(W[:, k])), "strongest weights": _strongest(W[:, k], names)}
+        for k in range(len(c))
+    ]
 
 
 def herding_tables(value: Herding, levels: Levels) -> list[SummaryTable]:
@@ -103,8 +194,8 @@ def _pixel_names(shape: Array | None, columns: int) -> list[str] | None:
     return [f"({i},{j})" for i in range(int(shape[0])) for j in range(int(shape[1]))]
 
 
-def _strongest(weights: Array, names: list[str]) -> str:
+def _strongest(weights: Array, names: list[str], count: int = STRONGEST) -> str:
     """Return the columns with the largest weights by magnitude, each with its weight."""
-    order = np.argsort(-np.abs(weights), kind="stable")[:STRONGEST]
+    order = np.argsort(-np.abs(weights), kind="stable")[:count]
     shown = names if len(names) == len(weights) else column_names(None, len(weights))
     return ", ".join(f"{shown[j]} {weights[j]:+.2g}" for j in order.tolist() if weights[j])

@@ -12,6 +12,7 @@ from herdcli.evaluation.table import Row
 
 if TYPE_CHECKING:
     from herdcli.online.model import Classifier
+    from herdcli.online.tags import Tagger
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.regression.perceptron.model import Perceptron
 
@@ -93,5 +94,33 @@ def classifier_tables(value: Classifier, levels: Levels) -> list[SummaryTable]:
         found = most_important_weights("classifier", value, count)
     except HerdError:  # a kernel model
         return tables
+    rows: list[Row] = [{"for": each.towards, "feature": each.feature, "weight": each.weight, "deviation": each.deviation} for each in found]
+    return [*tables, limit_rows("strongest features", rows, 40)]
+
+
+def tagger_tables(value: Tagger, levels: Levels) -> list[SummaryTable]:
+    """Return the labels with thresholds and, on held-out rows, counts, precision and recall; and the largest weights of each label."""
+    from herdcli.evaluation.figures.tagger import heldout_predictions
+    from herdcli.evaluation.metrics.feature_importance import most_important_weights
+
+    settings = value.settings
+    run: Row = {"algorithm": settings.algorithm, "C": settings.C, "passes": settings.passes, "examples": value.running.examples}
+    thresholds = [None] * value.count if value.threshold is None else value.threshold.tolist()
+    labels: list[Row] = [{"label": name, "threshold": each} for name, each in zip(value.classes, thresholds, strict=True)]
+    title = "labels"
+    with contextlib.suppress(HerdError):  # no held-out rows
+        _, _, truth, told = heldout_predictions(value)
+        title = f"labels, on {len(truth)} held-out rows"
+        counts = zip(labels, truth.sum(axis=0).tolist(), told.sum(axis=0).tolist(), (truth & told).sum(axis=0).tolist(), strict=True)
+        for row, there, given, both in counts:
+            row |= {
+                "rows": there,
+                "predicted": given,
+                "precision": both / given if given else None,
+                "recall": both / there if there else None,
+            }
+    tables = [SummaryTable("learning", [run]), limit_rows(title, labels)]
+    count = next((most for limit, most in STRONGEST.items() if value.count <= limit), 1)
+    found = most_important_weights("tagger", value, count)
     rows: list[Row] = [{"for": each.towards, "feature": each.feature, "weight": each.weight, "deviation": each.deviation} for each in found]
     return [*tables, limit_rows("strongest features", rows, 40)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from herdcli.herding.model import Herding
     from herdcli.ica.model import ICA
     from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.markov.model.network import Network
     from herdcli.online.model import Classifier
     from herdcli.quadrature.samples import Samples
+    from herdcli.rbm.layers import DBN
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.pairs import PairRBM
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.regression.model import GeneralisedLinear
 
 Columns = dict[str, Any]  # name -> an array or a list with one entry per row
@@ -34,7 +39,7 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
     if own is not None:
         found: Columns = import_named(own)(value, levels)
         return found
-    if kind in ("classifier", "predictor") and value.mean is not None:
+    if kind in ("classifier", "predictor", "tagger") and value.mean is not None:
         return _weight_columns(kind, value)
     path = KINDS[kind].summary
     if path is None:
@@ -80,6 +85,38 @@ def marginal_columns(value: Beliefs, levels: Levels) -> Columns:
     return dict(columns)
 
 
+def factor_columns(value: Network, levels: Levels) -> Columns:
+    """Return the factors, one row for each value: of a Bayesian network P(state of a variable | states of its parents).
+
+    Bayesian networks have columns variable, parents, state and probability, with parents such as `smoke=yes, xray=no`; other networks
+    have columns factor, states and value, with states such as `x0=1, x4=0`.
+    """
+    names = [value.name(i) for i in range(value.count)]
+    states = [
+        value.states_of(i) or state_names(levels, name, int(c))
+        for i, (name, c) in enumerate(zip(names, value.cardinality.tolist(), strict=True))
+    ]
+    keys = ("variable", "parents", "state", "probability") if value.directed else ("factor", "states", "value")
+    columns: dict[str, list[Any]] = {key: [] for key in keys}
+    for number, (scope, table) in enumerate(value.factors(), 1):
+        others, child = (scope[:-1], scope[-1:]) if value.directed else (scope, ())
+        settings = [
+            ", ".join(f"{names[i]}={states[i][k]}" for i, k in zip(others, each, strict=True))
+            for each in itertools.product(*(range(len(states[i])) for i in others))
+        ]
+        own = states[child[0]] if child else [""]
+        if value.directed:
+            columns["variable"] += [names[child[0]] if child else ""] * table.size
+            columns["parents"] += [each for each in settings for _ in own]
+            columns["state"] += own * len(settings)
+            columns["probability"] += table.ravel().tolist()
+        else:
+            columns["factor"] += [number] * table.size
+            columns["states"] += settings
+            columns["value"] += table.ravel().tolist()
+    return dict(columns)
+
+
 def atom_columns(value: Samples, levels: Levels) -> Columns:
     """Return the atoms with their rows in the input and their weights."""
     columns: Columns = {"row": value.index, "weight": value.weight}
@@ -111,6 +148,39 @@ def hidden_unit_columns(value: RBM, levels: Levels) -> Columns:
     weights = value.W.transpose(1, 0, 2).reshape(visible, -1)
     names = names if len(names) == visible else column_names(None, visible)
     return columns | {_free_name(name, columns): row for name, row in zip(names, weights, strict=True)}
+
+
+def layer_columns(value: DBN, levels: Levels) -> Columns:
+    """Return every weight of every layer, one row each: layer, hidden unit, input and weight; the bias of a unit has the input `(bias)`."""
+    from herdcli.evaluation.summaries.filters import layer_input_names
+
+    parts: dict[str, list[Any]] = {"layer": [], "unit": [], "input": [], "weight": []}
+    for number, (layer, names) in enumerate(zip(value.layers, layer_input_names(value), strict=True), 1):
+        hidden, inputs = layer.W.shape[2], ["(bias)", *names]
+        parts["layer"] += [number] * (hidden * len(inputs))
+        parts["unit"] += [unit for unit in range(1, hidden + 1) for _ in inputs]
+        parts["input"] += inputs * hidden
+        parts["weight"] += np.vstack([layer.c[0][None], layer.W[0]]).T.ravel().tolist()
+    return dict(parts)
+
+
+def pair_columns(value: PairRBM, levels: Levels) -> Columns:
+    """Return the bias of each hidden unit and its weights to the pixels of each image of a pair, two rows for each unit."""
+    hidden = len(value.c)
+    columns: Columns = {"unit": np.repeat(np.arange(1, hidden + 1), 2), "image": np.tile([1, 2], hidden), "bias": np.repeat(value.c, 2)}
+    weights = np.stack([value.W1, value.W2], axis=2).reshape(len(value.b1), 2 * hidden)
+    names = column_names(value.feature_names, len(value.b1))
+    return columns | {_free_name(name, columns): row for name, row in zip(names, weights, strict=True)}
+
+
+def recurrent_columns(value: RecurrentRBM, levels: Levels) -> Columns:
+    """Return the bias of each hidden unit, its weights to the columns, and those from the units of the step before."""
+    columns: Columns = {"unit": np.arange(1, value.hidden + 1), "bias": value.parameters.c}
+    for name, row in zip(column_names(value.feature_names, value.columns), value.parameters.W, strict=True):
+        columns[_free_name(name, columns)] = row
+    for k, row in enumerate(value.parameters.U, 1):
+        columns[_free_name(f"from unit {k}", columns)] = row
+    return columns
 
 
 def run_columns(value: Herding, levels: Levels) -> Columns:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, nearest_name
 from herdcli.quadrature.kernels import joint_kernels, stein_kernels
 from herdcli.quadrature.kernels import kernel_functions as k
 from herdcli.quadrature.kernels.stein_kernels import SteinKernel
@@ -76,8 +76,10 @@ def _parse_simple_kernel(text: str, full_text: str) -> k.Kernel:
         return FACTORIES[name](*numbers)
     except (KeyError, TypeError, ValueError) as error:
         detail = str(error) if isinstance(error, ValueError) else ""
+        close = None if name in FACTORIES else nearest_name(name, [*FACTORIES, "features"])
         raise BadUsage(
-            f"--kernel '{full_text}': '{text}' is not a kernel{': ' + detail if detail else ''}", hint=f"kernels: {NAMES}"
+            f"--kernel '{full_text}': '{text}' is not a kernel{': ' + detail if detail else ''}",
+            hint=f"did you mean {close}?  kernels: {NAMES}" if close is not None else f"kernels: {NAMES}",
         ) from None
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from herdcli.artifacts import load
+from herdcli.cli.frame.options.help_pages import ALWAYS, FIRST
+from herdcli.cli.frame.options.short_help import write_short_page
+from herdcli.cli.frame.options.short_texts import SHORT_TEXTS
 from herdcli.cli.main import COMMANDS
 
 
@@ -42,24 +47,64 @@ def test_data_before_the_model_are_told(herd, model, digits):
     )
 
 
-def test_help_of_many_options_fits_a_screen(herd):
-    """Sixty lines of eighty columns, in groups, the rest under --help-all; no names of the parser's types."""
-    lines = _help(herd, "fit-rbm").splitlines()
-    assert len(lines) <= 60
-    for heading in ("Input:", "Model:", "Learning:", "Long runs:", "Output:"):
-        assert heading in lines
-    whole = _help(herd, "fit-rbm", "--help-all")
-    assert lines[-1] == f"{_options(whole) - _options(chr(10).join(lines))} more options: herd fit-rbm --help-all"
+def test_help_fits_a_screen(herd):
+    """Forty lines of eighty columns for each command, in groups, the rest under --help-all; no names of the parser's types."""
     for name in COMMANDS:
-        told = _help(herd, name)
-        told = _help(herd, name, "--help-all") if "--help-all" in told else told
-        assert "INTEGER RANGE" not in told
-        assert "FLOAT RANGE" not in told
-        assert "18446744073709551615" not in told
-        assert "<=x" not in told
-        assert "x>" not in told
-        assert "TEXT" not in told
-        assert "See below" not in told
+        lines = _help(herd, name).splitlines()
+        assert sum(max(1, -(-len(line) // 80)) for line in lines) <= 40, name
+        assert [line for line in lines if len(line) > 80 and " herd " not in line] == [], name
+        told = "\n".join(lines)
+        if "--help-all" in told:
+            told = _help(herd, name, "--help-all")
+            assert lines[-1] == f"{_options(told) - _options(chr(10).join(lines))} more options: herd {name} --help-all"
+            assert any(f"herd {name} " in line for line in lines[3:12]), "an example"
+        for words in ("INTEGER RANGE", "FLOAT RANGE", "18446744073709551615", "<=x", "x>", "TEXT", "See below"):
+            assert words not in told
+    assert [line for line in _help(herd, "fit-rbm").splitlines() if line.endswith(":") and not line.startswith(" ")] == [
+        *("Input:", "Model:", "Learning:", "Long runs:", "Output:"),
+    ]
+
+
+def test_common_options_are_in_the_same_order_in_each_help(herd):
+    spellings = (
+        "--missing",
+        "--label",
+        "--split",
+        "--seed",
+        "-j, --threads",
+        "--checkpoint",
+        "--resume",
+        "--dry-run",
+        "-o, --output",
+        "-h, --help",
+    )
+    for name in FIRST:
+        lines = _help(herd, name).splitlines()
+        places = [next((at for at, line in enumerate(lines) if line.startswith(f"  {each} ")), None) for each in spellings]
+        found = [at for at in places if at is not None]
+        assert found == sorted(found), name
+
+
+def test_the_tables_of_the_short_help_name_options():
+    for name, words in FIRST.items():
+        params = {str(param.name) for param in import_module(COMMANDS[name][0]).command.params}
+        assert set(words.split()) <= params, name
+        assert {key.partition(".")[2] for key in SHORT_TEXTS if key.startswith(f"{name}.")} <= set(words.split()) | ALWAYS, name
+    assert {key.partition(".")[0] for key in SHORT_TEXTS if "." in key} <= set(FIRST)
+
+
+def test_an_option_without_a_short_text_has_its_first_sentence():
+    groups = {
+        "Model": [
+            ("x.rate", "--rate [first|second|third]", "Rate.  More of it.  [default: first]"),
+            ("x.n", "-n N", "Rows to read."),
+        ]
+    }
+    page = write_short_page("Usage: herd x [OPTIONS]", "Do it.\n\n\b\n  herd x a\n\nMore.", groups, "2 more", 78)
+    assert page.splitlines() == [
+        *("Usage: herd x [OPTIONS]", "", "  Do it.", "", "    herd x a", "", "Model:"),
+        *("  --rate NAME  Rate: first, second, third  [default: first]", "  -n N         Rows to read", "", "2 more"),
+    ]
 
 
 def _help(herd, name, option="--help"):
@@ -68,7 +113,9 @@ def _help(herd, name, option="--help"):
 
 
 def _options(text: str) -> int:
-    return sum(line.startswith("  -") for line in text.splitlines())
+    lines = text.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.endswith(":") and not line.startswith(" "))
+    return sum(line.startswith("  -") for line in lines[first:])
 
 
 def test_commands_that_learn_nothing_have_no_heading_of_learning(herd):
@@ -98,3 +145,19 @@ def test_choices_are_taken_in_any_case(herd, tmp_path):
     ended = herd("fit-rbm", "d.h5", "--algorithm", "PCD", "--hidden", "2", "--epochs", "1", "-o", "m.h5")
     assert ended.code == 0
     assert load(str(tmp_path / "m.h5")).history[-1]["parameters"]["algorithm"] == "pcd"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("fit-rbm", "d.h5", "--algorithm", "rcpd"), "did you mean --algorithm rpcd?"),
+        (("em", "d.h5", "--covariance", "DIAG"), "did you mean --covariance diagonal?"),
+        (("convert", "d.h5", "--format", "parket"), "did you mean --format parquet?"),
+        (("fit-rbm", "d.h5", "--visible-units", "gausian"), "did you mean --visible-units gaussian?"),
+        (("em", "d.h5", "--model", "qqq"), "try 'herd em --help'"),
+        (("em", "d.h5", "--iterations", "many"), "try 'herd em --help'"),
+    ],
+)
+def test_a_misspelt_choice_is_answered_with_the_nearest(herd, words, hint):
+    ended = herd(*words)
+    assert (ended.code, ended.err.splitlines()[1:]) == (2, [f"hint: {hint}"])

@@ -1,15 +1,15 @@
-"""Help that fits a screen: --help shows the most important options in groups, --help-all shows all of them."""
+"""Help that fits a screen: --help shows the most important options in groups, --help-all the whole help."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 import click
 
 from herdcli.cli.frame.options.declaration import DeclaredOption
 from herdcli.cli.frame.options.former_names import with_present_names
 from herdcli.cli.frame.options.options_file import with_options_files
+from herdcli.cli.frame.options.short_help import write_short_page
 from herdcli.command_table import TABLE
 
 
@@ -53,21 +53,26 @@ PLAIN = _parse_names(
     "apply check completion convert data eval info merge sample seal selftest"
 )  # commands that neither create nor fit a model
 ALWAYS = _parse_names("label split seed output checkpoint resume dry_run missing help help_all")
-MOST_SHOWN = 24  # a command with at most this many options shows all of them
-
 # the most important options of commands with many options
 FIRST: dict[str, str] = {
     "fit-rbm": "hidden per_class layers visible_units standardize algorithm epochs learning_rate value_range threshold threads",
-    "herd": "model hidden iterations per_class value_range threshold keep threads",
-    "nherd-train": "algorithm C loss covariance kernel passes shuffle model positive classes",
-    "kernel-herd": "count rule kernel bandwidth weights target by unique scale threads",
-    "ups-infer": "algorithm evidence likelihood tolerance iterations damping restarts format on_nonconvergence",
+    "herd": "model hidden iterations per_class value_range threshold keep threads plots",
+    "nherd-train": "task algorithm C covariance kernel passes text model positive classes",
+    "kernel-herd": "count rule kernel target by unique scale threads weights",
+    "network": "rows columns nodes degree sigma_w sigma_b observe evidence steps format",
+    "ups-infer": "algorithm evidence likelihood query tolerance iterations damping format",
     "fit-mrf": "structure edges clusters algorithm smoothing tolerance iterations value_range threshold format",
-    "ica": "algorithm components filters density expert iterations epochs mixing threads",
-    "em": "model components criterion covariance restarts iterations per_class threads",
-    "regress": "target family offset weights trials exposure hidden activation l2 l1 penalty iterations threads",
-    "eval": "format requirements data likelihood chains temperatures plots report confusion reference target kernel gallery threads",
-    "convert": "format to transpose patches segments count log keep value_range",
+    "ica": "algorithm components filters density expert iterations mixing threads",
+    "em": "model components criterion covariance restarts iterations per_class sequence weights threads",
+    "regress": "target family offset weights trials exposure hidden l2 l1 penalty iterations threads",
+    "eval": "format explain requirements data likelihood plots report confusion reference target gallery title size threads",
+    "cv": "folds requirements format threads no_clobber",
+    "apply": "want sequence explain input_format threads value_range",
+    "sample": "count burn_in chains thin means given mask steps threads",
+    "convert": "format to transpose patches segments count log subsample binarize keep hold_outs value_range",
+    "data": "accept_licence where all_sets list_sets no_clobber quiet",
+    "check": "seal_only rerun inputs max_time max_disk threads quiet",
+    "merge": "rule data no_clobber safe_csv quiet",
 }
 NUMBERS = {" INTEGER RANGE": " N", " FLOAT RANGE": " X", " INTEGER": " N", " FLOAT": " X"}
 _LIMITS = re.compile(r"(?:;\s*)?(?:-?[\d.e+]+<=?)?x(?:<=?|>=?)?-?[\d.e+]*(?=\]|;)")
@@ -93,6 +98,8 @@ def option_heading(name: str, command: str = "", param: click.Parameter | None =
     found = param.group if isinstance(param, DeclaredOption) else by_name
     if command in PLAIN and found in ("Model", "Learning"):
         return "Options"
+    if command == "network" and found == "Learning":
+        return "Model"
     return "Inference" if command == "ups-infer" and found == "Learning" else found
 
 
@@ -127,8 +134,8 @@ class Command(click.Command):
 
     @property
     def is_long(self) -> bool:
-        """Whether the command has more options than --help shows."""
-        return len(self.params) > MOST_SHOWN and str(self.name) in FIRST
+        """Whether --help shows the main options only, and --help-all everything."""
+        return str(self.name) in FIRST
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; a command with many options has --help-all before --help."""
@@ -140,24 +147,32 @@ class Command(click.Command):
         )
         return [*found[:-1], more, found[-1]]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups; a command with many options shows the most important ones and the number of the others."""
-        shown = set(FIRST.get(str(self.name), "").split()) | ALWAYS
-        whole = not self.is_long or bool(ctx.meta.get("herd.help_all"))
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        chosen = [param for param in options if whole or _parameter_name(param) in shown]
-        self._write(ctx, formatter, chosen)
-        if len(chosen) < len(options):
-            formatter.write_paragraph()
-            formatter.write_text(f"{len(options) - len(chosen)} more options: herd {self.name} --help-all")
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the whole help; of a command with many options, without --help-all, one screen with the most important ones."""
+        if not self.is_long or ctx.meta.get("herd.help_all"):
+            super().format_help(ctx, formatter)
+            return
+        shown = set(FIRST[str(self.name)].split()) | ALWAYS
+        whole = self._records(ctx)
+        records = {group: [row for row in rows if row[0].partition(".")[2] in shown] for group, rows in whole.items()}
+        more = sum(map(len, whole.values())) - sum(map(len, records.values()))
+        usage = f"Usage: {ctx.command_path} {' '.join(self.collect_usage_pieces(ctx))}"
+        closing = f"{more} more options: herd {self.name} --help-all"
+        formatter.write(write_short_page(usage, self.help or "", records, closing, formatter.width))
 
-    def _write(self, ctx: click.Context, formatter: click.HelpFormatter, options: Iterable[click.Option]) -> None:
-        records: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
-        for param in options:
-            found = help_record(param, ctx)
-            if found is not None:
-                records[option_heading(_parameter_name(param), str(self.name), param)].append(found)
-        for group, rows in records.items():
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups."""
+        for group, rows in self._records(ctx).items():
             if rows:
                 with formatter.section(group):
-                    formatter.write_dl(rows)
+                    formatter.write_dl([(spelling, text) for _, spelling, text in rows])
+
+    def _records(self, ctx: click.Context) -> dict[str, list[tuple[str, str, str]]]:
+        """Return COMMAND.PARAMETER, spelling and help of the options by their headings."""
+        records: dict[str, list[tuple[str, str, str]]] = {group: [] for group in GROUPS}
+        for param in self.get_params(ctx):
+            found = help_record(param, ctx) if isinstance(param, click.Option) else None
+            if found is not None:
+                name = _parameter_name(param)
+                records[option_heading(name, str(self.name), param)].append((f"{self.name}.{name}", *found))
+        return records

@@ -115,7 +115,7 @@ def test_counts_of_pages_are_true():
     assert f"[{pipelines} pipelines](cookbook.md)" in (DOCS / "tutorial.md").read_text(encoding="utf-8")
     authors = {re.match(r"\w+", title)[0] for title in re.findall(r"^## (.+)$", coverage, re.MULTILINE)}
     assert f"[{NUMBERS[len(authors)]} publications](docs/coverage.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"{NUMBERS[len(authors)].capitalize()} source documents" in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"{NUMBERS[len(authors)].capitalize()} publications, equation by equation" in (DOCS / "index.md").read_text(encoding="utf-8")
 
 
 def test_the_guide_counts_the_models_whose_verdicts_were_checked():

@@ -36,8 +36,8 @@ def command(session: Session, request: Request) -> None:
       herd em nights.csv --model hmm --components 3 | herd eval
       herd em rivers.csv --model lds --components 2 | herd eval
 
-    EM is expectation-maximisation.  The model is fitted to the rows of split 0.  The rows of split 1 can choose the number
-    of components, and the rows of split 2 are stored for herd eval.  Empty cells and NaN are missing values, which all
+    EM is expectation-maximisation.  The model is fitted to the training rows.  The validation rows can choose the number
+    of components (--criterion valid), and the test rows are stored for herd eval.  Empty cells and NaN are missing values, which all
     models handle except kmeans and gmm with --bayes.  For hmm and lds, rows with the same value in the column of
     --sequence form a sequence, in their order, and splits keep sequences whole.
     """

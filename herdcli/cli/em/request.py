@@ -114,7 +114,7 @@ class Request:
         choice_kind("bic", "aic", "icl", "valid"),
         default="bic",
         only=(WITH_DENSITY, When(BAYES, BY_BOUND)),
-        help="Criterion that chooses the number of components from a range; valid: the likelihood of the rows in split 1.",
+        help="Criterion that chooses the number of components from a range; valid: the likelihood of the validation rows.",
     )
     covariance: str = option(
         choice_kind("full", "tied", "diagonal", "spherical"),

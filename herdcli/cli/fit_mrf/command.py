@@ -45,7 +45,7 @@ def command(session: Session, request: Request) -> None:
 
     --structure, --edges or --clusters says which columns are joined; the default is the tree of largest mutual
     information (Chow & Liu).  The model has one factor per cluster of joined columns.  It has the marginals of the
-    data, and of all networks with this structure the largest likelihood.  The default algorithm, ups-jt, is exact
+    data, and the largest likelihood of all networks with this structure.  The default algorithm, ups-jt, is exact
     and takes milliseconds if the clusters' junction tree is small; loopy-is and cvm are for large ones.
 
     --moments FILE learns from marginals and expectations (JSON) instead of rows.  --base NETWORK finds the

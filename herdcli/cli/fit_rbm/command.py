@@ -34,7 +34,7 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
-    Rows of split 0 train the model; splits 1 and 2 are stored for herd eval.
+    Validation and test rows are stored with the model, for herd eval.
     """
     if isinstance(request, SequencesRequest):
         from herdcli.cli.fit_rbm.recurrent_fit import fit_recurrent

@@ -40,8 +40,8 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd ica --algorithm ebm --whiten pca --components 20 --filters 30 --rate-schedule 0.01x200 -o filters.h5
       herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rate-schedule 0.1x20 -o codes.h5
 
-    Start with ml: maximum likelihood by L-BFGS, one filter per dimension.  fastica and picard are those libraries
-    (pip install 'herdcli[ica]'; without it, ml is used).  sobi separates by autocorrelations, so its rows must be
+    Start with ml: maximum likelihood by L-BFGS, one filter per dimension.  fastica and picard call scikit-learn and
+    python-picard (pip install 'herdcli[ica]'; without them, ml is used).  sobi separates by autocorrelations, so its rows must be
     in order of time.
 
     For more filters than dimensions: infomax maximises the entropy of their squashed outputs, ebm fits energy-based

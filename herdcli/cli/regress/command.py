@@ -37,13 +37,14 @@ def command(session: Session, request: Request) -> None:
       herd regress prices.csv --target price --gls ar1 -o prices.glm.h5
       herd data digits | herd regress --hidden 64,32 -o digits.mlp.h5
 
-    INPUT is a data set.  The model is fitted to the rows of split 0; herd eval uses the other rows.  -o FILE.csv writes
+    INPUT is a data set.  The model is fitted to the training rows; herd eval uses the others.  -o FILE.csv writes
     the table of coefficients: estimate, standard error, robust error, z, p and 95 % interval.  A text column becomes 0/1
     columns, one per value; without a penalty, the first value is the reference level.  herd warns of separable classes
     and repeated columns.
 
-    --hidden fits a multilayer perceptron for the same families of target: the linear predictor is that of the last hidden
-    layer.  It stops when the validation rows (split 1) gain no more, and herd eval compares it with a linear model.
+    --hidden fits a multilayer perceptron for the same families of target: the linear predictor is a function of the last
+    hidden layer.  Training stops when the loss on the validation rows stops falling; herd eval compares it with a linear
+    model.
     """
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.regress import error_covariance, inputs, one_pass, perceptron_runs, runs

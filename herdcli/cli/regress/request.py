@@ -145,7 +145,8 @@ class Request:
         number_kind(0),
         group=LEARNING,
         record=field_recorded_if_given(),
-        help="Ridge penalty: adds ½ l2 ‖β‖² to the mean loss; intercepts are not penalised.  [default: 0, with --hidden 1 / training rows]",
+        help="Ridge penalty: adds ½ l2 ‖β‖² to the mean loss; intercepts are not penalised.  "
+        "[default: 0; with --hidden: 1 / number of training rows]",
     )
     penalty: str | None = option(
         choice_kind("firth"),
@@ -190,7 +191,7 @@ class Request:
         metavar="N,N,…",
         record=field_recorded_if_given(),
         only=OF_HIDDEN,
-        help="Fit a multilayer perceptron: hidden units of each layer between columns and linear predictor, the lowest first.",
+        help="Fit a multilayer perceptron with these numbers of hidden units, from the lowest layer up.",
     )
     activation: str = option(
         choice_kind(*ACTIVATIONS),
@@ -208,7 +209,7 @@ class Request:
         "up to 10 million rows × parameters, else adam]",
     )
     iterations: int = option(
-        integer_kind(1), default=100, shown=False, group=LEARNING, help="Maximum number of iterations.  [default: 100, with --hidden 500]"
+        integer_kind(1), default=100, shown=False, group=LEARNING, help="Maximum number of iterations.  [default: 100; with --hidden: 500]"
     )
     epochs: int = option(
         integer_kind(1),

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from herdcli import artifacts
-from herdcli.artifacts.formats import mapped_table
-from herdcli.errors import WriteFailed
+from herdcli.artifacts.formats import mapped_table, parquet_files
+from herdcli.artifacts.tables.column_roles import ColumnRoles
+from herdcli.errors import HerdError, WriteFailed
 
 ROWS = 1000
 PEAK = """
@@ -115,3 +116,32 @@ def test_reading_takes_the_memory_of_the_rows(tmp_path):
     words = [sys.executable, "-c", PEAK, str(tmp_path / "few.parquet"), str(tmp_path / "many.parquet")]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     assert 1 <= float(ended.stdout) < 1.3
+
+
+NAMES = ["a", "b", "a.b", "y", "split", "weight", "", "Unnamed: 0", "__index_level_0__", "x1", "3", "x*", "none"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reading_fewer_columns_gives_what_leaving_them_out_gives(tmp_path, monkeypatch, seed):
+    """Names of indices, places, patterns and roles mean the same, whether or not the other columns were read."""
+    random = np.random.default_rng(seed)
+    names = random.choice(NAMES, size=random.integers(2, 8), replace=seed % 7 == 0).tolist()
+    table = columns_of_all_kinds().slice(0, 12)
+    kinds = random.choice([*table.column_names, "record"], size=len(names)).tolist()
+    record = pa.array([{"p": 1.0, "q": float(row)} for row in range(12)])
+    columns = [record if kind == "record" else table.column(kind).combine_chunks() for kind in kinds]
+    pq.write_table(pa.Table.from_arrays(columns, names=names), tmp_path / "rows.parquet")
+    texts = random.choice([*names, "1", "2:3", "x*", f"{names[0]}:{names[-1]}"], size=3).tolist()
+    roles = ColumnRoles(columns=tuple(texts[: seed % 3]), drop=() if seed % 2 and seed % 3 else tuple(texts[2:]))
+
+    def found() -> object:
+        notes: list[str] = []
+        try:
+            value = artifacts.load(str(tmp_path / "rows.parquet"), roles=roles, note=notes.append, missing=True).value
+        except HerdError as error:
+            return error.message, error.hint
+        return value.X.tolist(), value.feature_names, str(value.y), str(value.split), str(value.weight), str(value.columns), notes
+
+    fewer = found()
+    monkeypatch.setattr(parquet_files, "unread_columns", lambda *given: [])
+    assert str(fewer) == str(found())

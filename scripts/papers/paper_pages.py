@@ -81,7 +81,8 @@ def _claims(claims: list[Row], here: Here, *, places: bool = False) -> Iterator[
         words = f"{claim['figure']}: {claim['claim']}" if places else claim["claim"]
         printed = f" (in the publication's words: {claim['printed']})" if claim.get("printed", "").startswith("“") else ""
         yield f"* **{ANSWERS[claim['verdict']]}.** {words[0].upper()}{words[1:]}{printed}."
-        yield f"  Here: {here(claim)}."
+        found = here(claim)
+        yield f"  {'' if found[0].isupper() else 'Here: '}{found}."
 
 
 def _heading(name: str) -> str:

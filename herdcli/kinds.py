@@ -71,10 +71,10 @@ KINDS: dict[str, Kind] = {
             ),
             findings="herdcli.evaluation.verdicts.rbm_findings",
             advice={
-                "worse than one Gaussian": "--learn-variances, --standardize, more --hidden or more --epochs; or herd em",
+                "worse than one Gaussian": "use --learn-variances, --standardize, more --hidden or more --epochs; or herd em",
                 "learned nothing": (
-                    "more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a "
-                    "parity, needs --algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent"
+                    "use more --epochs, a higher --learning-rate, or --standardize for gaussian units; dependence that no pair of columns "
+                    "shows, such as a parity, needs --algorithm exact --learning-rate 0.3 --epochs 600; or the columns are independent"
                 ),
             },
             tolerance=1e-4,
@@ -92,7 +92,7 @@ KINDS: dict[str, Kind] = {
             baseline="reconstruction_mean",
             verdicts=("learned nothing", "worse than correlation"),
             findings="herdcli.evaluation.verdicts.pair_findings",
-            advice={"learned nothing": "another --learning-rate, or more --epochs"},
+            advice={"learned nothing": "use another --learning-rate, or more --epochs"},
             judge="herdcli.cli.eval.gallery.with_gallery",
             judged_by=GALLERY,
             plots=_plots("plots.gallery_plots", "filters", "trace", "errors")
@@ -112,7 +112,7 @@ KINDS: dict[str, Kind] = {
             findings="herdcli.evaluation.verdicts.dbn_findings",
             advice={
                 "learned nothing": (
-                    "more --epochs, a higher --learning-rate, or --standardize for gaussian units; columns may be independent"
+                    "use more --epochs, a higher --learning-rate, or --standardize for gaussian units; or the columns are independent"
                 )
             },
             tolerance=1e-4,
@@ -131,10 +131,10 @@ KINDS: dict[str, Kind] = {
             baseline="independent",
             verdicts=("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
             advice={
-                "worse than independent": "more --epochs, a lower --learning-rate, or --standardize the columns",
-                "learned nothing": "more --epochs or another --learning-rate; rows may not depend on those before them",
-                "worse than persistence": "more --epochs, more --hidden, or another --learning-rate",
-                "worse than the mean": "more --epochs, more --hidden, or another --learning-rate",
+                "worse than independent": "use more --epochs, a lower --learning-rate, or --standardize",
+                "learned nothing": "use more --epochs or another --learning-rate; or the rows do not depend on those before them",
+                "worse than persistence": "use more --epochs, more --hidden, or another --learning-rate",
+                "worse than the mean": "use more --epochs, more --hidden, or another --learning-rate",
             },
             quick="herdcli.evaluation.figures.recurrent.quick_metrics",
             judge="herdcli.cli.fit_rbm.recurrent_models.with_evaluation_sequences",
@@ -154,7 +154,7 @@ KINDS: dict[str, Kind] = {
             baseline="moment_gap_random",
             verdicts=("not converged", "worse than random", "worse than majority", "no better than chance"),
             findings="herdcli.evaluation.verdicts.herding_findings",
-            advice={"worse than random": "more --iterations, or --variant safe"},
+            advice={"worse than random": "use more --iterations, or --variant safe"},
             tolerance=0.0,  # weights are integers, so they have no rounding errors
             plots=_plots("plots.herding_plots", "rates", "gap", "samples"),
         ),
@@ -236,8 +236,8 @@ KINDS: dict[str, Kind] = {
             verdicts=("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
             findings="herdcli.evaluation.verdicts.network_findings",
             advice={
-                "worse than independent": "more rows, --smoothing 1, or a simpler --structure",
-                "overfits": "more rows, --smoothing 1, or a simpler --structure",
+                "worse than independent": "use more rows, --smoothing 1, or a simpler --structure",
+                "overfits": "use more rows, --smoothing 1, or a simpler --structure",
             },
             tolerance=1e-9,
             quick="herdcli.evaluation.figures.network.quick_metrics",
@@ -282,8 +282,9 @@ KINDS: dict[str, Kind] = {
             verdicts=("worse than whitening", "overfits", "dead filters", "too few rows", "gaussian outputs", "not converged"),
             findings="herdcli.evaluation.verdicts.ica_findings",
             advice={
-                "overfits": "fewer --components, or more rows",
-                "gaussian outputs": "their rotation is not identifiable: more rows, or --algorithm sobi for rows in order of time",
+                "overfits": "use fewer --components, or more rows",
+                "gaussian outputs": "the rotation of Gaussian outputs cannot be determined: use more rows, or --algorithm sobi for rows "
+                "in order of time",
             },
             quick="herdcli.evaluation.figures.ica.quick_metrics",
             judge="herdcli.cli.eval.ica_filters.with_evaluation_rows",
@@ -301,8 +302,8 @@ KINDS: dict[str, Kind] = {
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
             findings="herdcli.evaluation.verdicts.em_findings",
             advice={
-                "worse than baseline": "fewer --components, --covariance diagonal, --model fa, or more rows",
-                "learned nothing": "the model explains rows no better than one Gaussian",
+                "worse than baseline": "use fewer --components, --covariance diagonal, --model fa, or more rows",
+                "learned nothing": "the model predicts rows no better than one Gaussian",
             },
             judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
@@ -319,7 +320,7 @@ KINDS: dict[str, Kind] = {
             baseline="squared_error_baseline",
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
             findings="herdcli.evaluation.verdicts.em_findings",
-            advice={"learned nothing": "the model explains rows no better than one centre"},
+            advice={"learned nothing": "the model is no better than one cluster centre"},
             judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.apply_model",
@@ -334,7 +335,7 @@ KINDS: dict[str, Kind] = {
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
             findings="herdcli.evaluation.verdicts.em_findings",
-            advice={"learned nothing": "the model explains rows no better than independent columns"},
+            advice={"learned nothing": "the model predicts rows no better than independent columns"},
             judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.apply_model",
@@ -350,10 +351,10 @@ KINDS: dict[str, Kind] = {
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "worse than persistence", "variance at floor"),
             advice={
-                "variance at floor": "some directions hardly vary within a state: fewer --components or another --covariance",
-                "learned nothing": "the order of the rows adds nothing to how often each state occurs",
-                "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
-                "worse than persistence": "the rows move slowly: --model lds, or differences of the rows",
+                "variance at floor": "some directions hardly vary within a state: use fewer --components or another --covariance",
+                "learned nothing": "the order of the rows does not improve the prediction: the frequencies of the states do as well",
+                "worse than baseline": "use fewer --components, --covariance diagonal, or more rows",
+                "worse than persistence": "rows change slowly: use --model lds, or differences of the rows",
             },
             judge="herdcli.cli.em.evaluate_sequences.evaluate_hmm",
             judged_by=("data",),
@@ -370,9 +371,9 @@ KINDS: dict[str, Kind] = {
             baseline="log_likelihood_baseline",
             verdicts=("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
             advice={
-                "learned nothing": "the model explains rows no better than one Gaussian",
-                "worse than baseline": "more rows, fewer --components, or other columns: its baseline is one Gaussian",
-                "worse than persistence": "more --components: a column that no state follows is expected at its mean",
+                "learned nothing": "the model predicts rows no better than one Gaussian",
+                "worse than baseline": "the baseline is one Gaussian: use more rows, fewer --components, or other columns",
+                "worse than persistence": "use more --components: columns that no state follows are predicted by their means",
             },
             judge="herdcli.cli.em.evaluate_sequences.evaluate_lds",
             judged_by=("data",),
@@ -395,10 +396,10 @@ KINDS: dict[str, Kind] = {
             verdicts=(*OF_REGRESSIONS, "separated", "not converged"),
             findings="herdcli.evaluation.verdicts.regression_findings",
             advice={
-                "overfits": "a penalty (--l2 0.01), fewer columns, or more rows",
-                "worse than nearest centroid": "a penalty (--l2 0.01), fewer columns, or more rows",
-                "worse than a linear model": "a penalty (--l2 0.01), fewer columns, or more rows",
-                "learned nothing": "a smaller penalty, or columns that the target depends on",
+                "overfits": "use a penalty (--l2 0.01), fewer columns, or more rows",
+                "worse than nearest centroid": "use a penalty (--l2 0.01), fewer columns, or more rows",
+                "worse than a linear model": "use a penalty (--l2 0.01), fewer columns, or more rows",
+                "learned nothing": "use a smaller penalty, or columns on which the response depends",
             },
             judge="herdcli.cli.regress.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
@@ -419,11 +420,11 @@ KINDS: dict[str, Kind] = {
             verdicts=(*OF_REGRESSIONS, "not converged"),
             findings="herdcli.evaluation.verdicts.regression_findings",
             advice={
-                "overfits": "a penalty (--l2 0.01), fewer hidden units, or more rows",
-                "worse than nearest centroid": "a penalty (--l2 0.01), fewer hidden units, or more rows",
-                "worse than a linear model": "a penalty (--l2 0.01), fewer hidden units, more rows, or no --hidden",
-                "learned nothing": "another --learning-rate, or columns that the target depends on",
-                "not converged": "more --iterations or --epochs, or validation rows",
+                "overfits": "use a penalty (--l2 0.01), fewer hidden units, or more rows",
+                "worse than nearest centroid": "use a penalty (--l2 0.01), fewer hidden units, or more rows",
+                "worse than a linear model": "use a penalty (--l2 0.01), fewer hidden units, more rows, or no --hidden",
+                "learned nothing": "use another --learning-rate, or columns on which the response depends",
+                "not converged": "use more --iterations or --epochs, or validation rows",
             },
             tolerance=1e-4,
             judge="herdcli.cli.regress.perceptron_rows.with_evaluation_rows",

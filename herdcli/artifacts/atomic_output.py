@@ -95,9 +95,11 @@ def scratch_file(*, named: bool = False) -> Iterator[Path]:
     try:
         descriptor, name = tempfile.mkstemp(prefix="herd-")
     except OSError as error:
-        hint = "set TMPDIR to a folder with room"
+        hint = "set TMPDIR to a folder with enough space"
         raise WriteFailed(
-            f"no temporary file can be made ({_error_reason(error)})", where=os.environ.get("TMPDIR", "TMPDIR"), hint=hint
+            f"cannot create a temporary file next to the output ({_error_reason(error)})",
+            where=os.environ.get("TMPDIR", "TMPDIR"),
+            hint=hint,
         ) from error
     os.close(descriptor)
     try:
@@ -119,7 +121,7 @@ def _unnamed_descriptor() -> int | None:
 
 def _check_stdout(binary: bool) -> None:
     if sys.stdout is None or sys.stdout.closed:
-        raise WriteFailed("it is closed", where="stdout", hint="write to a file: -o FILE")
+        raise WriteFailed("standard output is closed", where="stdout", hint="write to a file: -o FILE")
     if binary and sys.stdout.isatty():
         hint = "name a file with -o FILE, redirect with > FILE, or pipe into another command: | herd eval"
         raise BadUsage("the output is binary and stdout is a terminal", where="stdout", hint=hint)
@@ -130,7 +132,7 @@ def _resolve_links(path: str) -> str:
     seen: set[str] = set()
     while os.path.islink(path) and not _is_descriptor_path(path):
         if path in seen:
-            raise CannotCreate("the symbolic link leads to itself", where=path)
+            raise CannotCreate("is a symbolic link that leads to itself", where=path)
         seen.add(path)
         path = os.path.join(os.path.dirname(path), os.readlink(path))
     return path
@@ -169,9 +171,9 @@ def goes_to_stream(path: str) -> bool:
 def _check_target(target: str, path: str, clobber: bool) -> None:
     folder = os.path.dirname(target) or "."
     if "\0" in path or not path:
-        raise CannotCreate("is not a file name", where=repr(path))
+        raise CannotCreate("is not a valid file name", where=repr(path))
     if os.path.isdir(target):
-        raise CannotCreate("is a directory", where=path, hint="name a file in it")
+        raise CannotCreate("is a directory", where=path, hint="give the name of a file in it")
     if not os.path.isdir(folder):
         raise CannotCreate(f"the folder {folder} does not exist", where=path, hint=f"mkdir -p {shlex.quote(folder)}")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -335,7 +337,11 @@ def _convert_write_errors(shown_name: str) -> Iterator[None]:
 
 
 def _disk_space_hint(number: int | None) -> str | None:
-    return "make room, or write elsewhere; TMPDIR names the folder for temporary files" if number in (errno.ENOSPC, errno.EDQUOT) else None
+    return (
+        "free some disk space, or write elsewhere; TMPDIR sets the folder for temporary files"
+        if number in (errno.ENOSPC, errno.EDQUOT)
+        else None
+    )
 
 
 def _error_reason(error: OSError) -> str:

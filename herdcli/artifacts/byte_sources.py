@@ -68,7 +68,7 @@ class ByteSource:
     def require_unchanged(self) -> None:
         """Raise DataError if a regular file was written to after it was opened; a renamed file is not an error."""
         if self._begun is not None and _file_state(self._descriptor) != self._begun:
-            raise DataError("changed during the run", where=self.name, hint="run it again")
+            raise DataError("the file changed during the run", where=self.name, hint="run it again")
 
     @property
     def sha256(self) -> str:
@@ -111,7 +111,7 @@ class ByteSource:
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
-                hint = "set TMPDIR to a folder with room"
+                hint = "set TMPDIR to a folder with enough space"
                 raise WriteFailed(f"no disk space to store {self.name} ({error.strerror})", where=str(path), hint=hint) from error
             self._drained = path
             yield str(path)
@@ -228,7 +228,7 @@ def open_source(path: str, *, limit: int, allow_empty: bool = False) -> Iterator
             return
         inner = ByteSource(name, unfold, regular=False, limit=limit)
         if _open_decompressor(inner) is not None:
-            raise DataError("is compressed twice", where=name, hint="unpack it once")
+            raise DataError("the file is compressed twice", where=name, hint="decompress it once")
         if not inner.head:
             raise DataError("the compressed file is empty", where=name, hint="check whether the command that wrote it was interrupted")
         yield decode_text_source(inner, limit)
@@ -257,7 +257,7 @@ def _open_path_or_stdin(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
         try:
             stream = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below)
         except IsADirectoryError:
-            raise NoInput("is a directory", where=name, hint="name a file in it") from None
+            raise NoInput("is a directory", where=name, hint="give the name of a file in it") from None
         except FileNotFoundError:
             raise NoInput("there is no such file", where=name) from None
         except (OSError, ValueError) as error:
@@ -270,16 +270,18 @@ def _standard_stream(descriptor: int, name: str) -> BinaryIO:
     """Return a standard descriptor of the process as a stream; sys.stdin may be an object in memory."""
     if descriptor == 0:
         if sys.stdin is None or sys.stdin.closed:
-            raise NoInput("stdin is closed", where="stdin", hint="name a file, or pipe one in")
+            raise NoInput("stdin is closed", where="stdin", hint="give a file name, or pipe a file in")
         try:
             descriptor = sys.stdin.fileno()
         except (OSError, ValueError):
             return io.BytesIO(sys.stdin.buffer.read())
         if os.isatty(descriptor):
-            raise BadUsage("stdin is a terminal", where="stdin", hint="name a file, or pipe one in: herd data digits | herd COMMAND")
+            raise BadUsage(
+                "stdin is a terminal", where="stdin", hint="give a file name, or pipe a file in: herd data digits | herd COMMAND"
+            )
     try:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise NoInput("is a directory", where=name, hint="name a file in it")
+            raise NoInput("is a directory", where=name, hint="give the name of a file in it")
         enlarge_pipe(descriptor)
         return open(os.dup(descriptor), "rb", buffering=0)
     except OSError as error:
@@ -306,7 +308,9 @@ def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
     try:
         return int(stream.readinto(buffer) or 0)  # type: ignore[attr-defined]
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"the compressed file is cut short or damaged ({error})", where=name, hint="fetch or compress it again") from error
+        raise DataError(
+            f"the compressed file is cut short or damaged ({error})", where=name, hint="download or compress it again"
+        ) from error
     except OSError as error:
         raise DataError(
             f"reading failed ({error.strerror or error})", where=name, hint="try again, or copy the file to a local disk"

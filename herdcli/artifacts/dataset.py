@@ -111,14 +111,14 @@ def validate(
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
         raise DataError(
-            f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test",
+            f"/split has the value {data.split[row]} in row {row}, but must be 0 (train), 1 (valid) or 2 (test)",
             where=where,
             hint="write 0, 1 or 2 for each row",
         )
     if data.weight is not None:
         check_finite("/weight", data.weight, where)
         if data.weight.min() < 0 or not data.weight.any():
-            raise DataError("/weight must be non-negative and not all zero", where=where, hint="correct the weights, or remove them")
+            raise DataError("/weight has negative values, or is zero in every row", where=where, hint="correct the weights, or remove them")
     _check_attributes(data, where)
 
 
@@ -148,9 +148,9 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
         spec, item = array_spec_of_field(declared), getattr(data, declared.name)
         if spec and spec.dims == ("n",) and getattr(item, "ndim", 0) == 1 and len(item) != rows:
             raise DataError(
-                f"/{declared.name} has {group_digits(len(item))} rows, /X has {group_digits(rows)}",
+                f"/{declared.name} has {group_digits(len(item))} rows, but /X has {group_digits(rows)}",
                 where=where,
-                hint="give every row of /X one entry",
+                hint="give one entry for each row of /X",
             )
 
 
@@ -191,7 +191,7 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
             worst = float(block.ravel()[np.nanargmax(np.abs(block))])
             hint = "rescale the columns, or remove those rows"
             raise DataError(
-                f"/X has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed",
+                f"/X has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares",
                 where=where,
                 hint=hint,
             )
@@ -210,7 +210,7 @@ def _nonfinite_rows(values: Any, dense: Array) -> tuple[Array, bool]:
 
 def _check_units(data: Dataset, where: str | None) -> None:
     if data.units not in UNITS:
-        raise DataError(f"units are '{data.units}', expected one of {', '.join(UNITS)}", where=where)
+        raise DataError(f"units are '{data.units}', but must be one of {', '.join(UNITS)}", where=where)
     allowed = UNITS[data.units]
     entries = data.X.data if data.is_sparse else data.X
     if allowed is None or (data.is_sparse and 0 not in allowed):
@@ -228,13 +228,16 @@ def _check_labels(data: Dataset, where: str | None, *, lowest_label: int) -> Non
     count = len(data.class_names)
     if data.y.min() < lowest_label or data.y.max() >= count:
         row = int(np.argmax((data.y < lowest_label) | (data.y >= count)))
-        raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
+        raise DataError(
+            f"/y has the label {data.y[row]} in row {row}, but /class_names has only {count} names, for labels 0 to {count - 1}",
+            where=where,
+        )
 
 
 def _check_columns(data: Dataset, where: str | None, gaps: Collection[str]) -> None:
     for name, values in (data.columns or {}).items():
         if values.shape != data.X.shape[:1]:
-            raise DataError(f"/columns/{name} has shape {values.shape}, /X has {group_digits(data.X.shape[0])} rows", where=where)
+            raise DataError(f"/columns/{name} has the shape {values.shape}, but /X has {group_digits(data.X.shape[0])} rows", where=where)
         check_finite(f"/columns/{name}", values, where, missing=name in gaps)
 
 
@@ -242,7 +245,7 @@ def _check_attributes(data: Dataset, where: str | None) -> None:
     columns = data.X.shape[1]
     if data.feature_names is not None and len(data.feature_names) != columns:
         raise DataError(
-            f"/feature_names has {group_digits(len(data.feature_names))} names, /X has {group_digits(columns)} columns", where=where
+            f"/feature_names has {group_digits(len(data.feature_names))} names, but /X has {group_digits(columns)} columns", where=where
         )
     if data.image_shape is not None and int(np.prod(data.image_shape.astype(object))) != columns:
         height, width = data.image_shape
@@ -251,5 +254,7 @@ def _check_attributes(data: Dataset, where: str | None) -> None:
         low, high = (float(end) for end in data.value_range)
         if not (np.isfinite([low, high]).all() and low < high):
             raise DataError(
-                f"value_range {low:g}, {high:g} is not a range", where=where, hint="give the lowest and the highest value, in that order"
+                f"value_range is {low:g}, {high:g}, but the first number must be the smaller one",
+                where=where,
+                hint="write the lowest and the highest value, in that order",
             )

@@ -48,7 +48,7 @@ def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> 
         if isinstance(error, BlockingIOError):
             return DataError("another program is writing this file", where=where, hint="wait until it is closed")
         reason = library_errors.error_reason(error, LONGEST_REASON)
-        return DataError(f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again")
+        return DataError(f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: download it again")
 
     with (
         library_errors.convert_library_errors(("h5py",), describe),
@@ -79,10 +79,14 @@ def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) ->
             item = h5py.h5o.open(group, raw)
             identity = _object_address(item)
             if identity in seen:
-                raise DataError(f"{name} is a second name of an object that is already in the file", where=where, hint=CONVERT)
+                raise DataError(
+                    f"{name} is a hard link to another object of the file; herd does not read linked data", where=where, hint=CONVERT
+                )
             seen.add(identity)
             if len(seen) > MAX_OBJECTS:
-                raise DataError(f"has more than {MAX_OBJECTS} objects", where=where, hint="write the data as fewer datasets")
+                raise DataError(
+                    f"has more than {MAX_OBJECTS} HDF5 objects, which is too many", where=where, hint="write the data as fewer datasets"
+                )
             if isinstance(item, h5py.h5g.GroupID):
                 groups.add(name)
                 waiting.append((name, item))
@@ -136,7 +140,9 @@ def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups:
         else:
             raise DataError(f"{name} is a soft link to {target}, which does not exist", where=where, hint=CONVERT)
         if len(found) > MAX_OBJECTS:
-            raise DataError(f"has more than {MAX_OBJECTS} objects", where=where, hint="write the data as fewer datasets")
+            raise DataError(
+                f"has more than {MAX_OBJECTS} HDF5 objects, which is too many", where=where, hint="write the data as fewer datasets"
+            )
     return found
 
 
@@ -190,7 +196,9 @@ def _check_filters(dataset: Any, name: str, where: str) -> None:
         if code not in FILTERS:
             shown = label.decode("utf-8", "replace") or str(code)
             raise DataError(
-                f"{name} is compressed with the filter {shown}, which herd does not load", where=where, hint="h5repack -f GZIP=4"
+                f"{name} is compressed with the filter {shown}, which herd does not load",
+                where=where,
+                hint="compress it with gzip instead: h5repack -f GZIP=4 FILE NEW",
             )
         least = max(least, LEAST.get(code, 0))
     if least:
@@ -208,7 +216,7 @@ def _check_chunks(dataset: Any, least_bytes: int, name: str, where: str) -> None
         raise DataError(
             f"{name} has a chunk of {found} bytes, but its filters need at least {least_bytes} bytes",
             where=where,
-            hint="fetch or make the file again",
+            hint="download or make the file again",
         )
 
 

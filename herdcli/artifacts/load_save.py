@@ -133,9 +133,9 @@ def load(
         artifact = _load_path(path, input_format, options)
     if kinds is not None and artifact.kind not in kinds:
         if artifact.kind.endswith(SHARD):
-            what = f"is {artifact.value.place.name} of kind {artifact.kind.removesuffix(SHARD)}, not the whole"
-            raise DataError(what, where=artifact.name, hint="herd merge joins the shards of a run")
-        raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
+            what = f"is only {artifact.value.place.name} of a run of kind {artifact.kind.removesuffix(SHARD)}"
+            raise DataError(what, where=artifact.name, hint="join the shards first: herd merge")
+        raise DataError(f"is of kind {artifact.kind}, but must be of kind {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
         if prepare is not None:
             artifact = _prepare_columns(artifact, prepare, options.keep)
@@ -181,7 +181,7 @@ def _prepare_columns(artifact: Artifact, prepare: PrepareColumns, keep: Collecti
 def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
     for name in keep:
         if name not in (data.columns or {}) and name != "y":  # a sealed data set may have it as labels, and other data sets may lack it
-            hint = "herd convert --keep-column NAME keeps a column of an unsealed file"
+            hint = "keep a column of an unsealed file: herd convert --keep-column NAME"
             raise BadUsage(f"has no extra column '{name}'", where=where, hint=hint)
 
 
@@ -192,8 +192,8 @@ def _read_source(source: ByteSource, input_format: str | None, options: LoadOpti
     if form == "npz" and (kept := _read_archive(source, input_format, options)) is not None:
         return kept
     if source.member is not None and form not in ("hdf5", "npz", "matlab"):
-        hint = "FILE.h5:/PATH, FILE.npz:ARRAY, FILE.mat:VARIABLE, FILE.xlsx:SHEET and FILE.zip:NAME have parts"
-        raise BadUsage(f"is {form}, a format without parts that can be named", where=source.name, hint=hint)
+        hint = "leave out the part; it works in FILE.h5:/PATH, FILE.npz:ARRAY, FILE.mat:VARIABLE, FILE.xlsx:SHEET and FILE.zip:NAME"
+        raise BadUsage(f"has the format {form}, in which no part can be named after a colon", where=source.name, hint=hint)
     if form == "hdf5":
         return _select_columns(_read_hdf5(source, options), options)
     if form == "parquet":
@@ -239,7 +239,7 @@ def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
         seal_header.verify_seal(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
             hint = "resume it with --checkpoint FILE --resume and the command that wrote it"
-            raise DataError("is a checkpoint", where=name, hint=hint)
+            raise DataError("is a checkpoint, not a result", where=name, hint=hint)
         with hdf5_guard.open_guarded(path, where=name) as file:
             source.unlink_temporary_copy()
             value, history, recoding = sealed_hdf5.read_sealed(file, stated.kind, limit=options.limit, where=name)
@@ -401,7 +401,7 @@ def _read_unsealed_format(source: ByteSource, form: str, options: LoadOptions) -
 def output_format(path: str, format: str | None, kind: str) -> str:
     """Return the format that `save` would write.  Raises BadUsage for a format that is not possible for the kind."""
     if kind.endswith(SHARD) and (format or format_detection.output_format_from_suffix(path) or "hdf5") != "hdf5":
-        raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge can write the other formats")
+        raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge joins the shards and writes other formats")
     form = (
         format_detection.check_format_name(format, format_detection.WRITES)
         if format
@@ -410,7 +410,9 @@ def output_format(path: str, format: str | None, kind: str) -> str:
     if form in ("netcdf", *format_detection.OF_MODELS):
         _check_export(path, form, kind)
     elif form not in ("hdf5", "parquet") and kind != "dataset":
-        raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")
+        raise BadUsage(
+            f"an artifact of kind {kind} cannot be written as {form}; only a data set can", where=path, hint="write HDF5: -o FILE.h5"
+        )
     return form
 
 
@@ -418,7 +420,9 @@ def _check_export(path: str, form: str, kind: str) -> None:
     """Raise BadUsage unless the kind can be written in this form, and the library for it is installed."""
     if form not in KINDS[kind].exports:
         able = ", ".join(kinds_exporting(form))
-        raise BadUsage(f"a {kind} cannot be written as {form}", where=path, hint=f"kinds that can: {able}; others: -o FILE.h5")
+        raise BadUsage(
+            f"an artifact of kind {kind} cannot be written as {form}", where=path, hint=f"write HDF5: -o FILE.h5 ({form} works for {able})"
+        )
     if form in format_detection.LIBRARIES and importlib.util.find_spec(form) is None:
         raise BadUsage(f"{form} files need the package {form}", where=path, hint=f"pip install 'herdcli[{form}]'")
 

@@ -49,4 +49,4 @@ def require_memory(declared: int, limit: int, *, where: str) -> None:
     """Raise DataError if an input that declares this many bytes exceeds the limit."""
     if declared > limit:
         hint = "raise --max-memory if the machine has it"
-        raise DataError(f"declares {format_size(declared)}, more than the {format_size(limit)} allowed", where=where, hint=hint)
+        raise DataError(f"needs {format_size(declared)} of memory, more than the {format_size(limit)} allowed", where=where, hint=hint)

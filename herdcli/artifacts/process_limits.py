@@ -158,4 +158,4 @@ def out_of_memory_error(*, where: str | None = None) -> DataError:
     """Return the error for work that ran out of memory."""
     if not _allowed:
         return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more memory")
-    return DataError(f"takes more memory than the {format_size(max(_allowed[-1], SHARE))} allowed", where=where, hint=HINT)
+    return DataError(f"needs more memory than the {format_size(max(_allowed[-1], SHARE))} allowed", where=where, hint=HINT)

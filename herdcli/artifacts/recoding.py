@@ -84,7 +84,9 @@ class Recoding:
             bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}
             return Recoding(levels, means, bases, found.get("codes", False) is True)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise DataError("the recoding of columns cannot be read", where=where, hint="make the file again") from error
+            raise DataError(
+                "the file is damaged: its coding of text columns cannot be read", where=where, hint="make the file again"
+            ) from error
 
 
 def cell_text(cell: object) -> str:
@@ -136,7 +138,7 @@ def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float
     for name, values in zip(column_names(data), data.X[training].T, strict=True):
         there = values[np.isfinite(values)]
         if not len(there):
-            raise DataError(f"column '{name}' has no value in any training row", where=where, hint="remove the column")
+            raise DataError(f"all values of column '{name}' are missing in the training rows", where=where, hint="remove the column")
         found[name] = float(there.mean(dtype=np.float64))
     return found
 
@@ -287,7 +289,9 @@ def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str
     place |= dict.fromkeys(gaps - set(levels), np.nan)
     unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
-        raise DataError(f"column '{name}' has missing values, which --missing mean cannot fill in text", where=where, hint="--missing drop")
+        raise DataError(
+            f"column '{name}' has missing values, which --missing mean cannot fill in text", where=where, hint="use --missing drop"
+        )
     if unknown:
         raise _unknown_state_error(values, unknown, name, levels, where)
     made = np.array([place[text] for text in given])
@@ -386,7 +390,9 @@ def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: M
             X[gaps, index] = means[name]
             filled += int(gaps.sum())
         elif gaps.any() and means:
-            raise BadUsage(f"column '{name}' has missing values and the model stores no mean for it", where=where, hint="--missing drop")
+            raise BadUsage(
+                f"column '{name}' has missing values and the model stores no mean for it", where=where, hint="use --missing drop"
+            )
     note(f"{where}: {group_digits(filled)} missing {'value' if filled == 1 else 'values'} filled with column means")
     return replace(data, X=X)
 
@@ -422,7 +428,9 @@ def drop_incomplete_rows(
 
 def _drop_and_report_rows(data: Dataset, gaps: Array, where: str, note: MessageFunction) -> Dataset:
     if gaps.all():
-        raise DataError("every row has a missing value", where=where, hint="--missing mean fills them with the means of their columns")
+        raise DataError(
+            "every row has a missing value", where=where, hint="use --missing mean, which fills them with the means of their columns"
+        )
     note(f"{where}: dropped {group_digits(int(gaps.sum()))} of {group_digits(len(gaps))} rows, because of missing values")
     return data
 

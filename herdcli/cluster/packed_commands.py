@@ -89,7 +89,7 @@ def _file_digest(file: worker_tasks.File) -> bytes:
     with open(file["path"], "rb") as stream:
         content = stream.read()
     if worker_tasks.file_digest(file["path"], status.st_mtime_ns, status.st_ino) != file["sha256"]:
-        raise DataError("changed during the run", where=name, hint="run it again")
+        raise DataError("the file changed during the run", where=name, hint="run it again")
     return content
 
 

@@ -33,4 +33,4 @@ class EvaluationSettings:
     def require_likelihood(self) -> None:
         """Raise BadUsage if no likelihood is wanted, for a model that has no other metric."""
         if self.likelihood == "none":
-            raise BadUsage("--likelihood none is for models of classes, and of rows with labels", hint="leave it out")
+            raise BadUsage("--likelihood none works only for models that predict labels", hint="leave out --likelihood")

@@ -36,7 +36,7 @@ def find_metrics(kind: str) -> Metrics:
     path = KINDS[kind].metrics
     if path is None:
         raise BadUsage(
-            f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(kinds_with('metrics'))}"
+            f"artifacts of kind '{kind}' cannot be evaluated", hint=f"kinds that can be evaluated: {', '.join(kinds_with('metrics'))}"
         )
     found: Metrics = import_named(path)
     return found
@@ -103,7 +103,7 @@ def report_rows(value: Report) -> list[Row]:
     """
     shapes = {column.shape for column in value.table.values()}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
-        raise DataError(f"the table's columns have different shapes: {', '.join(map(str, sorted(shapes)))}")
+        raise DataError(f"the columns of the table have different shapes: {', '.join(map(str, sorted(shapes)))}")
     columns = {name: [_plain_value(item) for item in column.tolist()] for name, column in value.table.items()}
     length = shapes.pop()[0] if shapes else 0
     return [{name: column[i] for name, column in columns.items()} for i in range(length)]
@@ -152,7 +152,7 @@ class Requirement:
         for row in rows:
             value = row.get(self.column)
             if isinstance(value, str):
-                raise BadUsage(f"--require {self}: column '{self.column}' is text")
+                raise BadUsage(f"--require {self}: column '{self.column}' has text, so it cannot be compared with a number")
             if value is None or not COMPARISONS[self.comparison](value, self.bound):
                 shown = "missing" if value is None else f"{value:.6g}"
                 name = f"{row['file']}: " if row.get("file") else ""
@@ -168,7 +168,7 @@ def parse_requirement(text: str) -> Requirement:
     except ValueError:
         bound = math.nan
     if match is None or math.isnan(bound):
-        raise BadUsage(f"--require '{text}' is not of the form COLUMN<NUMBER", hint="comparisons: < <= > >= ==, as in 'error<0.05'")
+        raise BadUsage(f"--require '{text}' is not of the form COLUMN<NUMBER", hint="use one of < <= > >= ==, as in 'error<0.05'")
     return Requirement(metric_column_name(match[1]), match[2], bound)
 
 

@@ -86,7 +86,7 @@ def find_varying_units(truth: Array, rows: Array, *, where: str | None = None) -
     """
     kept = np.flatnonzero(varies(truth, rows))
     if not len(kept):
-        raise DataError("fewer than two distinct rows to herd", where=where)
+        raise DataError("herding needs at least two distinct rows, but there are fewer", where=where)
     return kept
 
 
@@ -106,7 +106,7 @@ def units_from_feature_count(length: int, features: str) -> int:
         return length
     units = math.isqrt(2 * length)  # D² ≤ D² + D < (D + 1)²
     if units * (units + 1) // 2 != length:
-        raise DataError(f"{length} moments are not D + D(D-1)/2 for any number of units D")
+        raise DataError(f"the number of moments is {length}, which is not D + D(D-1)/2 for any number of units D")
     return units
 
 

@@ -78,7 +78,7 @@ def prepare_class_groups(
         own = np.flatnonzero(training & (y == label))
         owner = f"class '{name}'" if per_class else "the split"
         if not len(own):
-            raise DataError(f"{owner} has no training rows", hint="--split sets how many rows of each class train")
+            raise DataError(f"{owner} has no training rows", hint="put more rows into the training part: --split .8,.1,.1")
         if not varies(truth, own).any():
             raise DataError(f"{owner} has fewer than two distinct training rows, and herding needs two")
     units = find_varying_units(truth, np.flatnonzero(training))

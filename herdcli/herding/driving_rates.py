@@ -66,11 +66,17 @@ def make_driving_terms(value: Herding, run: int) -> DrivingTerms:
     """
     rates, M, c, z = value.rates, value.M, value.c, value.z
     if M is None or c is None or z is None or rates.pair is None or rates.hidden is None:
-        raise DataError(f"holds no rates of hidden features (model {value.model})", hint="make them with `herd herd --model rbm`")
+        raise DataError(
+            f"has no moments of hidden features to continue from (it was made with --model {value.model})",
+            hint="make it with `herd herd --model rbm`",
+        )
     scale = int(rates.scale[run])
     factor = scale // int(value.n[run])
     if factor * max(int(np.abs(part[run]).max(initial=0)) for part in (M, value.b, c)) >= EXACT:
-        raise DataError(f"has weights that are not whole numbers when multiplied by {factor}", hint="take rates of fewer iterations")
+        raise DataError(
+            f"is too long to continue from: its weights times {factor} are too large for exact sums",
+            hint="make it again with fewer --iterations",
+        )
     start = tuple(np.multiply(part[run], factor, dtype=np.int64) for part in (M, value.b, c))
     return DrivingTerms(
         M=rates.pair[run].astype(np.int64),

@@ -66,7 +66,7 @@ class HiddenRunState:
         parts = [*_absolute_weight_sums(self.M), self.b, self.c]
         largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
         if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
-            raise DataError(f"has weights of sizes up to {largest}, too large for sums of type {self.M.dtype}")
+            raise DataError(f"has weights up to {largest} in size, which are too large for exact sums of type {self.M.dtype}")
 
 
 @dataclass
@@ -80,7 +80,7 @@ class HiddenHerdingState:
     def validate(self) -> None:
         """Raise DataError if the iteration is not possible."""
         if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
-            raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
+            raise DataError(f"is damaged: it is at iteration {self.iteration}, but its traces have fewer iterations")
 
 
 def initial_weights(problem: HiddenHerdingProblem, u: int) -> tuple[Array, Array, Array, Array, Array]:
@@ -280,7 +280,7 @@ def _check_overflow(run: HiddenRunState, column: Array, row: Array, *, iteration
     bound = int(max((column + np.abs(run.c)).max(), (row + np.abs(run.b)).max()))
     if bound >= EXACT:
         raise Diverged(
-            f"weights grew beyond exact arithmetic at iteration {iteration}",
+            f"herding diverged: at iteration {iteration} the weights became too large for exact arithmetic",
             hint="use --variant safe, more --sweeps, or fewer --iterations",
         )
     if run.wide_from == 0 and bound >= FLOAT32:

@@ -100,51 +100,53 @@ class Herding:
         """Raise DataError unless features, kept states, moments, rates, units and scores belong to these runs."""
         D, K = self.b.shape[1], 0 if self.z is None else self.z.shape[1]
         if self.features not in FEATURES or not self.b.size:
-            raise DataError(f"features are '{self.features}' of {D} units, expected one of {', '.join(FEATURES)}")
+            raise DataError(f"features are '{self.features}' of {D} units, but must be one of {', '.join(FEATURES)}, of 1 unit or more")
         if self.M is not None and self.b.dtype.kind != "i":
-            raise DataError(f"/b has type {self.b.dtype}, expected whole numbers")
+            raise DataError(f"/b has the type {self.b.dtype}, but must have whole numbers")
         if self.iterations < 1 or self.burn_in < 0:
-            raise DataError(f"iterations are {self.iterations}, {self.burn_in} of them before states are kept")
+            raise DataError(f"/iterations is {self.iterations} and /burn_in {self.burn_in}, but must be at least 1 and 0")
         if (self.features == "xz") != all(part is not None for part in (self.M, self.c, self.z)):
-            raise DataError(f"features are '{self.features}' and hidden units {'there' if K else 'missing'}")
+            raise DataError(f"features are '{self.features}', but hidden units are {'there' if K else 'missing'}")
         if self.representation not in ("spin", "binary", "real"):
-            raise DataError(f"representation is '{self.representation}', expected spin, binary or real")
+            raise DataError(f"representation is '{self.representation}', but must be spin, binary or real")
         if self.features != "rows" and (self.x.min() < -1 or self.x.max() > 1):
-            raise DataError("/x has values beyond 1")
+            raise DataError("/x has values outside -1 to 1")
         width = 4 if self.features == "rows" else -(-D // 8) - (-K // 8)
         if self.states.shape[2] != width or self.states.dtype != np.uint8:
-            raise DataError(f"/states has {self.states.shape[2]} bytes of type {self.states.dtype} a sample, expected {width} of uint8")
+            raise DataError(
+                f"/states has {self.states.shape[2]} bytes of type {self.states.dtype} for each sample, but must have {width} of type uint8"
+            )
         for name, part in (("moments", self.moments), ("rates", self.rates)):
             self._require_same_shape(f"/{name}/visible", part.visible, self.b)
             self._require_same_shape(f"/{name}/pair", part.pair, self.M)
             self._require_same_shape(f"/{name}/hidden", part.hidden, self.c)
         self._require_bounded()
         if len(self.gap.largest_visible) != self.count:
-            raise DataError(f"/gap has {len(self.gap.largest_visible)} runs, there are {self.count}")
+            raise DataError(f"/gap is for {len(self.gap.largest_visible)} runs, but there are {self.count}")
         if self.units is not None:
             require_valid_indices("/units", self.units, self.all_units, "a unit")
         require_image_shape(self.image_shape, self.all_units if self.units is not None else D)
         if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run with all names
-            raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
+            raise DataError(f"/classes has {len(self.classes)} names, but there are {self.count} runs")
         if self.scores is not None and self.classes is not None:
             self.scores.require_classes(len(self.classes), runs=self.count)
 
     def _require_same_shape(self, name: str, part: Array | None, weights: Array | None) -> None:
         if part is not None and (weights is None or part.shape != weights.shape):
-            raise DataError(f"{name} has shape {part.shape}, its weights {None if weights is None else weights.shape}")
+            raise DataError(f"{name} has the shape {part.shape}, but its weights have {None if weights is None else weights.shape}")
 
     def _require_bounded(self) -> None:
         """Raise DataError for weights and rates that no run can have: integers would wrap round, and the ascent might never end."""
         for name, part in (("M", self.M), ("b", self.b), ("c", self.c), ("J", self.J), ("n", self.n), ("rates/scale", self.rates.scale)):
             if part is not None and part.size and part.dtype.kind == "i" and not -EXACT < part.min() <= part.max() < EXACT:
-                raise DataError(f"/{name} has integers beyond 2^53, where sums are not exact")
+                raise DataError(f"/{name} has integers above 2^53 in size, for which sums are not exact")
         if self.features == "rows":
             return
         for name in ("visible", "pair", "hidden", "visible_pair"):
             part = getattr(self.rates, name)
             for scale, own in zip(self.rates.scale.tolist(), () if part is None else part, strict=part is not None):
                 if own.size and not -scale <= (1 - ROUNDING) * own.min() <= (1 - ROUNDING) * own.max() <= scale:
-                    raise DataError(f"/rates/{name} is beyond /rates/scale, and features lie within -1 and 1")
+                    raise DataError(f"/rates/{name} has values larger than /rates/scale, but the features are from -1 to 1")
 
     @property
     def count(self) -> int:

@@ -52,7 +52,7 @@ class HiddenHerdingSettings:
             raise BadUsage("hidden units, iterations, step sizes and --energy-every must be at least 1")
         if not 0 <= self.burn_in < self.iterations:
             raise BadUsage(
-                f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations"
+                f"--burn-in {self.burn_in} must be less than --iterations {self.iterations}", hint="lower --burn-in, or raise --iterations"
             )
 
     @property
@@ -103,15 +103,18 @@ class HiddenHerdingProblem:
     def __post_init__(self) -> None:
         for unit in self.units:
             if isinstance(unit, DrivingTerms) and self.settings.variant == "safe":
-                raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
+                raise BadUsage("--variant safe starts from rows of data, but only moments are given", hint="use --variant local")
             if isinstance(unit, PackedRows) and unit.count > MOST_ROWS:
-                raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
+                raise DataError(f"there are {unit.count} rows in one run, but herding handles at most {MOST_ROWS}")
             if self.largest_update(unit) >= EXACT:
                 kind, hint = (
-                    (BadUsage, "smaller --step-sizes") if isinstance(unit, PackedRows) else (DataError, "rates of fewer iterations")
+                    (BadUsage, "use smaller --step-sizes")
+                    if isinstance(unit, PackedRows)
+                    else (DataError, "make the driving rates with fewer --iterations")
                 )
                 raise kind(
-                    f"an update moves sums of weights by up to {self.largest_update(unit):.2g}, and integers are exact below 9e15",
+                    f"an update changes the weights by up to {self.largest_update(unit):.2g}, too much for exact sums, which need less "
+                    "than 9e15",
                     hint=hint,
                 )
 

@@ -53,12 +53,12 @@ class VisibleHerdingSettings:
             raise BadUsage("iterations and --energy-every must be at least 1")
         if not 0 <= self.burn_in < self.iterations:
             raise BadUsage(
-                f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations"
+                f"--burn-in {self.burn_in} must be less than --iterations {self.iterations}", hint="lower --burn-in, or raise --iterations"
             )
         if self.maximiser == "exact" and self.features != "x":
-            raise BadUsage("only the features x have a maximiser by sign", hint="use enumerate, rows or coordinates")
+            raise BadUsage("--maximiser sign works only with --features x", hint="use --maximiser enumerate, rows or coordinates")
         if self.features == "rows" and self.maximiser != "rows":
-            raise BadUsage("feature vectors given as rows can only be searched row by row", hint="use --maximiser rows")
+            raise BadUsage("--features rows works only with --maximiser rows", hint="use --maximiser rows")
 
     @property
     def kept(self) -> int:
@@ -95,18 +95,23 @@ def source_from_moments(mean: Array, units: int, features: str, representation: 
     """Make a source from given moments.  Raises DataError for moments that unit values cannot have."""
     low = -1.0 if representation == "spin" else 0.0
     if len(mean) != feature_count(units, features):
-        raise DataError(f"{len(mean)} moments for {units} units with the features {features}, expected {feature_count(units, features)}")
+        raise DataError(
+            f"there are {len(mean)} moments, but {units} units with the features {features} need {feature_count(units, features)}"
+        )
     wrong = np.flatnonzero(~((mean >= low) & (mean <= 1.0)))
     if len(wrong):
         place = int(wrong[0])
-        raise DataError(f"moment {place} is {mean[place]:g}, outside [{low:g}, 1]", hint="see --representation")
+        raise DataError(
+            f"moment {place} is {mean[place]:g}, but must be from {low:g} to 1",
+            hint="use --representation binary for 0 to 1, spin for -1 to 1",
+        )
     return MomentSource(units, 0, np.asarray(mean, dtype=np.float64), np.empty((0, units), dtype=np.int8))
 
 
 def source_from_vectors(vectors: Array) -> MomentSource:
     """Make a source from real feature vectors (m, F), whose mean is the moment."""
     if len(np.unique(vectors, axis=0)) < 2:
-        raise DataError("fewer than two distinct rows to herd")
+        raise DataError("herding needs at least two distinct rows, but there are fewer")
     exact = np.asarray(vectors, dtype=np.float64)
     return MomentSource(exact.shape[1], 0, exact.mean(axis=0), exact)
 
@@ -127,10 +132,11 @@ class VisibleHerdingProblem:
         D, settings = self.sources[0].units, self.settings
         if settings.maximiser == "enumerate" and D > maximisers.ENUMERABLE:
             raise BadUsage(
-                f"{D} units have too many states to enumerate", hint=f"--maximiser coordinates; enumeration goes to {maximisers.ENUMERABLE}"
+                f"--maximiser enumerate handles at most {maximisers.ENUMERABLE} units, but there are {D}",
+                hint="use --maximiser coordinates",
             )
         if settings.maximiser == "rows" and not all(len(source.candidates) for source in self.sources):
-            raise BadUsage("--maximiser rows needs rows of data, and only moments are given")
+            raise BadUsage("--maximiser rows needs rows of data, but only moments are given")
 
     @property
     def count(self) -> int:
@@ -181,10 +187,10 @@ class VisibleHerdingState:
     def validate(self) -> None:
         """Raise DataError if the iteration is not possible."""
         if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
-            raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
+            raise DataError(f"is damaged: it is at iteration {self.iteration}, but its traces have fewer iterations")
         for run in self.runs:  # features lie within ±1: larger sums make integers wrap round, and the ascent might never end
             if run.counts.size and not -self.iteration <= run.counts.min() <= run.counts.max() <= self.iteration:
-                raise DataError(f"counts more than {self.iteration} pseudo-samples after as many iterations")
+                raise DataError(f"is damaged: a count is above the number of iterations, {self.iteration}")
 
 
 def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:

@@ -116,7 +116,7 @@ class ArrayRows:
         if self.X.ndim != 2 or not self.X.size or not self.count:
             raise DataError("there are no rows")
         if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
-            raise DataError("there are infinite values", hint="a missing value is NaN")
+            raise DataError("there are infinite values", hint="write NaN for missing values")
         require_valid_weights(self.weight)
 
     @property
@@ -143,7 +143,7 @@ class ArrayRows:
 def require_valid_weights(weight: Array | None) -> None:
     """Raise DataError unless the weights (n,) are finite, non-negative and not all 0."""
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("weights must be finite, not negative, and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
 
 
 @dataclass(frozen=True)

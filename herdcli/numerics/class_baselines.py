@@ -39,11 +39,11 @@ class ClassBaselines:
         """Raise DataError unless there is a row for each class, and a weight for each column and the constant."""
         if self.columns is not None:
             if len(self.columns) and ((np.diff(self.columns) <= 0).any() or self.columns[-1] >= columns):
-                raise DataError(f"baselines/columns must ascend and be below {columns}")
+                raise DataError(f"/baselines/columns must be in ascending order and below {columns}")
             columns = len(self.columns)
         for name in NAMES:
             if (weights := getattr(self, name)) is not None and weights.shape != (classes, columns + 1):
-                raise DataError(f"baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, expected {classes} × {columns + 1}")
+                raise DataError(f"/baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, but must be {classes} × {columns + 1}")
 
     def predictions(self, X: Any) -> Array:
         """Return classes (n, 2) int64 of rows (n, d), dense or CSR, by nearest centroid and ridge; UNKNOWN for a missing classifier."""

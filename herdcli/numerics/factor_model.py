@@ -57,14 +57,15 @@ def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
     D, variance = len(S), np.diag(S).copy()
     if count > (most := max_identifiable_factors(D)):
         raise BadUsage(
-            f"{D} columns determine {most} factors at most, not {count}", hint="--whiten pca" if most < 1 else f"--components {most}"
+            f"{D} columns determine at most {most} factors, not {count}",
+            hint="use --whiten pca" if most < 1 else f"use --components {most}",
         )
     flat = np.flatnonzero(variance <= 0)
     if len(flat):
-        raise DataError(f"column {flat[0]} is constant, so its noise variance is zero", hint="--whiten pca")
+        raise DataError(f"column {flat[0]} is constant, so its noise variance is zero", hint="use --whiten pca, or remove the column")
     found, settled = fit_factors_above_noise(S, count, LEAST * variance)
     if not settled:
-        raise NotConverged(f"the noise of the columns had not settled after {ITERATIONS} iterations", hint="fewer --components")
+        raise NotConverged(f"the noise variances of the columns did not converge in {ITERATIONS} iterations", hint="use fewer --components")
     return found
 
 

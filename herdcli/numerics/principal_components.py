@@ -50,7 +50,7 @@ def fit_principal_components(X: Array, count: int | None = None, *, mean: Array 
     """
     n, D = X.shape
     if n == 0:
-        raise DataError("principal components need rows, there are none")
+        raise DataError("principal components need rows, but there are none")
     mean = X.mean(axis=0, dtype=np.float64) if mean is None else np.asarray(mean, dtype=np.float64)
     if n >= D:
         return principal_components_from_covariance(mean, _column_covariance(X, mean), n, count)
@@ -79,7 +79,7 @@ def _sorted_gram_spectrum(gram: Array, mean: Array, other: int) -> tuple[Array, 
     eps = np.finfo(np.float64).eps
     rank = int(np.count_nonzero(eigenvalues > eigenvalues[0] * max(len(gram), other) * eps))
     if not eigenvalues[0] > len(mean) * (eps * np.abs(mean).max()) ** 2:  # rounding error of the mean, for rows that are all equal
-        raise DataError("principal components need rows that differ, these are all alike")
+        raise DataError("principal components need rows that differ, but all rows are equal")
     return eigenvalues, vectors, rank
 
 

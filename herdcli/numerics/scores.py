@@ -27,11 +27,11 @@ class Scores:
         """Raise DataError unless there is a column for each of `count` models, or of `runs`, and the classes are valid."""
         runs = count if runs is None else runs
         if self.energy.shape[1] != runs:
-            raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {runs} models")
+            raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, but there are {runs} models")
         require_valid_indices("/scores/y", self.y, count, "one of the models")
         require_valid_indices("/scores/nearest", self.nearest, count, "one of the models", low=-1)
         if not 0 <= self.majority < count:
-            raise DataError(f"/scores/majority is {self.majority}, there are {count} models")
+            raise DataError(f"/scores/majority is {self.majority}, but the {count} models are numbered 0 to {count - 1}")
 
 
 def standardise_energies(energy: Array, training: Array) -> Array:

@@ -73,8 +73,8 @@ def log_determinant(matrix: Array) -> float:
 def _require_finite(matrix: Array) -> Array:
     """Return the matrix.  Raises Diverged if it is not finite: LAPACK's xGESDD and xGELSD do not return for infinite entries."""
     if not np.isfinite(matrix).all():
-        hint = "values that are too large or too small came in"
-        raise Diverged("a matrix with values that are not finite has no singular values", hint=hint)
+        hint = "check the input for values that are not finite, very large or very small, and scale the columns"
+        raise Diverged("the computation failed: a matrix has values that are not finite", hint=hint)
     return matrix
 
 

@@ -156,7 +156,7 @@ class TextSource:
                     number, seen = number + 1, seen + block.rows
             if number == 0:
                 raise DataError(
-                    "there are no lines of data",
+                    "the file has no lines of data",
                     where=self.reader.where,
                     hint="check whether the command that wrote the text was interrupted",
                 )
@@ -168,7 +168,7 @@ def _require_squarable(value: Array, where: str) -> None:
         worst = float(value[np.abs(value).argmax()])
         hint = "rescale the columns, or remove those rows"
         raise DataError(
-            f"has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed", where=where, hint=hint
+            f"has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares", where=where, hint=hint
         )
 
 

@@ -60,7 +60,7 @@ def _standard_deviations(X: Array) -> Array:
 def all_hypercube_states(dimension: int) -> Array:
     """Return all ±1 states (2^D, D); bit i of a state's number is unit i."""
     if not 1 <= dimension <= LARGEST_CUBE:
-        raise BadUsage(f"cube:{dimension}: D is one of 1 … {LARGEST_CUBE}")
+        raise BadUsage(f"cube:{dimension} is out of range: D must be from 1 to {LARGEST_CUBE}")
     numbers = np.arange(1 << dimension)[:, None]
     return np.where(numbers >> np.arange(dimension) & 1, 1.0, -1.0)
 
@@ -79,7 +79,9 @@ def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
     if kind == "sobol":
         return np.asarray(low + sobol_sequence.sobol_points(count, len(low)) * (high - low))
     if count ** len(low) > MOST_CANDIDATES:
-        raise BadUsage(f"grid:{count} in {len(low)} columns is {count ** len(low):.3g} points", hint="use sobol:N or sample:N")
+        raise BadUsage(
+            f"grid:{count} has {count ** len(low):.3g} points in {len(low)} columns, which is too many", hint="use sobol:N or sample:N"
+        )
     axes = np.meshgrid(*(a + np.arange(count) * ((b - a) / count) for a, b in zip(low, high, strict=True)), indexing="ij")
     return np.stack([axis.ravel() for axis in axes], axis=1)
 
@@ -100,7 +102,10 @@ def parse_mixture_table(X: Array, names: Sequence[str] | None) -> MixtureTarget:
     if names is None:
         d = (X.shape[1] - 1) // 2
         if d < 1 or X.shape[1] != 2 * d + 1:
-            raise DataError("a mixture needs the columns weight, mean…, sd…", hint="name the columns weight, mean1…, and sd1… or cov11…")
+            raise DataError(
+                "a mixture without column names needs an odd number of columns: the weight, the means, the standard deviations",
+                hint="name the columns weight, mean1…, and sd1… or cov11…",
+            )
         weight, means, spread, full = X[:, 0], X[:, 1 : 1 + d], X[:, 1 + d :], False
     else:
         kinds = [re.match(r"weight|mean|sd|cov|", name.lower()) for name in names]
@@ -126,7 +131,7 @@ def make_independent_gaussian(mean: float, deviation: float, dimension: int) -> 
 def make_uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
     """Make the uniform distribution on the box [low, high]^d."""
     if not low < high:
-        raise BadUsage("the box of a uniform target needs low < high")
+        raise BadUsage("a uniform target needs a lower bound below the upper bound in each column")
     return UniformTarget(np.full(dimension, low), np.full(dimension, high))
 
 
@@ -139,16 +144,19 @@ def parse_target_table(kind: str, X: Array, names: Sequence[str] | None) -> Targ
     if kind in ("gaussian", "mixture"):
         found = parse_mixture_table(X, names)
         if kind == "gaussian" and len(X) != 1:
-            raise DataError(f"a gaussian target needs one row, not {len(X)}", hint="use --distribution mixture:FILE")
+            raise DataError(f"the file of a gaussian target needs one row, not {len(X)}", hint="use --distribution mixture:FILE")
         return found
     if kind == "trigonometric":
         if X.shape[1] != 2:
-            raise DataError(f"a trigonometric density needs two columns, a and b, not {X.shape[1]}")
+            raise DataError(f"the file of a trigonometric density needs two columns, a and b, not {X.shape[1]}")
         return TrigonometricTarget(X[:, 0], X[:, 1])
     if kind == "signs":
         if X.shape[0] != X.shape[1]:
-            raise DataError(f"signs need a square covariance matrix, not {X.shape[0]}×{X.shape[1]}")
+            raise DataError(f"--distribution signs needs a square covariance matrix, not {X.shape[0]}×{X.shape[1]} numbers")
         return make_sign_target(X)
     if len(X) not in (1, 1 + X.shape[1]):
-        raise DataError(f"moments need one row, or one row and a square matrix below it, not {X.shape[0]}×{X.shape[1]}")
+        raise DataError(
+            f"a file of moments needs one row of means, or this row and a square covariance matrix below it, not "
+            f"{X.shape[0]}×{X.shape[1]} numbers"
+        )
     return MomentTarget(X[0], X[1:] if len(X) > 1 else None)

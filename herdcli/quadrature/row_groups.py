@@ -32,10 +32,10 @@ class WeightedRows:
 def normalise_row_weights(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
     """Scale weights (n,) of rows to sum 1 (None: equal weights).  Raises DataError for invalid weights, and for a single row."""
     if len(X) < 2:
-        raise DataError("needs at least two rows, but has one")
+        raise DataError("has only one row, but at least two are needed")
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     if not np.isfinite(own).all() or (own < 0).any() or not own.any():
-        raise DataError("weights of rows must be finite, not negative and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
     return WeightedRows(X, own / own.sum(), group, group_names, own)
 
 
@@ -51,7 +51,7 @@ def make_closed_form_group(target: Target, points: Array | None, scale: Array, c
     Raises BadUsage for columns whose scale (d,) is not 1.
     """
     if (scale != 1).any():
-        raise BadUsage("--scale works only with --distribution rows, because a closed form has its own columns")
+        raise BadUsage("--scale works only with --distribution rows, because other targets are not scaled")
     return SelectionGroup(
         target, points, count, input_preparation.make_search_box(target, points) if polish and points is not None else None
     )
@@ -94,6 +94,6 @@ def _row_numbers_by_group(rows: WeightedRows) -> list[Array]:
         parts = [np.flatnonzero(rows.group == g) for g in range(len(rows.group_names))]
         empty = [name for name, part in zip(rows.group_names, parts, strict=True) if not rows.weights[part].any()]
         if empty:
-            raise DataError(f"the rows of group {empty[0]} have no weight")
+            raise DataError(f"all rows of group {empty[0]} have weight 0")
         return parts
     return [np.arange(n)]

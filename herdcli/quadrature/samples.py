@@ -51,7 +51,7 @@ class Continuation:
         """Raise DataError unless the state matches the embedding's candidates."""
         for state in (self.sequence, self.active, self.hull):
             if state is not None and len(state.running) != len(self.embedding):
-                raise DataError(f"/state has {len(state.running)} candidates, the embedding {len(self.embedding)}")
+                raise DataError(f"/state has {len(state.running)} candidates, but the embedding has {len(self.embedding)}")
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,18 @@ class Samples:
         """Raise DataError unless groups, figures and continuation states match these atoms."""
         require_valid_indices("/group", self.group, self.groups, "a group")
         if not self.x.size:
-            raise DataError("/x holds no atoms")
+            raise DataError("the file has no atoms: /x is empty")
         empty = next((g for g in range(self.groups) if not self.group_positions(g).size), None)
         if empty is not None:
-            raise DataError(f"/group has no atom of group {empty}")
+            raise DataError(f"group {empty} has no atoms in /group")
         if self.scale is not None and not (self.scale != 0).all():
-            raise DataError("/scale has a 0")
+            raise DataError("/scale has a value 0, but scales must not be 0")
         if self.feature_names is not None and len(self.feature_names) != self.x.shape[1]:
-            raise DataError(f"/feature_names has {len(self.feature_names)} names, /x has {self.x.shape[1]} columns")
+            raise DataError(f"/feature_names has {len(self.feature_names)} names, but /x has {self.x.shape[1]} columns")
         require_image_shape(self.image_shape, self.x.shape[1])
         for name, count in (("summary", self.summary and len(self.summary.mmd)), ("state", self.state and len(self.state))):
             if count and count != self.groups:
-                raise DataError(f"/{name} has {count} groups, there are {self.groups}")
+                raise DataError(f"/{name} has {count} groups, but the file has {self.groups}")
         if self.projected is not None:
             require_valid_indices("/projected/group", self.projected.group, self.groups, "a group")
 

@@ -220,7 +220,7 @@ class AtomSelection:
         space = self.space(group, state)
         if state.sequence is None:
             raise BadUsage(
-                "--refine works only with a rule whose atoms have equal weights",
+                "--refine works only with rules that give all atoms the same weight",
                 hint=f"use --rule with one of {', '.join(rules_reading_option('refine'))}",
             )
         settings = self.problem.settings

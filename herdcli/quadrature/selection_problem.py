@@ -165,34 +165,34 @@ def resume_groups(
     states = earlier.state
     if not states:
         raise BadUsage(
-            "the samples have no saved state, so they cannot be continued", hint="make them without --no-state and without --block-rows"
+            "the samples cannot be continued, because the file has no saved state",
+            hint="make them again without --no-state and without --block-rows",
         )
     if (earlier.rule, earlier.kernel) != (rule, kernel):
         raise BadUsage(
             f"the samples were made with {earlier.rule} and {earlier.kernel}, not with {rule} and {kernel}",
-            hint="repeat the options with which they were made",
+            hint="use the --rule and --kernel with which they were made",
         )
     if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_norm_estimated(group, norm) for group in groups):
         raise BadUsage(
-            "‖μ‖² is estimated either for the samples or now, but not for both", hint="repeat the --norm with which they were made"
+            "the samples were made with another --norm, so ‖μ‖² would be exact for one part and estimated for the other",
+            hint="use the --norm with which they were made",
         )
     if len(states) != len(groups):
         raise BadUsage(f"the samples have {len(states)} groups, but the rows have {len(groups)}")
     found = []
     for number, (group, state) in enumerate(zip(groups, states, strict=True)):
         if len(state.embedding) != len(group.points):
-            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, but now there are {len(group.points)}")
+            raise BadUsage(f"the samples were chosen from {len(state.embedding)} candidates, but now there are {len(group.points)}")
         saved = state.sequence
         if saved is not None:
             chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
             if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
-                raise BadUsage(
-                    f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made"
-                )
+                raise BadUsage(f"the atoms of group {number} are not among the candidates", hint="give the rows from which they were made")
         elif not np.array_equal(
             earlier.x[earlier.group_positions(number)], group.points[_active_candidate_indices(state), : len(scale)] * scale
         ):
-            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made")
+            raise BadUsage(f"the atoms of group {number} are not among the candidates", hint="give the rows from which they were made")
         found.append(replace(group, start=state))
     return found
 

@@ -170,7 +170,7 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
         best = min(best, value)
         refused = refused if stalled else []
     if slope[j] < level - LOOSE * scale:
-        raise NotConverged("no simplex weights were found: the kernel may not be positive definite")
+        raise NotConverged("the optimisation of simplex weights did not converge: the kernel may not be positive definite")
     found = np.zeros(len(gram))
     found[hull.ids[: hull.size]] = hull.weight[: hull.size]
     return found

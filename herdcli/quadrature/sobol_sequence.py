@@ -55,7 +55,7 @@ def sobol_points(count: int, dimensions: int, *, start: int = 0) -> Array:
     Raises BadUsage beyond 64 dimensions.
     """
     if dimensions > len(DIRECTIONS) + 1:
-        raise BadUsage(f"the Sobol sequence works in up to {len(DIRECTIONS) + 1} dimensions, not {dimensions}")
+        raise BadUsage(f"the Sobol sequence works for at most {len(DIRECTIONS) + 1} columns, but there are {dimensions}")
     index = np.arange(start, start + count, dtype=np.uint64)
     # Point n is the sum modulo 2 of the direction numbers at the ones of n's Gray code: within each power of 2, this is a permutation of
     # the order by n's own bits in which only one number changes from a point to the next (Antonov & Saleev 1979).

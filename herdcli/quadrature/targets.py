@@ -70,7 +70,9 @@ class RowTarget:
     def rows_at_levels(self, u: Array) -> Array:
         """Return indices (n,) of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
-            raise BadUsage("--rule sobol needs an inverse CDF, but rows of several columns have none", hint="use --rule random or herding")
+            raise BadUsage(
+                "--rule sobol needs an inverse CDF, but rows with several columns have none", hint="use --rule random or herding"
+            )
         order = np.argsort(self.X[:, 0], kind="stable")
         edges = np.cumsum(self.weights[order])
         return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
@@ -134,7 +136,7 @@ class MixtureTarget:
         try:
             np.linalg.cholesky(self.covariances)
         except np.linalg.LinAlgError:
-            raise DataError("a covariance of the mixture is not positive definite") from None
+            raise DataError("a covariance matrix of the mixture is not positive definite") from None
 
     @property
     def dimension(self) -> int:
@@ -162,7 +164,7 @@ class MixtureTarget:
             normal = ndtri(np.maximum(u, LEAST))
             return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
         if self.dimension > 1:
-            raise BadUsage("--rule sobol needs an inverse CDF, but a mixture of several columns has none", hint="use --rule random")
+            raise BadUsage("--rule sobol needs an inverse CDF, but a mixture with several columns has none", hint="use --rule random")
         low, high = self.bounding_box()
         return _invert_cdf(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
@@ -238,7 +240,7 @@ class TrigonometricTarget:
 
     def moments(self) -> tuple[Array, Array | None]:
         """Raise BadUsage: no kernel needs these moments, (1,) and (1, 1)."""
-        raise BadUsage("the trigonometric target has closed forms only for bernoulli kernels")
+        raise BadUsage("a trigonometric target works only with bernoulli kernels")
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,10 @@ def make_sign_target(covariance: Array) -> MomentTarget:
     """
     scale = np.sqrt(np.diag(covariance))
     if not (scale > 0).all() or not np.allclose(covariance, covariance.T):
-        raise DataError("the covariance of signs must be symmetric with a positive diagonal")
+        raise DataError("the covariance matrix of --distribution signs must be symmetric with a positive diagonal")
     correlation = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
     if np.linalg.eigvalsh(correlation)[0] < -1e-9:
-        raise DataError("the covariance of signs has a negative eigenvalue")
+        raise DataError("the covariance matrix of --distribution signs has a negative eigenvalue")
     np.fill_diagonal(correlation, 1.0)
     return MomentTarget(np.zeros(len(scale)), 2.0 / math.pi * np.arcsin(correlation), correlation, name="signs")
 

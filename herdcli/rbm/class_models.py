@@ -402,7 +402,7 @@ def _attach_heldout_rows(model: RBM, recorded: ExternalHeldoutRows, X: Any, spli
     if heldout_rows.heldout_counts(split) != (recorded.valid, recorded.test) or heldout_rows.heldout_digest(X, split, y) != recorded.sha256:
         rows = f"{recorded.valid} validation and {recorded.test} test rows"
         raise DataError(
-            f"its held-out rows differ from the {rows} with which the model was fitted",
+            f"the held-out rows of these data are not the {rows} that were held out when the model was fitted",
             hint="give the data set from which fit-rbm learned the model",
         )
     held = np.isin(split, heldout_rows.PARTS)

@@ -19,13 +19,16 @@ class DBN:
     def validate(self) -> None:
         """Raise DataError unless each layer's visible units match the hidden units of the layer below."""
         if not self.layers:
-            raise DataError("/layers is empty")
+            raise DataError("the model has no layers: /layers is empty")
         for index, (below, above) in enumerate(pairwise(self.layers)):
             if below.count != 1 or above.count != 1:
-                raise DataError("/layers has more than one model in a layer")
+                raise DataError("/layers has a layer with several models, but a deep belief network has one in each layer")
             ours, theirs = (above.W.shape[1], above.visible_units), (below.W.shape[2], below.hidden_units)
             if ours != theirs:
-                raise DataError(f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, the layer below {theirs[0]} {theirs[1]} ones")
+                raise DataError(
+                    f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, but the layer below has {theirs[0]} {theirs[1]} "
+                    "hidden units"
+                )
 
     def harmoniums(self) -> list[Harmonium]:
         """All layers as harmoniums in float64."""

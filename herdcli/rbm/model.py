@@ -111,7 +111,7 @@ class HiddenSizeResults:
         """Raise DataError unless there is one figure of each number."""
         lengths = {len(part) for part in vars(self).values()}
         if len(lengths) > 1 or not self.hidden:
-            raise DataError("/sizes has entries of different lengths")
+            raise DataError("/sizes is empty, or its arrays have different lengths")
 
     @property
     def best(self) -> int:
@@ -227,7 +227,7 @@ class RBM(RBM1):
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores match these models."""
         if self.W.size == 0:
-            raise DataError("/W is empty")
+            raise DataError("the model has no weights: /W is empty")
         for name in ("visible_units", "hidden_units"):
             try:
                 units = unit_family(getattr(self, name))
@@ -235,17 +235,17 @@ class RBM(RBM1):
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             columns = self.W.shape[1 if name == "visible_units" else 2]
             if not units.fits(columns):
-                raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
+                raise DataError(f"{name} are {units.name}, but the number of columns, {columns}, does not fit them")
         require_image_shape(self.image_shape, self.columns)
         if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:
             raise DataError(f"/gaussian/mean has {self.gaussian.mean.shape[1]} columns, but the model has {self.columns}")
         if self.column_scale is not None and not (self.column_scale > 0).all():
-            raise DataError("/column_scale must be above 0")
+            raise DataError("/column_scale has values that are not above 0")
         known = self.W.shape[1] - self.columns
         if known != (0 if self.labels is None else len(self.labels)):
-            raise DataError(f"/labels has {len(self.labels or ())} names for the {known} values of the label")
+            raise DataError(f"/labels has {len(self.labels or ())} names, but the label has {known} values")
         if self.classes is not None and len(self.classes) != self.count:
-            raise DataError(f"/classes has {len(self.classes)} names for {self.count} models")
+            raise DataError(f"/classes has {len(self.classes)} names, but there are {self.count} models")
         if self.holdout is not None:
             self._validate_rows(self.holdout)
         if self.scores is not None:
@@ -253,11 +253,11 @@ class RBM(RBM1):
 
     def _validate_rows(self, rows: StoredHeldoutRows) -> None:
         if rows.X.shape[1] != self.W.shape[1]:
-            raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
+            raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, but the models have {self.W.shape[1]} visible units")
         try:
             unit_family(self.visible_units).require_rows(rows.X)
         except DataError as error:
-            raise DataError(f"/holdout/X has {error.message}") from error
+            raise DataError(f"/holdout/X: {error.message}") from error
         if rows.y is not None:
             require_valid_indices("/holdout/y", rows.y, self.count, "one of the models")
 

@@ -27,11 +27,13 @@ def unbounded_families(visible: UnitFamily, hidden: UnitFamily) -> tuple[str, ..
 def require_normalisable_families(visible: UnitFamily, hidden: UnitFamily) -> None:
     """Raise BadUsage for a pair of families whose partition function is infinite for all weights except 0, and for no hidden units."""
     if hidden.visible_only:
-        raise BadUsage(f"{hidden.name} units are for the visible layer", hint="give the number of states of a hidden unit: softmax:3")
+        raise BadUsage(
+            f"{hidden.name} units are possible only in the visible layer", hint="give the number of states of a hidden unit: softmax:3"
+        )
     if unbounded_families(visible, hidden) == ("gaussian", "poisson"):
         raise BadUsage(
-            f"{visible.name} visible and {hidden.name} hidden units have no normalisable distribution, whatever the weights",
-            hint="make one layer binary, spin, rate:N or softmax:K",
+            f"{visible.name} visible with {hidden.name} hidden units have no normalisable distribution, whatever the weights",
+            hint="use binary, spin, rate:N or softmax:K units in one layer",
         )
 
 
@@ -40,9 +42,11 @@ def divergence_reason(visible: UnitFamily, hidden: UnitFamily, W: Array) -> str 
     pair = unbounded_families(visible, hidden)
     if pair == ("gaussian", "gaussian"):
         largest = symmetric_matrices.spectral_norm(W)
-        return None if largest < 1 else f"the largest singular value of the weights is {largest:.6g}, gaussian layers need one below 1"
+        return (
+            None if largest < 1 else f"the largest singular value of the weights is {largest:.6g}, but gaussian layers need a value below 1"
+        )
     if pair == ("poisson", "poisson"):
-        return None if W.max() <= 0 else f"a weight is {W.max():.6g}, poisson layers need weights of at most 0"
+        return None if W.max() <= 0 else f"a weight is {W.max():.6g}, but poisson layers need weights of at most 0"
     if pair and W.any():
         return f"{visible.name} and {hidden.name} layers need weights of 0"
     return None

@@ -75,7 +75,7 @@ class PairRBM:
     def validate(self) -> None:
         """Raise DataError unless there are pixels, and the families are known."""
         if self.W1.size == 0:
-            raise DataError("/W1 is empty")
+            raise DataError("the model has no weights: /W1 is empty")
         require_image_shape(self.image_shape, len(self.b1))
         for name in (self.settings.visible_units, self.settings.hidden_units):
             try:
@@ -100,7 +100,7 @@ def same_person_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
     for person in np.unique(persons[rows]):
         own = rows[persons[rows] == person]
         if len(own) == 1:
-            hint = "leave out who has one image, or give the training part more: --split"
+            hint = "leave out people with one image, or put more images into the training part with --split"
             raise DataError(f"person '{names[person]}' has one training image, but pairs need two", hint=hint)
         first, second = np.nonzero(~np.eye(len(own), dtype=bool))
         pairs.append(np.stack([own[first], own[second]], axis=1))
@@ -118,12 +118,12 @@ def make_pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[Learn
     Raises DataError if no pixel varies among the images of the pairs, and BadUsage if several columns are one unit.
     """
     if unit_family(settings.visible_units).group > 1:
-        raise BadUsage(f"--pairs needs units of one column for each pixel, but {settings.visible_units} units have more")
+        raise BadUsage(f"--pairs needs visible units with one column for each pixel, but {settings.visible_units} units have more")
     used = np.unique(pairs)
     seen = X[used]
     varies = np.asarray((seen != seen[0]).any(axis=0)) if len(seen) else np.zeros(X.shape[1], dtype=bool)
     if not varies.any():
-        raise DataError("no pixel varies among the training images")
+        raise DataError("all training images are the same: no pixel varies")
     base = X if varies.all() and len(used) == len(X) else np.ascontiguousarray(seen[:, varies])
     index = pairs if base is X else np.searchsorted(used, pairs)
     return LearningProblem([PairRows(base, index)], settings), varies

@@ -92,7 +92,10 @@ class Settings:
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadUsage(f"{name} must be at least 0, not {getattr(self, name):g}")
         if self.patience and self.average:
-            raise BadUsage("patience and average exclude each other", hint="choose one: the best model, or the mean of the last ones")
+            raise BadUsage(
+                "--patience and --average exclude each other",
+                hint="use --patience for the best model, or --average for the mean of the last ones",
+            )
         if not 0 <= self.fast_decay < 1:
             raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
@@ -115,76 +118,94 @@ class Settings:
         """Raise BadUsage for settings that cannot be combined with the algorithm."""
         visible = unit_family(self.visible_units)
         if (self.joint != "none") != (visible.labels is not None):
-            raise BadUsage("a joint model needs visible units and a label", hint="use --labels to learn one")
+            raise BadUsage(
+                "a model of rows and labels needs visible units that include the label",
+                hint="use --labels to learn a model of rows and labels",
+            )
         if self.joint != "none" and self.algorithm in ("tap", "pseudo-likelihood"):
-            raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
+            raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="use --algorithm cd")
         if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
-            raise BadUsage(f"natural updates need sampled states, but {self.joint} learning samples none", hint="--optimizer adam")
+            raise BadUsage(f"--optimizer natural needs sampled states, but --labels {self.joint} samples none", hint="use --optimizer adam")
         if unit_family(self.hidden_units).multinomial:
-            raise BadUsage("words are visible units", hint="--hidden-units binary")
+            raise BadUsage("words units are possible only in the visible layer", hint="use --hidden-units binary")
         if visible.multinomial and unit_family(self.hidden_units).range is None:
-            raise BadUsage(f"words need hidden units with a bounded range, but these are {self.hidden_units}", hint="--hidden-units binary")
+            raise BadUsage(
+                f"--visible-units words needs hidden units with a bounded range, but these are {self.hidden_units}",
+                hint="use --hidden-units binary",
+            )
         if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
-            raise BadUsage("words are learned by cd or pt, without centring and without validation during learning", hint="--algorithm pt")
+            raise BadUsage(
+                "--visible-units words works only with --algorithm cd or pt, without --centering and without validation during learning",
+                hint="use --algorithm pt",
+            )
         columns = visible.columns
         if self.learn_variances and not columns.standard_normal:
-            raise BadUsage(f"--learn-variances needs gaussian visible units, but these are {columns.name}", hint="--visible-units gaussian")
+            raise BadUsage(
+                f"--learn-variances needs gaussian visible units, but these are {columns.name}", hint="use --visible-units gaussian"
+            )
         if self.learn_variances and self.joint in ("discriminative", "hybrid"):
             raise BadUsage(
-                f"--learn-variances does not work with --labels {self.joint}, because deviations are learned by the likelihood of rows",
-                hint="--labels generative",
+                f"--learn-variances does not work with --labels {self.joint}, because it needs the likelihood of rows",
+                hint="use --labels generative",
             )
         if self.learn_variances and (self.patience or self.average or self.validate_every or self.average_scores):
             raise BadUsage(
-                "--learn-variances excludes --patience, --average, --average-scores and --validate-every",
-                hint="rows change with the variances",
+                "--learn-variances does not work with --patience, --average, --average-scores or --validate-every",
+                hint="leave these out: the scale of the rows changes with the variances",
             )
         if self.replicas == 1:
-            raise BadUsage("replicas must be at least 2, not 1", hint="take 2 or more, or --algorithm pcd, which has one temperature")
+            raise BadUsage("--replicas must be at least 2, not 1", hint="use 2 or more, or --algorithm pcd, which has one temperature")
         if self.optimizer == "natural" and self.tempers_lengths:
-            raise BadUsage("natural updates do not work with chains of several lengths", hint="--optimizer adam")
+            raise BadUsage("--optimizer natural does not work with words units and --algorithm pt", hint="use --optimizer adam")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:
-            raise BadUsage(f"natural updates need sampled states, but --algorithm {self.algorithm} samples none", hint="--algorithm pcd")
+            raise BadUsage(
+                f"--optimizer natural needs sampled states, but --algorithm {self.algorithm} samples none", hint="use --algorithm pcd"
+            )
         if self.optimizer != "momentum" and (self.non_negative or self.l1_decay):
-            raise BadUsage(f"{self.optimizer} updates do not work with l1_decay or non_negative weights", hint="leave out --optimizer")
+            raise BadUsage(f"--optimizer {self.optimizer} does not work with --l1-decay or --non-negative", hint="leave out --optimizer")
         if self.algorithm == "tap" and any(unit_family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
-            raise BadUsage("tap needs units of one column, but softmax units have several", hint="--algorithm pcd")
+            raise BadUsage("--algorithm tap needs units with one column, but softmax units have several", hint="use --algorithm pcd")
 
     def require_missing_values_support(self) -> None:
         """Raise BadUsage for settings that cannot be combined with missing entries."""
         visible = unit_family(self.visible_units)
         units = visible.columns
         if units.group > 1 or units.multinomial:
-            raise BadUsage(f"missing entries can be drawn for units of one column, not for {units.name}", hint="--missing drop or mean")
+            raise BadUsage(
+                f"missing values can be sampled only for units with one column, not for {units.name} units",
+                hint="use --missing drop or mean",
+            )
         if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
             raise BadUsage(
                 "missing values cannot be sampled with --algorithm pseudo-likelihood, --learn-variances or --average-scores",
-                hint="--missing drop or mean",
+                hint="use --missing drop or mean",
             )
 
         if self.joint != "none" and (self.joint != "generative" or self.algorithm not in SAMPLED):
-            message = "missing entries of rows with labels are drawn for --labels generative by sampled algorithms"
-            raise BadUsage(message, hint="--algorithm cd, or --missing drop or mean")
+            message = (
+                "missing values of rows with labels can be sampled only with --labels generative and an algorithm that samples, such as cd"
+            )
+            raise BadUsage(message, hint="use --algorithm cd, or --missing drop or mean")
 
     def _require_trackable(self) -> None:
         """Raise BadUsage for models without a single log Z to track, or to which particles cannot be carried."""
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         if visible.multinomial:
             raise BadUsage(
-                "--track-likelihood does not work with words, because each length of a row has its own log Z",
-                hint="herd eval computes all of them",
+                "--track-likelihood does not work with words units, because rows of each length have their own log Z",
+                hint="use herd eval, which computes all of them",
             )
         columns = visible.columns
         if columns.range is None and hidden.range is None:
             raise BadUsage(
-                f"--track-likelihood needs a layer of bounded units: log Z of {columns.name} and {hidden.name} units can diverge while "
+                f"--track-likelihood needs a layer with a bounded range: log Z of {columns.name} and {hidden.name} units can diverge while "
                 "they are learned",
-                hint="herd eval computes log Z of the finished model",
+                hint="use herd eval, which computes log Z of the finished model",
             )
         if self.joint == "discriminative":
             raise BadUsage(
-                "--track-likelihood and --labels discriminative exclude each other: no likelihood of rows is learned",
-                hint="--labels hybrid",
+                "--track-likelihood does not work with --labels discriminative, which does not learn the likelihood of rows",
+                hint="use --labels hybrid",
             )
 
     def batches(self, rows: int) -> int:

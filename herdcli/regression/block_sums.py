@@ -159,7 +159,7 @@ def _check_block(block: RegressionBlock) -> None:
         row = int(np.argmin(np.isfinite(block.y)))
         raise DataError(f"the target has {block.y[row]:g} in row {block.first + row}, but it must be finite")
     if block.weight is not None and not (np.isfinite(block.weight).all() and (block.weight >= 0).all()):
-        raise DataError("weights must be finite, not negative, and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
 
 
 def evaluation_mask(split: Array) -> Array:

@@ -87,7 +87,7 @@ def join_partial_sums(parts: list[PartialSums]) -> PartialSums:
     if not found.rows:
         raise DataError("there are no training rows (split 0)")
     if not found.second[-2, -2] > 0:
-        raise DataError("weights must be finite, not negative, and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
     return found
 
 

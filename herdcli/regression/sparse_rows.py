@@ -38,7 +38,7 @@ class SparseRows:
 
     def __post_init__(self) -> None:
         if not all(np.isfinite(values).all() for values in (self.Z.data, self.y, self.offset)):
-            raise DataError("there are infinite values", hint="a missing value is NaN")
+            raise DataError("there are infinite values", hint="write NaN for missing values")
 
     @classmethod
     def from_columns(cls, X: Any, y: Array, offset: Array, weight: Array | None) -> SparseRows:

@@ -155,7 +155,7 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, python: Run) -> None:
 
 def test_a_closed_stdout_is_a_failed_write(python: Run) -> None:
     done = python('"$PY" -c "$PROGRAM" - >&-', shell=True, env={"PROGRAM": SAVE})
-    assert b"WriteFailed: stdout: it is closed" in done.stderr
+    assert b"WriteFailed: stdout: standard output is closed" in done.stderr
 
 
 def test_a_reader_that_leaves_is_a_broken_pipe(python: Run) -> None:

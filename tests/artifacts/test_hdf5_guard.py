@@ -171,12 +171,12 @@ def test_a_vector_is_a_column_and_a_cube_holds_pictures(
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("y", np.zeros(10_999, "i4"), "/y has 10 999 rows, /X has 11 000"),
-        ("y", np.full(11_000, 0.5), "labels are whole numbers or text"),
+        ("y", np.zeros(10_999, "i4"), "/y has 10 999 rows, but /X has 11 000"),
+        ("y", np.full(11_000, 0.5), "labels must be whole numbers or text"),
         ("y", np.full(11_000, np.nan), "/y has 11 000 NaN rows"),
-        ("split", np.full(11_000, 4, "u1"), "/split has 4 in row 0"),
-        ("weight", np.full(11_000, -1.0), "/weight must be non-negative"),
-        ("feature_names", np.array(["one"], dtype=object), "/feature_names has 1 names, /X has 2 columns"),
+        ("split", np.full(11_000, 4, "u1"), "/split has the value 4 in row 0"),
+        ("weight", np.full(11_000, -1.0), "/weight has negative values"),
+        ("feature_names", np.array(["one"], dtype=object), "/feature_names has 1 names, but /X has 2 columns"),
     ],
 )
 def test_arrays_that_contradict_the_rows_are_refused(tmp_path: Path, name: str, values: Any, message: str) -> None:

@@ -47,7 +47,7 @@ def rewritten(path: Path, change: dict[str, Any] | str) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"format-version": 99}, "has the format version 99, but this version of herd reads 1"),
+        ({"format-version": 99}, "has the format version 99, but this version of herd reads only 1"),
         ({"kind-version": float("inf")}, "is no|cannot be read"),
         ({"provenance": 7}, "the provenance is not a JSON list of records"),
         ({"provenance": ["text"]}, "the provenance is not a JSON list of records"),

@@ -64,6 +64,6 @@ def test_a_data_set_has_its_labels_and_leaves_its_rows(opened, tmp_path):
         file["X"], file["y"], file["class_names"] = X[:2], np.array([0, 5]), ["a", "b"]
     with (
         row_ranges.open_ranges(str(tmp_path / "bad.h5"), input_format=None, note=print, verified=True) as found,
-        pytest.raises(DataError, match="/y has label 5 in row 1"),
+        pytest.raises(DataError, match="/y has the label 5 in row 1"),
     ):
         lazy_matrix.hdf5_backed_dataset(found)

@@ -106,7 +106,7 @@ def test_nested_json_becomes_columns(tmp_path: Path, text: str, names: list[str]
     ("text", "message"),
     [
         ('{"a":1,"a":2,"b":3}\n{"a":3,"b":4}\n', "'a' occurs twice in one object"),
-        ('{"a":1,"b":[1,2]}\n{"a":3,"b":4}\n', "column 'b' has an object or a list in row 0 that is unlike its other cells"),
+        ('{"a":1,"b":[1,2]}\n{"a":3,"b":4}\n', "column 'b' has an object or a list in row 0, unlike its other cells"),
         ('{"a":1,"n":{"b":2}}\n{"a":3}\n', "column 'n.b' has 1 missing value"),
         ('{"v":[1,2],"c":1}\n{"v":[3],"c":2}\n', "column 'v' has 1 values in row 1 and 2 in row 0"),
     ],
@@ -166,7 +166,7 @@ def test_an_array_of_a_file_is_named(tmp_path: Path) -> None:
 
 def test_a_matrix_in_the_place_of_labels_is_no_crash(tmp_path: Path) -> None:
     np.savez(tmp_path / "two.npz", ROWS, ROWS / 4)
-    with pytest.raises(DataError, match=r"/y has 0\.375 in row 0; labels are whole numbers or text"):
+    with pytest.raises(DataError, match=r"/y has the value 0\.375 in row 0, but labels must be whole numbers or text"):
         read(tmp_path / "two.npz")
 
 

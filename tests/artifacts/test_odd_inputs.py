@@ -38,10 +38,10 @@ def csr(**changes: np.ndarray) -> dict[str, np.ndarray]:
         (csr(indices=np.array([0, 1, -1])), "the sparse matrix is damaged: indices must lie in 0 … 3"),
         (csr(data=np.array(["a", "b", "c"])), "the sparse matrix is damaged: a CSR matrix has numbers"),
         (csr(indptr=np.array([0.0, 3.0])), "the sparse matrix is damaged: a CSR matrix has numbers"),
-        ({"X": ROWS, "weight": np.array(["a", "b", "c"])}, "/weight has type <U1, expected numbers"),
-        ({"X": ROWS, "weight": np.ones(3) * 1j}, "/weight has type complex128, expected numbers"),
-        ({"X": ROWS, "split": np.array([0, 0.5, 2])}, "/split has 0.5 in row 1; it may hold 0 train, 1 valid, 2 test"),
-        ({"X": ROWS, "image_shape": np.array([np.inf, 2])}, "attribute image_shape is [inf  2.], expected two numbers"),
+        ({"X": ROWS, "weight": np.array(["a", "b", "c"])}, "/weight has the type <U1, but must have numbers"),
+        ({"X": ROWS, "weight": np.ones(3) * 1j}, "/weight has the type complex128, but must have numbers"),
+        ({"X": ROWS, "split": np.array([0, 0.5, 2])}, "/split has the value 0.5 in row 1, but must be 0 (train), 1 (valid) or 2 (test)"),
+        ({"X": ROWS, "image_shape": np.array([np.inf, 2])}, "attribute image_shape is [inf  2.], but must have two numbers"),
     ],
 )
 def test_npz_with_wrong_parts_is_refused_by_what_is_wrong(tmp_path: Path, arrays: dict[str, np.ndarray], says: str) -> None:
@@ -59,11 +59,11 @@ def test_npz_with_a_damaged_array_header_is_refused(tmp_path: Path, header: byte
 def test_parquet_with_a_ragged_attribute_is_refused(tmp_path: Path) -> None:
     table = pa.table({"a": [0, 1]}).replace_schema_metadata({b"value_range": b"[[1], [2, 3]]"})
     pq.write_table(table, tmp_path / "odd.parquet")
-    assert refusal(tmp_path / "odd.parquet") == "attribute value_range is [[1], [2, 3]], expected two numbers"
+    assert refusal(tmp_path / "odd.parquet") == "attribute value_range is [[1], [2, 3]], but must have two numbers"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("a,weight\n1,x\n0,z\n", "/weight has type"), ("a,y\n1,left\n0,\n", "column 'y' has 1 missing value")]
+    ("text", "says"), [("a,weight\n1,x\n0,z\n", "/weight has the type"), ("a,y\n1,left\n0,\n", "column 'y' has 1 missing value")]
 )
 def test_csv_with_a_wrong_role_is_refused(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "odd.csv").write_text(text)

@@ -93,7 +93,7 @@ def test_an_empty_label_is_not_the_class_minus_one(tmp_path: Path) -> None:
 
 def test_sparse_matrices_of_scipy_in_other_formats_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", format="lil", shape=[4, 4], data=np.ones(3))
-    with pytest.raises(DataError, match="the sparse matrix is in none of the formats CSR, CSC, COO, BSR and DIA"):
+    with pytest.raises(DataError, match="the sparse matrix has an unknown format; herd reads CSR, CSC, COO, BSR and DIA"):
         load(str(tmp_path / "rows.npz"))
 
 
@@ -127,7 +127,7 @@ def test_an_index_of_pandas_is_no_feature(tmp_path: Path, names: list[str], inde
 
 def test_labels_that_floats_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.svm").write_text(f"{2**53 + 1} 1:2\n{2**53} 1:3\n")
-    with pytest.raises(DataError, match="labels are whole numbers or text"):
+    with pytest.raises(DataError, match="labels must be whole numbers or text"):
         load(str(tmp_path / "rows.svm"))
 
 

@@ -220,7 +220,7 @@ def test_an_input_that_changes_is_told(here, tmp_path):
 
     done = disturbed(tmp_path, state.exists, change, *LONG, "-o", "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1")
     assert done.code == 65, done.err
-    assert "changed during the run" in done.err
+    assert "the file changed during the run" in done.err
 
 
 def test_a_disk_that_is_full_on_a_node_leaves_what_was_done(here, tmp_path):

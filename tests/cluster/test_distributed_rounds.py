@@ -171,7 +171,7 @@ def test_rows_that_change_between_rounds_end_the_run_and_lose_nothing(tmp_path, 
     line = [*words, "-o", "dealt.h5", "--checkpoint", "run.state", "--every", "1"]
     with pytest.raises(DataError) as error:
         cli.main(line, prog_name="herd", standalone_mode=False, obj=[])
-    assert str(error.value) == "rows.h5: changed during the run"
+    assert str(error.value) == "rows.h5: the file changed during the run"
     assert not Path("dealt.h5").exists()
     Path("rows.h5").write_bytes(content)
     monkeypatch.setattr(block_placement, "place_blocks", lambda session, source: Away(source))

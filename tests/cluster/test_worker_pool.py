@@ -138,7 +138,7 @@ def test_an_input_that_changed_is_not_sent(tmp_path):
     os.utime(path, ns=(1, 1))
     with pytest.raises(DataError) as error:
         words.send(farm(Client())[0])
-    assert ended(error.value) == (65, "changed during the run", "run it again")
+    assert ended(error.value) == (65, "the file changed during the run", "run it again")
 
 
 X = np.random.default_rng(0).normal(size=(4096 * 5 + 7, 2))

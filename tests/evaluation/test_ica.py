@@ -132,5 +132,5 @@ def test_pictures_are_drawn_of_signals_and_channels(pictures, mixture, name):
 
 
 def test_signals_have_no_gabor_functions(pictures):
-    with pytest.raises(DataError, match=r"^has no image_shape, which Gabor functions need$"):
+    with pytest.raises(DataError, match=r"^has no image_shape, so its filters are not images and Gabor functions cannot be fitted$"):
         ica_plots.gabors(replace(pictures, image_shape=None), SETTINGS)

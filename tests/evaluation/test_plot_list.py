@@ -82,7 +82,7 @@ def test_every_plot_of_the_table_is_there() -> None:
 
 
 def test_an_unknown_plot_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadUsage, match="there is no plot 'filter' of kind 'rbm'") as caught:
+    with pytest.raises(BadUsage, match="there is no plot 'filter' for artifacts of kind 'rbm'") as caught:
         plot_list.find_plot("rbm", "filter")
     assert caught.value.hint == f"did you mean filters?  plots of rbm: {', '.join(plot_list.plot_names('rbm'))}"
     with pytest.raises(BadUsage, match="of kind 'report'") as caught:
@@ -96,7 +96,7 @@ def test_every_kind_that_has_figures_has_plots() -> None:
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(BadUsage, match="pictures need matplotlib, which is not installed") as caught:
+    with pytest.raises(BadUsage, match="plots need matplotlib, which is not installed") as caught:
         plot_list.new_figure(1.0)
     assert caught.value.hint == "pip install 'herdcli[plot]'"
 

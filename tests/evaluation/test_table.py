@@ -23,7 +23,7 @@ ROWS: list[table.Row] = [
 def test_every_kind_has_metrics_that_can_be_imported():
     for kind in kinds_with("metrics"):
         assert callable(table.find_metrics(kind))
-    with pytest.raises(BadUsage, match="nothing to evaluate in kind 'report'"):
+    with pytest.raises(BadUsage, match="artifacts of kind 'report' cannot be evaluated"):
         table.find_metrics("report")
 
 

@@ -110,7 +110,7 @@ def test_every_finding_is_listed_and_the_loss_comes_first():
 def test_what_was_learned_is_said_in_nats():
     row = {"log_likelihood": -99.9, "independent": -100.0, "gain_se": 0.25}
     assert verdicts.verdict_sentence("learned nothing", row, "rbm").startswith(
-        "verdict: learned nothing: 0.1 ± 0.25 nats a held-out row more than independent columns (more --epochs"
+        "verdict: learned nothing: 0.1 ± 0.25 nats a held-out row more than independent columns (use more --epochs"
     )
 
 
@@ -152,10 +152,10 @@ def test_verdicts_on_models_in_time_say_what_helps(kind):
 
 def test_each_part_of_a_verdict_has_its_advice():
     assert verdicts.verdict_sentence("worse than persistence; unstable", {}, "lds") == (
-        "verdict: worse than persistence; unstable (more --components: a column that no state follows is expected at its mean; "
-        "forecasts grow without bound: fewer --components, more rows, or differences of the rows)"
+        "verdict: worse than persistence; unstable (use more --components: columns that no state follows are predicted by their means; "
+        "forecasts grow without bound: use fewer --components, more rows, or differences of the rows)"
     )
-    assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (a lower --learning-rate, or scale the columns)"
+    assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (use a lower --learning-rate, or scale the columns)"
 
 
 @pytest.mark.parametrize(

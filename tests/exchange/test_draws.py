@@ -46,7 +46,7 @@ def test_chains_of_a_sampler_stay_apart(tmp_path, run, arviz):
     np.testing.assert_array_equal(found["x"].values[1, :, 0], np.arange(2.0, 40.0, 4.0))
     np.testing.assert_array_equal(found["y"].values, [[0] * 10, [1] * 10])
     herdcli.save(tmp_path / "e.h5", Dataset(np.zeros((3, 1)), columns={"chain": np.array([0, 0, 1])}))
-    message = "chains have 1 to 2 rows, but InferenceData needs the same number of draws in each"
+    message = "the chains have 1 to 2 rows, but InferenceData needs the same number of draws in each chain"
     assert run("convert", "e.h5", "-q", "-o", "e.nc") == (2, f"herd convert: {message}\n")
 
 
@@ -82,7 +82,10 @@ def test_netcdf_of_version_3_is_refused(tmp_path, run, version):
 
 def test_what_has_no_draws_is_refused(tmp_path, run):
     herdcli.save(tmp_path / "rbm.h5", herdcli.fit_rbm(BITS, hidden=2, epochs=1))
-    assert run("convert", "rbm.h5", "-o", "x.nc") == (65, "herd convert: rbm.h5: is of kind rbm, expected dataset or herding or samples\n")
+    assert run("convert", "rbm.h5", "-o", "x.nc") == (
+        65,
+        "herd convert: rbm.h5: is of kind rbm, but must be of kind dataset or herding or samples\n",
+    )
     code, err = run("fit-rbm", "rbm.h5", "-o", "x.nc")
-    hint = "hint: kinds that can: dataset, herding, samples; others: -o FILE.h5\n"
-    assert (code, err) == (2, f"herd fit-rbm: x.nc: a rbm cannot be written as netcdf\n{hint}")
+    hint = "hint: write HDF5: -o FILE.h5 (netcdf works for dataset, herding, samples)\n"
+    assert (code, err) == (2, f"herd fit-rbm: x.nc: an artifact of kind rbm cannot be written as netcdf\n{hint}")

@@ -139,7 +139,7 @@ def test_what_has_no_graph_is_said_in_a_line(tmp_path, run):
     kinds = "classifier or dbn or ica or perceptron or rbm or regression"
     assert run("convert", "mixture.h5", "-q", "-o", "m.onnx") == (
         65,
-        f"herd convert: mixture.h5: is of kind mixture, expected {kinds}\n",
+        f"herd convert: mixture.h5: is of kind mixture, but must be of kind {kinds}\n",
     )
     assert run("em", "kernel.h5", "-o", "m.onnx") == (
         2,
@@ -169,5 +169,5 @@ def test_onnx_is_not_read(tmp_path, run):
     for line in (("convert", "model.onnx", "-o", "x.h5"), ("convert", "model.onnx", "--to", "rbm", "-o", "x.h5"), ("info", "model.onnx")):
         assert run(*line) == (
             65,
-            f"herd {line[0]}: model.onnx: is an ONNX model, which is written and not read\nhint: onnxruntime runs it\n",
+            f"herd {line[0]}: model.onnx: is an ONNX model, which herd writes but does not read\nhint: run it with onnxruntime\n",
         )

@@ -114,18 +114,22 @@ def test_what_is_wrong_with_tensors_is_said_in_a_line(tmp_path, run):
         ("bomb", "rbm", "safetensors cannot be read ("),
         ("shapes", "rbm", "array W has the shape 5 × 4, but there are 5 visible and 3 hidden biases\n"),
         ("ranks", "rbm", "array W has the shape 2 × 5 × 3, but there are 10 visible and 6 hidden biases\n"),
-        ("linear", "rbm", "has no array of weights (it has bias, weight)\nhint: names it may have: "),
+        ("linear", "rbm", "has no array for the weights (it has bias, weight)\nhint: names it may have: "),
         ("nan", "rbm", "/W has values that are not finite\n"),
-        ("layers", "rbm", "has the layers of a deep belief network\nhint: --to dbn\n"),
-        ("good", "dbn", "has no layers 0, 1, … (it has W, b, c)\nhint: names: layers.0.W, layers.0.b, layers.0.c\n"),
+        ("layers", "rbm", "has several layers, so it is a deep belief network\nhint: use --to dbn\n"),
+        (
+            "good",
+            "dbn",
+            "has no layers 0, 1, … (it has W, b, c)\nhint: name the arrays layers.0.W, layers.0.b, layers.0.c, layers.1.W, …\n",
+        ),
         ("gap", "dbn", "has no layers 0, 1, … (it has layers.1.W, layers.1.b, layers.1.c)\n"),
-        ("chain", "dbn", "/layers/1 has 5 binary visible units, the layer below 3 binary ones\n"),
+        ("chain", "dbn", "/layers/1 has 5 binary visible units, but the layer below has 3 binary hidden units\n"),
     ):
         code, err = run("convert", f"{name}.safetensors", "--to", to, "-q", "-o", "out.h5")
         assert (code, err[: len(message) + len(name) + 30].startswith(f"herd convert: {name}.safetensors: {message}")) == (65, True), err
         assert len(err.splitlines()) <= 2
     code, err = run("convert", "good.safetensors", "--to", "rbm", "--max-memory", "100", "-o", "x.h5")
-    assert (code, "declares 368 B, more than the 100 B allowed" in err) == (65, True), err
+    assert (code, "needs 368 B of memory, more than the 100 B allowed" in err) == (65, True), err
     assert run("convert", "good.safetensors", "-o", "x.h5") == (65, f"herd convert: good.safetensors: {KIND}")
     assert run("info", "good.safetensors") == (65, f"herd info: good.safetensors: {KIND}")
     assert not (tmp_path / "out.h5").exists()
@@ -137,11 +141,11 @@ def test_pickles_of_pytorch_are_never_loaded(tmp_path, run):
         archive.writestr("archive/data.pkl", b"\x80\x02cos\nsystem\n")
     (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
     what = (
-        "is a PyTorch file, a pickle, which can run code and is never loaded\nhint: safetensors.torch.save_file(model.state_dict(), FILE)\n"
+        "is a PyTorch file, a pickle that can run code and is never loaded\nhint: safetensors.torch.save_file(model.state_dict(), FILE)\n"
     )
     for line in ("convert model.pt --to rbm -o x.h5", "convert model.pt -o x.h5", "fit-rbm model.pt -o x.h5"):
         assert run(*line.split()) == (65, f"herd {line.split()[0]}: model.pt: {what}")
-    old = "is a Python pickle, which herd does not read\nhint: pickles can run code and are never loaded: write HDF5, NPZ or CSV\n"
+    old = "is a Python pickle, which herd does not read\nhint: write HDF5, NPZ or CSV instead: pickles can run code and are never loaded\n"
     assert run("convert", "old.pt", "--to", "rbm", "-o", "x.h5") == (65, f"herd convert: old.pt: {old}")
 
 

@@ -197,29 +197,32 @@ def finished() -> model.Herding:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda v: {"features": "xy"}, "features are 'xy' of 10 units, expected one of xz, x, x,xx, rows"),
+        (lambda v: {"features": "xy"}, "features are 'xy' of 10 units, but must be one of xz, x, x,xx, rows, of 1 unit or more"),
         (lambda v: {"b": v.b[:, :0]}, "features are 'xz' of 0 units"),
-        (lambda v: {"features": "x"}, "features are 'x' and hidden units there"),
-        (lambda v: {"z": None}, "features are 'xz' and hidden units missing"),
-        (lambda v: {"iterations": 0}, "iterations are 0, 12 of them before states are kept"),
-        (lambda v: {"burn_in": -1}, "iterations are 30, -1 of them before states are kept"),
-        (lambda v: {"representation": "real1"}, "representation is 'real1', expected spin, binary or real"),
-        (lambda v: {"x": v.x * 2}, "/x has values beyond 1"),
-        (lambda v: {"x": np.where(v.x < 0, -2, 0)}, "/x has values beyond 1"),
-        (lambda v: {"states": v.states[:, :, :2]}, "/states has 2 bytes of type uint8 a sample, expected 3 of uint8"),
+        (lambda v: {"features": "x"}, "features are 'x', but hidden units are there"),
+        (lambda v: {"z": None}, "features are 'xz', but hidden units are missing"),
+        (lambda v: {"iterations": 0}, "/iterations is 0 and /burn_in 12, but must be at least 1 and 0"),
+        (lambda v: {"burn_in": -1}, "/iterations is 30 and /burn_in -1, but must be at least 1 and 0"),
+        (lambda v: {"representation": "real1"}, "representation is 'real1', but must be spin, binary or real"),
+        (lambda v: {"x": v.x * 2}, "/x has values outside -1 to 1"),
+        (lambda v: {"x": np.where(v.x < 0, -2, 0)}, "/x has values outside -1 to 1"),
+        (lambda v: {"states": v.states[:, :, :2]}, "/states has 2 bytes of type uint8 for each sample, but must have 3 of type uint8"),
         (lambda v: {"states": v.states.astype(np.uint16)}, "/states has 3 bytes of type uint16"),
         (
             lambda v: {"moments": replace(v.moments, visible=v.moments.visible[:, :9])},
-            r"/moments/visible has shape \(3, 9\), its weights \(3, 10\)",
+            r"/moments/visible has the shape \(3, 9\), but its weights have \(3, 10\)",
         ),
-        (lambda v: {"rates": replace(v.rates, hidden=v.rates.hidden[:, :3])}, r"/rates/hidden has shape \(3, 3\), its weights \(3, 4\)"),
-        (lambda v: {"moments": replace(v.moments, pair=v.moments.pair[:2])}, "/moments/pair has shape"),
-        (lambda v: {"gap": replace(v.gap, largest_visible=np.zeros(2))}, "/gap has 2 runs, there are 3"),
+        (
+            lambda v: {"rates": replace(v.rates, hidden=v.rates.hidden[:, :3])},
+            r"/rates/hidden has the shape \(3, 3\), but its weights have \(3, 4\)",
+        ),
+        (lambda v: {"moments": replace(v.moments, pair=v.moments.pair[:2])}, "/moments/pair has the shape"),
+        (lambda v: {"gap": replace(v.gap, largest_visible=np.zeros(2))}, "/gap is for 2 runs, but there are 3"),
         (lambda v: {"units": np.arange(1, 11), "all_units": 10}, "/units must hold 0 … 9, a unit"),
-        (lambda v: {"classes": ["a", "b"]}, "/classes has 2 names for 3 runs"),
+        (lambda v: {"classes": ["a", "b"]}, "/classes has 2 names, but there are 3 runs"),
         (
             lambda v: {"classes": NAMES, "scores": Scores(np.zeros((1, 2)), np.zeros(1, int), np.zeros(1, int), np.zeros(1, int))},
-            "/scores/energy has 2 columns, there are 3 models",
+            "/scores/energy has 2 columns, but there are 3 models",
         ),
     ],
 )
@@ -417,12 +420,12 @@ def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None
             if good:
                 replace(each, iteration=iteration).validate()
             else:
-                with pytest.raises(DataError, match="the traces have fewer"):
+                with pytest.raises(DataError, match="but its traces have fewer"):
                     replace(each, iteration=iteration).validate()
     monkeypatch.setattr("herdcli.herding.problem.MOST_ROWS", 6)
     replace(problem)
     monkeypatch.setattr("herdcli.herding.problem.MOST_ROWS", 5)
-    with pytest.raises(DataError, match="6 rows in one run, more than 5"):
+    with pytest.raises(DataError, match="there are 6 rows in one run, but herding handles at most 5"):
         replace(problem)
 
 

@@ -138,9 +138,9 @@ def test_integers_are_whitened_as_the_same_floats():
 @pytest.mark.parametrize(
     ("X", "options", "error", "message"),
     [
-        (np.ones((1, 3)), {}, DataError, "principal components need rows that differ, these are all alike"),
-        (np.full((7, 3), 0.1), {}, DataError, "principal components need rows that differ, these are all alike"),
-        (np.full((7, 3), 0.1), {"method": "centre"}, DataError, "principal components need rows that differ, these are all alike"),
+        (np.ones((1, 3)), {}, DataError, "principal components need rows that differ, but all rows are equal"),
+        (np.full((7, 3), 0.1), {}, DataError, "principal components need rows that differ, but all rows are equal"),
+        (np.full((7, 3), 0.1), {"method": "centre"}, DataError, "principal components need rows that differ, but all rows are equal"),
         (np.eye(3), {"components": 4}, BadUsage, "cannot keep 4 components of 3 columns"),
         (np.eye(3), {"method": "zca", "components": 2}, BadUsage, "--whiten zca keeps all 3 components, so it cannot keep 2"),
         (

@@ -163,5 +163,5 @@ def test_few_round_trips_are_no_convergence_and_are_told(monkeypatch):
     runs._warn_of_nonconvergence(SimpleNamespace(console=SimpleNamespace(warn=told.append)), made, "warn")
     assert told == [
         f"the chains of tempered-gibbs went through all temperatures only 0 times in {found['iterations']} sweeps; raise --sweeps, or "
-        "--effort under auto; --on-nonconvergence error exits with code 1"
+        "--effort with --algorithm auto; --on-nonconvergence error exits with code 1"
     ]

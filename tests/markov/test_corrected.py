@@ -154,4 +154,4 @@ def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
 def test_cavities_on_which_propagation_does_not_settle_are_told():
     given = random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=10.0, sigma_b=0.1, seed=1)
     found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="loop-corrected", iterations=2)))
-    assert found.warning == "propagation did not settle on 3 of 16 Markov blankets: --algorithm tree-ep may be nearer"
+    assert found.warning == "propagation did not converge on 3 of 16 Markov blankets; --algorithm tree-ep may be more accurate"

@@ -85,8 +85,8 @@ def test_what_is_held_or_observed_has_none():
 def test_where_it_cannot_be_had():
     copy = network.build_network([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.array([[1.0, 2.0], [2.0, 1.0]]))])
     with pytest.raises(
-        DataError, match="zeros of the factors make variables depend on each other exactly, so the linear response does not exist"
+        DataError, match="the linear response does not exist, because zeros of the factors make some variables determine others"
     ):
         infer(copy, "bp", linear_response=True)
-    with pytest.raises(BadUsage, match="--schedule checkerboard gives no linear response"):
+    with pytest.raises(BadUsage, match="--linear-response does not work with --schedule checkerboard"):
         infer(random_networks.generate_random_network("grid"), "bp", schedule="checkerboard", linear_response=True)

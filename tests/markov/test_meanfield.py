@@ -121,7 +121,7 @@ def test_chains_that_stay_apart_are_told():
 
 def test_networks_that_are_no_boltzmann_machines_are_refused():
     three = network.build_network([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
-    with pytest.raises(BadUsage, match="--algorithm tap needs factors of pairs, but factor 0 has 3 variables"):
+    with pytest.raises(BadUsage, match="--algorithm tap needs factors of at most two variables, but factor 0 has 3"):
         infer(three, "tap")
     with pytest.raises(BadUsage, match="--algorithm tap needs two-state variables, but x1 has 3 states"):
         infer(network.build_network([2, 3], []), "tap")

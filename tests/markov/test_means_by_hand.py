@@ -92,7 +92,7 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     np.testing.assert_allclose([e[0] for e in found.attributes["standard_error"]], error)
     assert found.attributes["residual"] == pytest.approx(worst - 1)
     assert found.attributes["converged"] == (worst < 1.05)
-    with pytest.raises(BadUsage, match="--annealing 5 is longer than the burn-in of 4 sweeps"):
+    with pytest.raises(BadUsage, match="--annealing 5 is more than the 4 sweeps of --burn-in"):
         method("gibbs", given, burn_in=4, annealing=5)
     assert method("gibbs", given, burn_in=4, annealing=4).steps == 4 + 10_000
 

@@ -80,11 +80,11 @@ def test_clamp_sets_of_a_file_are_those_of_rows():
 
 def test_wrong_clamp_sets():
     given = random_networks.generate_random_network("grid", rows=3, columns=3)
-    with pytest.raises(DataError, match="every clamp set holds variable 4, so its marginal would never change"):
+    with pytest.raises(DataError, match="variable 4 is in every clamp set, so its marginal would never be computed"):
         run(given, "ups", clamp_sets=[[4], [4, 0]])
-    with pytest.raises(DataError, match="the clamp set does not break every loop"):
+    with pytest.raises(DataError, match="lie on a loop that the clamp set does not break"):
         run(given, "ups", clamp_sets=[[0], [1]])
-    with pytest.raises(DataError, match="there is no variable 9, there are 9"):
+    with pytest.raises(DataError, match="there is no variable 9: the network has 9"):
         results.read_clamp_sets("1 9\n", given)
-    with pytest.raises(DataError, match="holds no clamp set"):
+    with pytest.raises(DataError, match="has no clamp set"):
         results.read_clamp_sets("# nothing\n", given)

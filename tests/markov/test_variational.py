@@ -116,10 +116,12 @@ def test_pairs_in_closed_form(weight):
 
 def test_wrong_uses():
     three = network.build_network([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
-    with pytest.raises(BadUsage, match="--algorithm structured-mean-field needs factors of pairs, but a factor has 3 variables"):
+    with pytest.raises(BadUsage, match="--algorithm structured-mean-field needs factors of at most two variables, but one has 3"):
         run(three, "structured-mean-field")
-    with pytest.raises(BadUsage, match="--algorithm belief-optimization needs factors of pairs, but factor 0 has 3 variables"):
+    with pytest.raises(BadUsage, match="--algorithm belief-optimization needs factors of at most two variables, but factor 0 has 3"):
         run(three, "belief-optimization")
     loop = network.build_network([2] * 3, [((0, 1), np.eye(2)), ((1, 2), np.eye(2)), ((0, 2), np.eye(2))])
-    with pytest.raises(BadUsage, match="--algorithm structured-mean-field would cut the edge of x1 and x2, but its factor has a zero"):
+    with pytest.raises(
+        BadUsage, match="--algorithm structured-mean-field cannot leave out the edge between x1 and x2, because its factor has a zero"
+    ):
         run(loop, "structured-mean-field")

@@ -102,7 +102,7 @@ def test_rows_that_cannot_be_used_are_refused() -> None:
         block_statistics.ArrayRows(np.empty((0, 3)))
     with pytest.raises(DataError, match="infinite values"):
         block_statistics.ArrayRows(np.array([[np.inf]]))
-    with pytest.raises(DataError, match="weights must be finite"):
+    with pytest.raises(DataError, match="weights of rows must be finite"):
         block_statistics.ArrayRows(np.ones((2, 1)), weight=np.array([1.0, -1.0]))
     with pytest.raises(DataError, match="all values of column 1 are missing"):
         block_statistics.row_moments(block_statistics.RowBlocks(block_statistics.ArrayRows(np.array([[1.0, np.nan]]))))

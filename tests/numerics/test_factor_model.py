@@ -111,9 +111,9 @@ def test_what_is_refused():
     X = noisy(100)[0]
     with pytest.raises(BadUsage, match="--whiten fa needs a number of components"):
         whitening.fit_whitening(X, method="fa")
-    with pytest.raises(BadUsage, match="8 columns determine 4 factors at most, not 5") as refused:
+    with pytest.raises(BadUsage, match="8 columns determine at most 4 factors, not 5") as refused:
         whitening.fit_whitening(X, method="fa", components=5)
-    assert refused.value.hint == "--components 4"
+    assert refused.value.hint == "use --components 4"
     X[:, 3] = 1.0
     with pytest.raises(DataError, match="column 3 is constant"):
         whitening.fit_whitening(X, method="fa", components=2)

@@ -97,8 +97,8 @@ def test_bytes_are_centred_without_overflow():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (np.zeros((0, 3)), "principal components need rows, there are none"),
-        (np.full((7, 3), 0.1), "principal components need rows that differ, these are all alike"),
+        (np.zeros((0, 3)), "principal components need rows, but there are none"),
+        (np.full((7, 3), 0.1), "principal components need rows that differ, but all rows are equal"),
     ],
 )
 def test_rows_without_variance_are_refused(rows, message):

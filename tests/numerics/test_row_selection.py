@@ -51,10 +51,10 @@ def test_scores_are_of_the_classes_that_there_are() -> None:
     good = Scores(np.zeros((2, 3)), np.array([0, 2]), np.array([0, 2]), np.array([-1, 2]), 2)
     good.require_classes(3)
     Scores(np.zeros((2, 1)), good.y, good.split, good.nearest, 0).require_classes(3, runs=1)
-    with pytest.raises(DataError, match="/scores/energy has 3 columns, there are 2 models"):
+    with pytest.raises(DataError, match="/scores/energy has 3 columns, but there are 2 models"):
         good.require_classes(3, runs=2)
     for majority in (-1, 3):
-        with pytest.raises(DataError, match=f"/scores/majority is {majority}, there are 3 models"):
+        with pytest.raises(DataError, match=f"/scores/majority is {majority}, but the 3 models are numbered 0 to 2"):
             Scores(good.energy, good.y, good.split, good.nearest, majority).require_classes(3)
     for wrong in (-1, 3):
         with pytest.raises(DataError, match="/scores/y"):
@@ -114,7 +114,7 @@ def test_chosen_rows_have_labels_and_weights_of_their_own() -> None:
     with pytest.raises(DataError, match="there are no rows"):
         block_statistics.ArrayRows(X, chosen=np.zeros(0, dtype=int))
     for wrong in ([0.0, 0.0], [np.nan, 1.0], [-1.0, 3.0]):
-        with pytest.raises(DataError, match="weights must be finite, not negative, and not all 0"):
+        with pytest.raises(DataError, match="the weights of rows must be finite, not negative and not all 0"):
             block_statistics.ArrayRows(X[:2], weight=np.array(wrong))
     late = np.zeros((5000, 1))
     late[4999] = np.inf

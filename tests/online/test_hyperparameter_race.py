@@ -95,7 +95,7 @@ def test_examples_of_zeros_alone_have_c_without_a_unit():
     _, table = hyperparameter_race.run_race(Settings(), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(4), 2, ["nherd"])
     assert table.C.tolist() == [4.0**power for power in range(-2, 6)]
     assert (table.error.tolist(), table.loss.tolist()) == ([1.0] * 8, [0.5] * 8)
-    with pytest.raises(DataError, match="there are no lines of data"):
+    with pytest.raises(DataError, match="the file has no lines of data"):
         hyperparameter_race.run_race(Settings(), [], 2, ["nherd"])
 
 
@@ -283,7 +283,7 @@ def test_a_resumed_stream_must_be_the_text_that_it_was():
     again.buffer_first_block()
     assert [again.block(step).number for step in (0, 1, 5)] == [0, 1, 1]
     assert again.block(1).block.index.tolist() == [2]  # read from the beginning once more
-    with pytest.raises(DataError, match="there are no lines of data"):
+    with pytest.raises(DataError, match="the file has no lines of data"):
         stream([]).block(0)
 
 

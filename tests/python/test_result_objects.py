@@ -131,7 +131,7 @@ def test_tables_have_all_rows_and_names_of_states():
     assert (table.num_rows, table.column_names) == (2 * 3 + 3 * 3, ["layer", "unit", "input", "weight"])
     assert table["input"].to_pylist()[:3] == ["(bias)", "x0", "x1"]
     assert table["weight"].to_pylist()[7] == deep.layers[1].W[0, 0, 0]
-    with pytest.raises(BadUsage, match=r"^artifacts of kind rbm-shard have no table$"):
+    with pytest.raises(BadUsage, match=r"^artifacts of kind rbm-shard have no table of rows$"):
         whole_tables.whole_table("rbm-shard", deep, {})
 
 
@@ -152,7 +152,7 @@ def test_plots_are_figures(linear, tmp_path):
     assert figure.axes
     assert (tmp_path / "residuals.png").read_bytes()[:4] == b"\x89PNG"
     assert linear.plots() == list(KINDS["regression"].plots)
-    with pytest.raises(BadUsage, match=r"^there is no plot 'residual' of kind 'regression'\nhint: did you mean residuals\?"):
+    with pytest.raises(BadUsage, match=r"^there is no plot 'residual' for artifacts of kind 'regression'\nhint: did you mean residuals\?"):
         linear.plot("residual")
     with pytest.raises(BadUsage, match=r"a plot is a \.png, \.pdf or \.svg file\nhint: "):
         linear.plot("residuals", tmp_path / "residuals.jpg")

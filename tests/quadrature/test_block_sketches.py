@@ -84,5 +84,5 @@ def test_rows_without_weight_are_no_candidates_and_all_of_them_refused():
     blocks.weights = np.where(np.arange(500) < 130, 0.0, WEIGHTS)
     assert min(unit.number.min() for unit in run_algorithm(sketching(blocks=blocks)) if len(unit.number)) >= 130
     blocks.weights = np.zeros(500)
-    with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
+    with pytest.raises(DataError, match="the weights of rows must be finite, not negative and not all 0"):
         block_sketches.make_group_from_sketches(SKETCH, run_algorithm(sketching(blocks=blocks)), 3)

@@ -149,7 +149,7 @@ def test_blocks_without_weight_leave_no_atoms(narrow):
 def test_nodes_that_are_none_are_refused():
     one = np.ones((1, 2)), np.zeros(1, dtype=np.int64), np.ones(1)
     for mass, error, parts in ((0.0, 0.1, one), (-1.0, 0.1, one), (np.inf, 0.1, one), (1.0, np.nan, one), (1.0, 0.1, [a[:0] for a in one])):
-        with pytest.raises(DataError, match="atoms for rows of weight"):
+        with pytest.raises(DataError, match=r"is damaged: .* atoms stand for rows with the total weight"):
             merge_tree.TreeNode(mass, error, *parts).validate()
-    with pytest.raises(DataError, match="has 2 nodes after 1 tasks"):
+    with pytest.raises(DataError, match="is damaged: it has 2 nodes of the merge tree after 1 tasks"):
         merge_tree.TreeState(3, 1, [merge_tree.TreeNode(1.0, 0.0, *one)] * 2).validate()

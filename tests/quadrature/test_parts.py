@@ -38,10 +38,10 @@ def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
     np.testing.assert_array_equal(row_groups.normalise_row_weights(X, None, None, None).weights, np.full(60, 1 / 60))
     found = row_groups.normalise_row_weights(X[:2], np.array([0, 4]), None, None)
     assert found.weights.tolist() == [0.0, 1.0]
-    with pytest.raises(DataError, match="needs at least two rows, but has one"):
+    with pytest.raises(DataError, match="has only one row, but at least two are needed"):
         row_groups.normalise_row_weights(X[:1], None, None, None)
     for bad in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
-        with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
+        with pytest.raises(DataError, match="the weights of rows must be finite, not negative and not all 0"):
             row_groups.normalise_row_weights(X[:2], np.array(bad), None, None)
 
 
@@ -68,7 +68,7 @@ def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> Non
         np.testing.assert_array_equal(found[g].polish.low, low)
         np.testing.assert_array_equal(found[g].polish.high, high)
         np.testing.assert_allclose(found[g].polish.spacing, (high - low) / np.sqrt(3))
-    with pytest.raises(DataError, match="the rows of group a have no weight"):
+    with pytest.raises(DataError, match="all rows of group a have weight 0"):
         row_groups.make_row_groups(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
 
 
@@ -257,7 +257,7 @@ def test_counts_of_a_state_are_within_its_room() -> None:
         replace(base, step=step, best=best).validate()
     replace(base, running=np.zeros(0), index=np.full(2, -1), best=0).validate()
     for step, best in ((-1, 0), (3, 0), (0, -2), (0, 3)):
-        with pytest.raises(DataError, match="is damaged: it has atom"):
+        with pytest.raises(DataError, match="is damaged: the run is at atom"):
             replace(base, step=step, best=best).validate()
     active = active_set.ActiveSetState(0, 1, "", np.zeros(2, int), *np.zeros((3, 2)), np.zeros(3))
     for size in (1, 2):
@@ -351,12 +351,12 @@ def test_moments_are_kept_of_one_group_of_few_columns(pairs: bool) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"x": np.zeros((0, 2)), "index": np.zeros(0, int)}, "/x holds no atoms"),
-        ({"group_names": ["one", "two"], "group": np.ones(3, int)}, "/group has no atom of group 0"),
-        ({"scale": np.array([1.0, 0.0])}, "/scale has a 0"),
-        ({"feature_names": ["a"]}, "/feature_names has 1 names, /x has 2 columns"),
+        ({"x": np.zeros((0, 2)), "index": np.zeros(0, int)}, "/x is empty"),
+        ({"group_names": ["one", "two"], "group": np.ones(3, int)}, "group 0 has no atoms in /group"),
+        ({"scale": np.array([1.0, 0.0])}, "/scale has a value 0"),
+        ({"feature_names": ["a"]}, "/feature_names has 1 names, but /x has 2 columns"),
         ({"group": np.array([0, 1, 2]), "group_names": ["a", "b"]}, "/group must hold 0 … 1, a group"),
-        ({"state": [Continuation(np.zeros(1))] * 2}, "/state has 2 groups, there are 1"),
+        ({"state": [Continuation(np.zeros(1))] * 2}, "/state has 2 groups, but the file has 1"),
     ],
 )
 def test_samples_whose_parts_do_not_belong_together(wrong: dict[str, object], says: str) -> None:

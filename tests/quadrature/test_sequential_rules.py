@@ -130,7 +130,7 @@ def test_ties_go_to_the_lowest_index(space_of, run_rule):
     space = space_of(GaussianKernel(0.2), target, X)
     np.testing.assert_array_equal(run_rule(space, target, 4).index, [0, 3, 0, 3])
     np.testing.assert_array_equal(np.sort(run_rule(space, target, 6, unique=True).index), np.arange(6))
-    with pytest.raises(DataError, match="7 unique atoms were asked for, but there are only 6"):
+    with pytest.raises(DataError, match="--unique needs 7 different atoms, but there are only 6"):
         run_rule(space, target, 7, unique=True)
 
 

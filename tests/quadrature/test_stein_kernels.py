@@ -168,7 +168,7 @@ def test_texts_that_are_none(text, what):
 
 
 def test_what_cannot_be():
-    with pytest.raises(DataError, match="the covariance of the columns is singular"):
+    with pytest.raises(DataError, match="the covariance matrix of the columns is singular"):
         stein_kernels.with_covariance_metric(SteinKernel("imq", smpcov=True), np.repeat(POINTS[:, :1], 2, axis=1))
     with pytest.raises(BadUsage, match="cannot sample from this target"):
         ScoreTarget(4).sample(RANDOM, 3)

@@ -149,7 +149,7 @@ def test_a_grid_has_its_number_of_points_a_column_and_a_most():
     np.testing.assert_allclose(found, [[a / 4, -1 + b] for a in range(4) for b in range(4)])
     with pytest.raises(BadUsage) as error:
         input_preparation.make_candidates("grid", 8193, box, 0)
-    assert error.value.message == "grid:8193 in 2 columns is 6.71e+07 points"
+    assert error.value.message == "grid:8193 has 6.71e+07 points in 2 columns, which is too many"
     np.testing.assert_allclose(input_preparation.make_candidates("sobol", 2, box, 0)[1], [0.5, 1.0])
 
 

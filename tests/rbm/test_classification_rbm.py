@@ -124,15 +124,15 @@ def test_labels_are_learned(joint):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"joint": "hybrid"}, "a joint model needs visible units and a label"),
-        ({"visible_units": "binary+softmax:3"}, "a joint model needs visible units and a label"),
+        ({"joint": "hybrid"}, "a model of rows and labels needs visible units that include the label"),
+        ({"visible_units": "binary+softmax:3"}, "a model of rows and labels needs visible units that include the label"),
         (
             {"visible_units": "binary+softmax:3", "joint": "generative", "algorithm": "tap"},
             "--labels and --algorithm tap exclude each other",
         ),
         (
             {"visible_units": "binary+softmax:3", "joint": "hybrid", "optimizer": "natural"},
-            "natural updates need sampled states, but hybrid learning samples none",
+            "--optimizer natural needs sampled states, but --labels hybrid samples none",
         ),
         ({"visible_units": "rate:3+softmax:3", "joint": "hybrid"}, "unknown units 'rate:3+softmax:3'"),
         ({"learn_variances": True}, "--learn-variances needs gaussian visible units, but these are binary"),

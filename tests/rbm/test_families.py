@@ -279,8 +279,8 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
         ("gauss", "unknown units 'gauss', expected one of binary, spin, rate:N, gaussian, poisson, softmax:K, words"),
         ("rate", "unknown units 'rate'"),
         ("rate:0", "unknown units 'rate:0'"),
-        ("rate:2000", "rate units take a number from 1 to 1000, not 2000"),
-        ("softmax:1", "softmax units take a number from 2 to 1000, not 1"),
+        ("rate:2000", "rate:N needs a number N from 1 to 1000, not 2000"),
+        ("softmax:1", "softmax:K needs a number of states K from 2 to 1000, not 1"),
     ],
 )
 def test_names_of_no_family_are_refused(name: str, says: str) -> None:
@@ -292,18 +292,18 @@ def test_names_of_no_family_are_refused(name: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "says"),
     [
-        ("binary", [[0, 2]], "values other than 0 and 1"),
-        ("spin", [[-1, 0]], "values other than -1 and 1"),
-        ("rate:4", [[0, 4.5]], "counts from 0 to 4.5, rate:4 units hold 0 to 4"),
-        ("rate:4", [[-1, 2]], "counts from -1 to 2, rate:4 units hold 0 to 4"),
-        ("gaussian", [[0, np.inf]], "values that are not finite"),
-        ("poisson", [[0, 1], [2, 0.5]], "0.5 in row 1, column 1, but poisson units need whole numbers from 0 upwards"),
-        ("poisson", [[-3, 1]], "-3 in row 0, column 0, but poisson units need whole numbers from 0 upwards"),
-        ("softmax:2", [[0, 1, 1]], "3 columns, softmax:2 units have 2 each"),
+        ("binary", [[0, 2]], "there are values other than 0 and 1, but binary units need one of these"),
+        ("spin", [[-1, 0]], "there are values other than -1 and 1, but spin units need one of these"),
+        ("rate:4", [[0, 4.5]], "there are values from 0 to 4.5, but rate:4 units have only 0 to 4"),
+        ("rate:4", [[-1, 2]], "there are values from -1 to 2, but rate:4 units have only 0 to 4"),
+        ("gaussian", [[0, np.inf]], "there are values that are not finite"),
+        ("poisson", [[0, 1], [2, 0.5]], "there is a value 0.5 in row 1, column 1, but poisson units need whole numbers from 0 upwards"),
+        ("poisson", [[-3, 1]], "there is a value -3 in row 0, column 0, but poisson units need whole numbers from 0 upwards"),
+        ("softmax:2", [[0, 1, 1]], "there are 3 columns, but softmax:2 units need a multiple of 2"),
         (
             "softmax:2",
             [[0, 1, 0, 1], [1, 0, 1, 1]],
-            "columns 2 to 3 of row 1 sum to 2: each 2 columns of softmax:2 units must be at least 0 and sum to 1",
+            "columns 2 to 3 of row 1 sum to 2: the 2 columns of each softmax:2 unit must be at least 0 and sum to 1",
         ),
     ],
 )
@@ -320,11 +320,11 @@ def test_values_inside_a_familys_domain_are_accepted() -> None:
 
 def test_models_that_are_not_normalisable_are_refused_with_the_reason() -> None:
     two = np.eye(2)
-    with pytest.raises(DataError, match=r"largest singular value of the weights is 1\.5, gaussian layers need one below 1"):
+    with pytest.raises(DataError, match=r"largest singular value of the weights is 1\.5, but gaussian layers need a value below 1"):
         enumeration.exact_log_partition(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), unit_family("gaussian"), unit_family("gaussian")))
-    with pytest.raises(DataError, match=r"a weight is 0\.1, poisson layers need weights of at most 0"):
+    with pytest.raises(DataError, match=r"a weight is 0\.1, but poisson layers need weights of at most 0"):
         normalizability.require_normalisable(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), unit_family("poisson"), unit_family("poisson")))
-    with pytest.raises(BadUsage, match="poisson visible and gaussian hidden units have no normalisable distribution"):
+    with pytest.raises(BadUsage, match="poisson visible with gaussian hidden units have no normalisable distribution"):
         normalizability.require_normalisable_families(unit_family("poisson"), unit_family("gaussian"))
     normalizability.require_normalisable_families(unit_family("gaussian"), unit_family("gaussian"))
 

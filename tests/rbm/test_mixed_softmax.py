@@ -134,7 +134,9 @@ def test_imputed_entries_are_conditional_means() -> None:
     i, j = int(row[0, :3].argmax()), int(row[0, 3:5].argmax())
     np.testing.assert_allclose(impute_rows(h, row, known)[0, 5:], p[i, j] / p[i, j].sum(), atol=1e-12)
     known[0, 5] = True
-    with pytest.raises(DataError, match="columns 5 to 8 are one unit, but row 0 has only some of them"):
+    with pytest.raises(
+        DataError, match="row 0 has values in only some of the columns 5 to 8, which are one unit and must be missing together"
+    ):
         require_complete_units(h, known)
 
 
@@ -167,14 +169,14 @@ def test_rows_and_names_that_do_not_fit_are_refused() -> None:
     units = unit_family("softmax:3,2,4")
     assert units.fits(9)
     assert not units.fits(18)
-    with pytest.raises(DataError, match="8 columns, softmax:3,2,4 units have 9 together"):
+    with pytest.raises(DataError, match="there are 8 columns, but softmax:3,2,4 units need 9 in total"):
         units.require(np.eye(8))
     with pytest.raises(DataError, match="columns 3 to 4 of row 1 sum to 2"):
         units.require(np.vstack([ROWS[0], ROWS[0] + np.eye(9)[4]]))
-    with pytest.raises(BadUsage, match="softmax units take a number from 2 to 1000, not 1"):
+    with pytest.raises(BadUsage, match="softmax:K needs a number of states K from 2 to 1000, not 1"):
         unit_family("softmax:3,1")
     for name in ("softmax:3,", "softmax:,3", "softmax:3,x", "softmax:03,2"):
         with pytest.raises(BadUsage, match="unknown units"):
             unit_family(name)
-    with pytest.raises(BadUsage, match="softmax:3,2 units are for the visible layer"):
+    with pytest.raises(BadUsage, match="softmax:3,2 units are possible only in the visible layer"):
         require_normalisable_families(unit_family("binary"), unit_family("softmax:3,2"))

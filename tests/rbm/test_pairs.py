@@ -125,9 +125,9 @@ def test_epochs_are_as_many_as_have_two_thousand_batches():
 def test_what_pairs_cannot_be_made_of_is_refused(faces):
     images, persons = faces
     index = pairs.same_person_pairs(persons, np.arange(9), NAMES)
-    with pytest.raises(DataError, match=r"^no pixel varies among the training images$"):
+    with pytest.raises(DataError, match=r"^all training images are the same: no pixel varies$"):
         pairs.make_pair_problem(np.ones_like(images), index, QUICK)
-    with pytest.raises(BadUsage, match=r"^--pairs needs units of one column for each pixel, but softmax:3 units have more$"):
+    with pytest.raises(BadUsage, match=r"^--pairs needs visible units with one column for each pixel, but softmax:3 units have more$"):
         pairs.make_pair_problem(images, index, replace(QUICK, visible_units="softmax:3"))
 
 

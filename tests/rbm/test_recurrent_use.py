@@ -140,16 +140,16 @@ def test_parts_that_do_not_belong_together_are_refused():
     wrong = {
         "hidden_units are": replace(value, hidden_units="many"),
         "need a bounded range": replace(value, hidden_units="gaussian"),
-        "but 3 columns are not a multiple": replace(value, hidden_units="softmax:2"),
+        "but the number of columns, 3, does not fit them": replace(value, hidden_units="softmax:2"),
         "base_mean has 1 columns, but the model has 4": replace(value, base_mean=np.zeros(1)),
-        "column_scale must be above 0": replace(value, column_scale=np.zeros(4)),
+        "column_scale has values that are not above 0": replace(value, column_scale=np.zeros(4)),
         "holdout has 3 × 3 units, but the model has 4": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
-        "holdout/X has values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
+        "holdout/X: there are values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
     }
     for said, each in wrong.items():
         with pytest.raises(DataError, match=said):
             each.validate()
     with pytest.raises(DataError, match="a sequence without rows"):
         replace(held_rows, offsets=np.array([0, 0, 10, 30])).validate()
-    with pytest.raises(DataError, match="state has 2 sequences, but /offsets has 3"):
+    with pytest.raises(DataError, match="/state is for 2 sequences, but /offsets for 3"):
         replace(held_rows, state=held_rows.state[:2]).validate()

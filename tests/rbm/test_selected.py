@@ -30,7 +30,7 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
 
 
-@pytest.mark.parametrize(("rows", "says"), [([], "no models to learn"), ([np.zeros((0, 2), np.int8)], "there are none")])
+@pytest.mark.parametrize(("rows", "says"), [([], "there are no rows to learn from"), ([np.zeros((0, 2), np.int8)], "there are no rows")])
 def test_no_rows_are_refused_as_such_when_scores_are_averaged_too(rows: list[np.ndarray], says: str) -> None:
     with pytest.raises(DataError, match=says):
         parallel_fits.LearningProblem(rows, parallel_fits.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))

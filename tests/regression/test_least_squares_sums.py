@@ -121,8 +121,8 @@ def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
     ("change", "told"),
     [
         ({"y": np.where(np.arange(64) == 5, np.nan, 0.0)}, "the target has nan in row 5, but it must be finite"),
-        ({"weight": np.full(64, -1.0)}, "weights must be finite, not negative, and not all 0"),
-        ({"weight": np.full(64, np.inf)}, "weights must be finite, not negative, and not all 0"),
+        ({"weight": np.full(64, -1.0)}, "the weights of rows must be finite, not negative and not all 0"),
+        ({"weight": np.full(64, np.inf)}, "the weights of rows must be finite, not negative and not all 0"),
     ],
 )
 def test_rows_that_cannot_be_summed_up(change, told):

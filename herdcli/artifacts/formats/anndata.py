@@ -48,7 +48,9 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     if label:
         roles["y"] = _read_labels(obs, label, name)
     else:
-        options.note(f"{name}: labels are not read; --label obs:COLUMN names one of {', '.join(columns[:12]) or 'none'}")
+        options.note(
+            f"{name}: no labels are read; --label obs:COLUMN reads them from a column of obs ({', '.join(columns[:12]) or 'there is none'})"
+        )
     if layers and not options.layer:
         options.note(f"{name}: read X; {_describe_layers(layers)}")
     return assemble_dataset(X, roles, {}, where=name, note=options.note)
@@ -92,10 +94,16 @@ def _label_column(requested: str | None, columns: list[str], where: str) -> str 
 def _read_labels(obs: Any, label: str, where: str) -> Array:
     found = _read_column(obs, label, where)
     if found is None:
-        raise DataError(f"obs:{label} is neither numbers nor text nor categories", where=where, hint="--label names another column")
+        raise DataError(
+            f"obs:{label} has values that are neither numbers nor text nor categories",
+            where=where,
+            hint="use another column: --label obs:COLUMN",
+        )
     if found.dtype.kind in "UO" and (missing := [row for row, text in enumerate(found.tolist()) if not text]):
         raise DataError(
-            f"obs:{label} has {len(missing)} missing values (first: row {missing[0]})", where=where, hint="--label names another column"
+            f"obs:{label} has {len(missing)} missing values (first: row {missing[0]})",
+            where=where,
+            hint="use another column: --label obs:COLUMN",
         )
     return found
 
@@ -117,7 +125,9 @@ def _read_column(frame: Any, name: str | None, where: str) -> Array | None:
 
 def _decode_categories(codes: Array, categories: Array, name: str, where: str) -> Array:
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < len(categories)):
-        raise DataError(f"the codes of {name} point outside its categories", where=where, hint="write the file again")
+        raise DataError(
+            f"{name} is damaged: it has codes without a category", where=where, hint="write the file again with the program that made it"
+        )
     texts = np.array([str(text) for text in categories.tolist()] + [""], dtype=object)
     return np.asarray(texts[codes])
 
@@ -130,13 +140,17 @@ def _read_matrix(item: Any, where: str) -> Any:
     shape = hdf5_guard.shape_attribute(item, "shape", "h5sparse_shape")
     if form not in ("csr", "csc") or shape is None or not {"data", "indices", "indptr"} <= set(item):
         raise DataError(
-            f"{item.name} is in the encoding '{form}'; dense, csr and csc are read", where=where, hint="adata.X = adata.X.tocsr()"
+            f"{item.name} has the encoding '{form}', but herd reads only dense, csr and csc",
+            where=where,
+            hint="convert it in Python: adata.X = adata.X.tocsr()",
         )
     rows, columns = shape
     try:
         found = codec.read_csr(item, (rows, columns) if form == "csr" else (columns, rows))
     except ValueError as error:
-        raise DataError(f"{item.name} is damaged: {error}", where=where, hint="write the file again") from error
+        raise DataError(
+            f"{item.name} is damaged: {error}", where=where, hint="write the file again with the program that made it"
+        ) from error
     if form == "csc":
         found = found.T.tocsr()
     found.sum_duplicates()

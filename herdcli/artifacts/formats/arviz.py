@@ -39,7 +39,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _has_draws(file[group]))
     chosen = options.layer or ("posterior" if "posterior" in groups else groups[0])
     if chosen not in groups:
-        raise BadUsage(f"has no group '{chosen}' of draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
+        raise BadUsage(f"has no group '{chosen}' with draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
     if len(groups) > 1 and options.layer is None:
         options.note(f"{name}: read {chosen}; --layer takes {', '.join(groups[:12])}")
     axes = {axis: datasets[f"/{chosen}/{axis}"] for axis in AXES}
@@ -77,7 +77,7 @@ def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], diverging
     parts: dict[str, Array] = {"feature_names": np.array(titles, dtype=str)}
     if options.label is not None:
         if options.label not in AXES:
-            raise BadUsage(f"--label {options.label}: there is no such label", where=where, hint="--label chain, or --label draw")
+            raise BadUsage(f"--label {options.label} does not exist in MCMC draws", where=where, hint="use --label chain or --label draw")
         numbers = [codec.read_array(axes[axis]) for axis in AXES]
         both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
         parts["y"] = both[AXES.index(options.label)]

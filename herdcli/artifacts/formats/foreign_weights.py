@@ -52,7 +52,7 @@ def read_weights(path: str, *, limit: int, note: Callable[[str], None]) -> Forei
     with open_source(path, limit=limit) as source:
         arrays, about = _read_arrays(source, limit)
         if any(LAYER.fullmatch(name) for name in arrays):
-            raise DataError("has the layers of a deep belief network", where=source.name, hint="--to dbn")
+            raise DataError("has several layers, so it is a deep belief network", where=source.name, hint="use --to dbn")
         return replace(_assemble_weights({name.rpartition(".")[2]: item for name, item in arrays.items()}, source, note), about=about)
 
 
@@ -66,7 +66,11 @@ def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[F
                 layers.setdefault(int(found[1]), {})[found[2]] = item
         if sorted(layers) != list(range(len(layers))) or not layers:
             held = ", ".join(sorted(arrays)[:12]) or "nothing"
-            raise DataError(f"has no layers 0, 1, … (it has {held})", where=source.name, hint="names: layers.0.W, layers.0.b, layers.0.c")
+            raise DataError(
+                f"has no layers 0, 1, … (it has {held})",
+                where=source.name,
+                hint="name the arrays layers.0.W, layers.0.b, layers.0.c, layers.1.W, …",
+            )
         return [replace(_assemble_weights(layers[index], source, note), about=about) for index in range(len(layers))]
 
 
@@ -76,7 +80,7 @@ def _read_arrays(source: ByteSource, limit: int) -> tuple[dict[str, Array], dict
         return _read_safetensors(source, limit)
     form = format_detection.detect_format(source.head, source.name)
     if form not in ("npz", "hdf5"):
-        raise DataError(f"has the format {form}, but weights are read from NPZ, HDF5 and safetensors only", where=source.name)
+        raise DataError(f"has the format {form}, but weights can be read only from NPZ, HDF5 and safetensors", where=source.name)
     with source.file() as opened:
         return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _read_hdf5(opened, source, limit)), {}
 
@@ -114,7 +118,9 @@ def _read_hdf5(path: str, source: ByteSource, limit: int) -> dict[str, Array]:
         hdf5_guard.check_readable(wanted, limit=limit, where=source.name)
         found = {full.rpartition("/")[2]: codec.read_array(item) for full, item in wanted.items()}
         if len(found) < len(wanted):
-            raise DataError("has weights in several groups", where=source.name, hint="write one model into a file of its own")
+            raise DataError(
+                "has weights of several models, in different HDF5 groups", where=source.name, hint="write each model into its own file"
+            )
         return found or dict.fromkeys(sorted(datasets), np.empty(0))
 
 
@@ -136,10 +142,10 @@ def _assemble_weights(arrays: dict[str, Array], source: ByteSource, note: Callab
     for role in ("weights", "visible biases", "hidden biases"):
         if role not in named:
             held = ", ".join(sorted(arrays)) or "nothing"
-            raise DataError(f"has no array of {role} (it has {held})", where=source.name, hint=HINT)
+            raise DataError(f"has no array for the {role} (it has {held})", where=source.name, hint=HINT)
     for name, values in named.values():
         if values.dtype.kind not in "fiu":
-            raise DataError(f"array {name} has type {values.dtype}, expected numbers", where=source.name)
+            raise DataError(f"array {name} has the type {values.dtype}, but must have numbers", where=source.name)
     name, W = named["weights"]
     b, c = (_as_floats(named[role][1]).ravel() for role in ("visible biases", "hidden biases"))
     W = _as_floats(W)

@@ -39,13 +39,13 @@ OF_MODELS = ("safetensors", "onnx", "vw")  # model formats that herd convert wri
 SOUND = (b"fLaC", b"OggS")
 LIBRARIES = ("onnx",)  # libraries that a format needs for writing, and the extras that install them
 UNREAD = {
-    b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
-    b"\x80\x05": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
-    b"\x80\x02": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
-    b"\x80\x03": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x04": ("a Python pickle", "write HDF5, NPZ or CSV instead: pickles can run code and are never loaded"),
+    b"\x80\x05": ("a Python pickle", "write HDF5, NPZ or CSV instead: pickles can run code and are never loaded"),
+    b"\x80\x02": ("a Python pickle", "write HDF5, NPZ or CSV instead: pickles can run code and are never loaded"),
+    b"\x80\x03": ("a Python pickle", "write HDF5, NPZ or CSV instead: pickles can run code and are never loaded"),
     b"\xd0\xcf\x11\xe0": ("an old Excel or SPSS file", "save it as .xlsx or CSV"),
-    b"\x89PNG": ("a picture", "name the folder that it lies in: each picture is a row"),
-    b"\xff\xd8\xff": ("a picture", "name the folder that it lies in: each picture is a row"),
+    b"\x89PNG": ("a picture", "give the folder of images instead, in which each image is a row"),
+    b"\xff\xd8\xff": ("a picture", "give the folder of images instead, in which each image is a row"),
     b"%PDF": ("a PDF document", "export the table as CSV"),
     b"RDX3": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
     b"RDX2": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
@@ -68,7 +68,7 @@ NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # in addition to the n
 WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
 OTHER_TEXT = (  # how the text begins, what it is, what to do
     (("@relation",), "an ARFF file, which herd does not read", "export the table as CSV"),
-    (("<!doctype html", "<html"), "an HTML page, not a data set", "fetch the file itself: its link may lead to a page about it"),
+    (("<!doctype html", "<html"), "an HTML page, not a data set", "download the file itself: the link may lead to a page about it"),
     (("<?xml",), "XML, which herd does not read as a data set", "export the table as CSV"),
     (("version https://git-lfs",), "a pointer of Git LFS, not the file itself", "fetch the file: git lfs pull"),
 )
@@ -130,7 +130,7 @@ def _refuse_foreign_models(head: bytes, name: str) -> None:
     found = None
     if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
         found = (
-            "a PyTorch file, a pickle, which can run code and is never loaded",
+            "a PyTorch file, a pickle that can run code and is never loaded",
             "safetensors.torch.save_file(model.state_dict(), FILE)",
         )
     elif is_safetensors(head):
@@ -138,7 +138,7 @@ def _refuse_foreign_models(head: bytes, name: str) -> None:
     elif is_vowpal_text_model(head):
         found = ("a model of Vowpal Wabbit, not a data set", "herd convert FILE --to classifier")
     elif format_from_suffix(name) == "onnx":
-        found = ("an ONNX model, which is written and not read", "onnxruntime runs it")
+        found = ("an ONNX model, which herd writes but does not read", "run it with onnxruntime")
     if found is not None:
         raise DataError(f"is {found[0]}", where=name, hint=found[1])
 
@@ -166,7 +166,9 @@ def refuse_damaged_seal(head: bytes, name: str) -> None:
         raise DataError("is not an HDF5 file", where=name)
     if offset and not head.startswith(MATLAB):
         raise DataError(
-            f"the HDF5 contents begin at byte {offset}, after a block that is not a seal of herd", where=name, hint=seal_header.RESEAL_HINT
+            f"the file is damaged: its HDF5 contents begin at byte {offset}, after a block that is not a valid seal",
+            where=name,
+            hint=seal_header.RESEAL_HINT,
         )
 
 
@@ -235,7 +237,7 @@ def _is_text(head: bytes) -> bool:
 def _decode_head(head: bytes, name: str) -> str:
     if not _is_text(head):
         hint = f"known formats: {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
-        raise DataError("the format is not recognised", where=name, hint=hint)
+        raise DataError("the format of the file is not recognised", where=name, hint=hint)
     return head.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
@@ -243,7 +245,7 @@ def _detect_text_format(text: str, name: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:
-        raise DataError("there are no lines of data", where=name, hint="check whether the command that wrote the text was interrupted")
+        raise DataError("the file has no lines of data", where=name, hint="check whether the program that wrote the text was interrupted")
     first = lines[0]
     if first.startswith('"'):  # a quoted column title, which may begin like another format and span several lines
         return "csv"
@@ -260,7 +262,7 @@ def _detect_text_format(text: str, name: str) -> str:
     if is_bar_separated(lines):
         return "csv"
     if "|" in first and not any(separator in first for separator in ",;\t"):
-        hint = "herd nherd-train learns from it; a table between bars is read without its frame: a|b|c"
+        hint = "use herd nherd-train; if it is a table with bars, remove the outer ones: a|b|c"
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which this command does not read", where=name, hint=hint)
     if _is_number(first) and format_from_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"

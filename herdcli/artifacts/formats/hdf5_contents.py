@@ -63,6 +63,6 @@ def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | No
         above, _, name = path.rpartition("/")
         return file[above or "/"], name
     if member.strip("/") and not any(other.startswith(f"{path}/") for other in datasets):
-        raise BadUsage(f"has no {path}", where=where, hint=f"it has {describe_datasets(datasets)}")
+        raise BadUsage(f"has no dataset {path}", where=where, hint=f"it has {describe_datasets(datasets)}")
     found = file[path]
     return (found, None) if isinstance(found, h5py.Group) else (file, None)

@@ -32,7 +32,11 @@ def is_idx(head: bytes) -> bool:
 def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple[Dataset, str | None]:
     """Read the data set of images, with the labels of a file next to it that has MNIST's name; also return that file's digest, or None."""
     if options.keep:
-        raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
+        raise BadUsage(
+            "an IDX file holds only one array, so --keep-column does not work",
+            where=where,
+            hint="save the data as .npz: numpy.savez(FILE, X=X, y=y)",
+        )
     X, declared = flatten_images(read_array(stream, where, options.limit))
     beside = find_label_file(where)
     if X.shape[1] == 1 or beside is None:
@@ -74,8 +78,8 @@ def read_array(stream: BinaryIO, where: str, limit: int) -> Array:
     memory_budget.require_memory(size, limit, where=where)
     values = stream.read(size)
     if len(shape) < count or len(values) < size:
-        raise DataError("the IDX file is cut short", where=where, hint="fetch it again")
+        raise DataError("the IDX file is cut short", where=where, hint="download it again")
     if stream.read(1):
-        raise DataError(f"the IDX file continues after its {'×'.join(map(str, shape))} values", where=where, hint="fetch it again")
+        raise DataError(f"the IDX file continues after its {'×'.join(map(str, shape))} values", where=where, hint="download it again")
     found = np.frombuffer(values, dtype=TYPES[kind]).reshape(shape)
     return found.astype(found.dtype.newbyteorder("="))

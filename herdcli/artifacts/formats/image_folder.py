@@ -38,7 +38,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
     try:
         from PIL import Image
     except ImportError:
-        raise BadUsage("folders of pictures need pillow", where=folder, hint=INSTALL) from None
+        raise BadUsage("reading a folder of images needs the package pillow", where=folder, hint=INSTALL) from None
     places = [path.relative_to(folder).parts[:-1] for path in paths]
     running, size, mode = hashlib.sha256(), 0, GREY
     pictures: list[Any] = []
@@ -52,7 +52,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
             first, other = ("×".join(map(str, one.size)) for one in (pictures[0], picture))
             hint = f"bring them to one size: mogrify -resize {first.replace('×', 'x')}! FILES"
             raise DataError(
-                f"{path.relative_to(folder)} has {other} pixels, {paths[0].relative_to(folder)} has {first}", where=folder, hint=hint
+                f"{path.relative_to(folder)} has {other} pixels, but {paths[0].relative_to(folder)} has {first}", where=folder, hint=hint
             )
         mode = GREY if mode == GREY and picture.mode in ("1", "L", "LA", "I;16", "I", "F") else COLOUR
         pictures.append(picture)
@@ -65,7 +65,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
     if mode == GREY:
         declared["image_shape"] = X.shape[1:]
     else:
-        options.note(f"{folder}: colour pictures: three columns per pixel")
+        options.note(f"{folder}: the images are in colour, so each pixel has three columns")
     rows = np.ascontiguousarray(X.reshape(len(X), -1))
     found: dict[str, Array] = {} if labels is None else {"y": np.array(labels)}
     if parts is not None:
@@ -79,7 +79,7 @@ def _decode_image(image: Any, path: Path) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # only pillow runs here, and its readers raise exceptions of many types
-        raise DataError(f"is not a readable picture ({error_reason(error)})", where=str(path), hint="remove or repair it") from error
+        raise DataError(f"is not a readable image ({error_reason(error)})", where=str(path), hint="remove or repair it") from error
 
 
 def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
@@ -90,7 +90,7 @@ def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # only pillow runs here, and decodes the picture
-        raise DataError("the picture is cut short or damaged", where=str(path), hint="remove or repair it") from error
+        raise DataError("the image is cut short or damaged", where=str(path), hint="remove or repair it") from error
     finally:
         picture.close()
     if not is_deep:
@@ -107,5 +107,5 @@ def _splits_and_labels(parent_folders: list[tuple[str, ...]], folder: str) -> tu
     depths = {len(place) for place in parent_folders}
     if len(depths) > 1 or max(depths) > 1:
         hint = "make a subfolder for each label, or the folders train, valid and test with such subfolders"
-        raise DataError("has pictures on different levels of subfolders", where=folder, hint=hint)
+        raise DataError("has images in subfolders at different depths", where=folder, hint=hint)
     return parts, [place[0] for place in parent_folders] if depths == {1} else None

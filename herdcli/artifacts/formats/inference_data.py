@@ -51,7 +51,9 @@ def _chain_rows(chain: Array) -> Array:
     names, of = np.unique(chain, return_inverse=True)
     counts = np.bincount(of)
     if (counts != counts[0]).any():
-        raise BadUsage(f"chains have {counts.min()} to {counts.max()} rows, but InferenceData needs the same number of draws in each")
+        raise BadUsage(
+            f"the chains have {counts.min()} to {counts.max()} rows, but InferenceData needs the same number of draws in each chain"
+        )
     return np.argsort(of, kind="stable").reshape(len(names), counts[0])
 
 

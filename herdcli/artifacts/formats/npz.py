@@ -79,13 +79,17 @@ def _rows_hint(arrays: dict[str, Array], where: str) -> str:
 def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """Read the data set of a single array: rows (n, d); a vector is one column; images (n, h, w) become rows of pixels."""
     if options.label is not None or options.required:
-        raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
+        raise BadUsage(
+            "a file with a single array has no labels or further columns",
+            where=where,
+            hint="save the data as .npz: numpy.savez(FILE, X=X, y=y)",
+        )
     with open(path, "rb") as file, _convert_read_errors("the array", where):
         shape, _, dtype = _read_header(file, "X", where)
         if dtype.hasobject:
-            raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never loaded: save numbers")
+            raise DataError("holds Python objects (a pickle)", where=where, hint="save numbers: pickles can run code and are never loaded")
         if dtype.names:
-            hint = "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"
+            hint = "make a plain array of it: numpy.lib.recfunctions.structured_to_unstructured"
             raise DataError("holds records (a structured array)", where=where, hint=hint)
         memory_budget.require_memory(
             int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, options.limit, where=where
@@ -93,8 +97,8 @@ def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
         file.seek(0)
         X = npy.read_array(file, allow_pickle=False)
         if file.read(1):
-            hint = "numpy.savez(FILE, X=X, y=y) keeps several arrays"
-            raise DataError("has more data after its array, such as a second array", where=where, hint=hint)
+            hint = "save several arrays as .npz: numpy.savez(FILE, X=X, y=y)"
+            raise DataError("the file continues after its array, perhaps with a second array", where=where, hint=hint)
     X, pictures = flatten_images(X)
     return assemble_dataset(X, {}, pictures, where=where, note=options.note)
 
@@ -126,19 +130,19 @@ def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str,
         with archive.open(entry) as member:
             shape, _, dtype = _read_header(member, name, where)
             if dtype.hasobject:
-                hint = "pickles can run code and are never loaded: save numbers or str arrays"
+                hint = "save numbers or str arrays: pickles can run code and are never loaded"
                 raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
             declared = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
             if declared > entry.file_size:
                 raise DataError(
-                    f"array {name} declares {declared} bytes, but the file holds at most {entry.file_size}",
+                    f"array {name} is damaged: its header says {declared} bytes, but the file has at most {entry.file_size}",
                     where=where,
                     hint="make the file again",
                 )
         with archive.open(entry) as member:
             arrays[name] = npy.read_array(member, allow_pickle=False)
             if member.read(1):
-                raise DataError(f"array {name} has more data after its last value", where=where, hint="make the file again")
+                raise DataError(f"array {name} is damaged: its data continue after the last value", where=where, hint="make the file again")
     return arrays
 
 
@@ -224,7 +228,9 @@ def _csr_from_blocks(arrays: dict[str, Array], rows: int, columns: int) -> Any:
 
 def _csr_error(where: str) -> DataError:
     return DataError(
-        "the sparse matrix is in none of the formats CSR, CSC, COO, BSR and DIA", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())"
+        "the sparse matrix has an unknown format; herd reads CSR, CSC, COO, BSR and DIA",
+        where=where,
+        hint="save it with scipy.sparse.save_npz(FILE, X.tocsr())",
     )
 
 

@@ -100,7 +100,7 @@ def seal_file(path: str | os.PathLike[str]) -> None:
         place = find_digest(descriptor)
         if place is None:
             raise DataError(
-                "was not written by herd, so it has no place for a seal",
+                "cannot be sealed, because it was not written by herd",
                 where=str(path),
                 hint="herd convert turns a data set into a sealed artifact",
             )
@@ -171,7 +171,7 @@ def _seal_position(descriptor: int, where: str) -> int | None:
         raise DataError("the Parquet file is cut short", where=where, hint=seal_header.DAMAGED_HINT)
     place = find_digest(descriptor)
     if place is None and FORMAT_MARK in _read_footer(descriptor)[0]:  # an artifact in which the key of the digest itself is damaged
-        raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
+        raise DataError("the file is damaged: its herd metadata has no seal", where=where, hint=seal_header.RESEAL_HINT)
     return place
 
 
@@ -209,7 +209,7 @@ def _read_table_and_metadata(
         with row_groups.open_parquet(path) as file:
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
-                raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
+                raise DataError("the file is damaged: its herd metadata has no seal", where=where, hint=seal_header.RESEAL_HINT)
             names = file.schema_arrow.names
             left_out = set(unread_columns(file.schema_arrow, options, where)) if options is not None and options.roles.selects else set()
             wanted = [name for name in names if name not in left_out] or names
@@ -335,7 +335,7 @@ def read_history_and_recoding(file: Any, where: str) -> tuple[list[dict[str, Any
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
     if kind != "dataset":
-        raise DataError(f"is of kind {kind}, expected dataset", where=where)
+        raise DataError(f"is of kind {kind}, but must be of kind dataset", where=where)
     return history, Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
 
 

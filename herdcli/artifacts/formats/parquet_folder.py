@@ -56,7 +56,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
         left -= table.nbytes
         if parts and table.column_names != parts[0].column_names:
             raise DataError(
-                f"has different columns from {paths[0].relative_to(folder)}",
+                f"has other columns than {paths[0].relative_to(folder)}",
                 where=str(path),
                 hint="remove the file, or convert it to the same columns",
             )
@@ -66,7 +66,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"the parts have columns of different types ({reason})", where=folder, hint="convert all of them in the same way"
+            f"the files have columns of different types ({reason})", where=folder, hint="convert all of them in the same way"
         ) from error
     if others := _other_files(Path(folder)):
         options.note(f"{folder}: {len(paths)} Parquet files are read; ignored {', '.join(others[:8])}{' …' if len(others) > 8 else ''}")

@@ -30,7 +30,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     try:
         import openpyxl
     except ImportError:
-        raise BadUsage("Excel files need openpyxl", where=where, hint=INSTALL) from None
+        raise BadUsage("reading Excel files needs the package openpyxl", where=where, hint=INSTALL) from None
 
     def damaged(error: Exception) -> DataError:
         hint = "it may be damaged; save the sheet as CSV"
@@ -103,6 +103,6 @@ def _column_from_cells(cells: list[Any], name: str, where: str) -> Any:
             row = next(row for row, cell in enumerate(cells) if isinstance(cell, (dict, list)))
             hint = "a column needs records, lists of numbers, or single values throughout"
             raise DataError(
-                f"column '{name}' has an object or a list in row {row} that is unlike its other cells", where=where, hint=hint
+                f"column '{name}' has an object or a list in row {row}, unlike its other cells", where=where, hint=hint
             ) from error
         return pa.array([None if cell is None else str(cell) for cell in cells])

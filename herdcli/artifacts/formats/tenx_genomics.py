@@ -38,7 +38,11 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
         raise BadUsage("has no labels for its cells", where=name, hint="leave --label out")
     groups = _matrix_groups(file)
     if len(groups) > 1:
-        raise BadUsage(f"has {len(groups)} matrices", where=name, hint=f"name one: {name}:/{groups[0]}; there are {', '.join(groups)}")
+        raise BadUsage(
+            f"has {len(groups)} matrices, but herd reads one",
+            where=name,
+            hint=f"name one of {', '.join(groups)}, as in {name}:/{groups[0]}",
+        )
     group = file[groups[0]] if groups[0] != "." else file
     datasets = hdf5_guard.walk_datasets(group, where=name)
     genes = next((path for path in ("/features/name", "/gene_names", "/features/id", "/genes") if path in datasets), None)
@@ -46,11 +50,15 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     hdf5_guard.check_readable(needed, limit=options.limit, where=name)
     shape = codec.read_array(group["shape"]).ravel()
     if shape.shape != (2,):
-        raise DataError("/matrix/shape must hold the numbers of genes and cells", where=name, hint="write the file again")
+        raise DataError(
+            "/matrix/shape must have two numbers, those of genes and of cells",
+            where=name,
+            hint="write the file again with the program that made it",
+        )
     try:
         X = codec.read_csr(group, (int(shape[1]), int(shape[0])))
     except ValueError as error:
-        raise DataError(f"the matrix is damaged: {error}", where=name, hint="write the file again") from error
+        raise DataError(f"the matrix is damaged: {error}", where=name, hint="write the file again with the program that made it") from error
     parts: dict[str, Any] = {}
     if genes is not None:
         titles = codec.read_array(datasets[genes], text=object)

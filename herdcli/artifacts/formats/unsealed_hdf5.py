@@ -32,7 +32,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     In columns that are kept, indices into a dataset NAME_names are replaced by the names.
     """
     if options.layer is not None:
-        raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
+        raise BadUsage("--layer works only with AnnData files, and this is not one", where=name, hint="leave out --layer")
     limit, note, label, keep = options.limit, options.note, options.label, options.keep
     datasets = {
         path: item
@@ -128,11 +128,11 @@ def _is_csr(file: Any) -> bool:
 def _read_csr(file: Any) -> Any:
     shape = hdf5_guard.shape_attribute(file["X"], "shape") or hdf5_guard.shape_attribute(file, "shape")
     if shape is None:
-        raise DataError("the CSR group /X has no attribute shape (n, d)", hint="write the numbers of rows and columns into this attribute")
+        raise DataError("the CSR group /X has no attribute shape (n, d)", hint="add this attribute with the numbers of rows and columns")
     try:
         return codec.read_csr(file["X"], shape)
     except ValueError as error:
-        raise DataError(f"the CSR group /X is damaged: {error}", hint="write the file again") from error
+        raise DataError(f"the CSR group /X is damaged: {error}", hint="write the file again with the program that made it") from error
 
 
 def read_attributes(file: Any) -> dict[str, Any]:

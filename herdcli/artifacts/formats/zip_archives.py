@@ -36,13 +36,17 @@ def open_member(path: str, member: str | None, *, where: str, limit: int) -> Ite
     """Open one file of an archive: the named one, or the only one.  Raises BadUsage if there are several and none is named."""
 
     def damaged(error: Exception) -> DataError:
-        return DataError(f"the archive cannot be read ({error_reason(error)})", where=where, hint="unpack it, and name the file")
+        return DataError(
+            f"the archive cannot be read ({error_reason(error)})", where=where, hint="unpack it, and give the name of the file"
+        )
 
     with convert_library_errors(("zipfile",), damaged), zipfile.ZipFile(path) as archive:
         names = _archive_members(archive)
         listed = ", ".join(names[:LISTED]) + (" …" if len(names) > LISTED else "")
         if member is None and len(names) > 1:
-            raise BadUsage(f"holds {len(names)} files", where=where, hint=f"name one: {where}:{names[0]}; there are {listed}")
+            raise BadUsage(
+                f"has {len(names)} files, but herd reads one", where=where, hint=f"name one of {listed}, as in {where}:{names[0]}"
+            )
         chosen = names[0] if member is None else member
         if chosen not in names:
             raise BadUsage("has no such file", where=where, hint=f"it holds {listed}")

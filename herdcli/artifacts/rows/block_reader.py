@@ -64,9 +64,7 @@ def _datasets_from_batches(batches: Iterator[Any], where: str, note: Callable[[s
             error.where = where if row == 0 else f"{where}, rows from {row}"
             raise
         if row and found.feature_names != names:
-            raise DataError(
-                f"the columns from row {row} on differ from those of the rows before", where=where, hint="give all rows the same columns"
-            )
+            raise DataError(f"the columns change at row {row}", where=where, hint="give all rows the same columns")
         names = found.feature_names
         yield check_magnitudes(found, where=where)
         row += batch.num_rows

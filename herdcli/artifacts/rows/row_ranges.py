@@ -151,9 +151,7 @@ class RowRanges:
 
     def _check_part(self, data: Dataset, where: str, row: int) -> Dataset:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
-            raise DataError(
-                f"the columns from row {row} on differ from those of the first rows", where=where, hint="give all rows the same columns"
-            )
+            raise DataError(f"the columns change at row {row}", where=where, hint="give all rows the same columns")
         try:
             check_finite("/X", data.X, where, missing=self.gaps)
         except DataError as error:
@@ -241,7 +239,7 @@ def _open_readers(
         if one is None:
             if len(paths) > 1:
                 hint = "use Parquet, dense HDF5, or CSV with numbers only"
-                raise DataError("cannot be read in parts, but an input of several files must be", where=each, hint=hint)
+                raise DataError("has a format that cannot be read in parts, which is necessary for several files", where=each, hint=hint)
             return None
         found.append(one)
     first = found[0][0]
@@ -249,9 +247,9 @@ def _open_readers(
     starts, parts = 0, []
     for artifact, reader, _ in found:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
-            raise DataError(f"has different columns from {first.name}", where=artifact.name, hint="give files with the same columns")
+            raise DataError(f"has other columns than {first.name}", where=artifact.name, hint="give files with the same columns")
         if (artifact.recoding.codes or first.recoding.codes) and artifact.recoding.levels != first.recoding.levels:
-            raise DataError(f"has different states from {first.name}", where=artifact.name)
+            raise DataError(f"its columns have other states than those of {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _combine_artifacts([artifact for artifact, _, _ in found], path)
@@ -443,7 +441,9 @@ def _open_hdf5(source: ByteSource, path: str, options: LoadOptions, verified: bo
         return None
     for name in ("y", "split", "weight"):
         if name in own and len(own[name]) != len(X):
-            raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
+            raise DataError(
+                f"/{name} has {len(own[name])} rows, but /X has {len(X)}", where=where, hint="give one entry for each row of /X"
+            )
     further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
     further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
     further |= {"split": parse_split_column(own["split"], where, ignore_note, stretch=True)} if "split" in own else {}

@@ -16,7 +16,7 @@ from herdcli.errors import DataError, WriteFailed
 from herdcli.schema import Array
 
 LEAST = 1 << 24  # up to this many bytes no file is needed
-HINT = "make room, or set TMPDIR to a folder with room"
+HINT = "free some disk space, or set TMPDIR to a folder with enough space"
 
 
 def open_unnamed_file() -> IO[bytes]:

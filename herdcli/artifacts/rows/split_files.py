@@ -106,13 +106,13 @@ def load_parts(
         form = format_detection.detect_format(source.head, source.name) if source.regular else ""
         if form not in ("parquet", "hdf5"):
             raise DataError(
-                "--on-disk needs a Parquet or HDF5 file", where=source.name, hint="herd convert INPUT -o FILE.parquet makes one"
+                "--on-disk needs a Parquet or HDF5 file", where=source.name, hint="make one: herd convert INPUT -o FILE.parquet"
             )
         reading = _open_parquet if form == "parquet" else _open_hdf5
         sealed = parquet_files.verify_seal(path, where=source.name) if form == "parquet" else _verify_seal(source)
         if roles.selects and form == "hdf5":
-            hint = "herd convert INPUT --drop NAME -o FILE.parquet"
-            raise BadUsage("--columns and --drop with --on-disk need a Parquet file", where=source.name, hint=hint)
+            hint = "make one: herd convert INPUT --drop NAME -o FILE.parquet"
+            raise BadUsage("--columns and --drop work with --on-disk only for a Parquet file", where=source.name, hint=hint)
         roles = roles if sealed is None else trust_sealed_column_names(roles)
         opened, found = reading(path, source.name, LoadOptions(note=note, label=label, roles=roles), choose)
         value = Dataset(np.empty((0, max(part.columns for part in found.values()))), feature_names=opened.feature_names)
@@ -127,7 +127,7 @@ def _verify_seal(source: Any) -> str | None:
         return None
     seal_header.verify_seal(stated, source.size, source.sha256, where=source.name)
     if stated.kind != "dataset":
-        raise DataError(f"is of kind {stated.kind}, expected dataset", where=source.name)
+        raise DataError(f"is of kind {stated.kind}, but must be of kind dataset", where=source.name)
     return str(stated.sha256)
 
 
@@ -152,9 +152,9 @@ def _spill_batches(opened: BatchSource, choose: SplitChooser, where: str) -> Spi
 def _check_batch(batch: RowBatch, row: int, where: str) -> None:
     if np.isinf(batch.X).any():
         at = row + int(np.argmax(np.isinf(batch.X).any(axis=1)))
-        raise DataError(f"row {at} has an infinite value", where=where, hint="a missing value is NaN")
+        raise DataError(f"row {at} has an infinite value", where=where, hint="write NaN for missing values")
     if batch.weight is not None and not (np.isfinite(batch.weight).all() and (batch.weight >= 0).all()):
-        raise DataError("weights must be finite, not negative, and not all 0", where=where)
+        raise DataError("the weights of rows must be finite, not negative and not all 0", where=where)
 
 
 def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChooser) -> SpilledSplits:
@@ -175,7 +175,7 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChoo
             head = None if first is None else _dataset_from_batch(pa, first.slice(0, 1), where, options)
             del first
             if head is not None and head.y is not None:
-                options.note(f"{where}: labels are left out")
+                options.note(f"{where}: labels are ignored")
             quiet = replace(options, note=ignore_note)
             batches = (_row_batch_from_dataset(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(reader, others))
             given = head.feature_names if head else None
@@ -209,13 +209,15 @@ def _open_hdf5(path: str, where: str, options: LoadOptions, choose: SplitChooser
         hdf5_guard.walk_datasets(file, where=where)
         X = file.get("X")
         if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
-            raise DataError("has no dense rows /X (n, d) of numbers, which --on-disk reads", where=where, hint="leave out --on-disk")
+            raise DataError("--on-disk needs dense numbers in /X (n, d), but the file has none", where=where, hint="leave out --on-disk")
         if "y" in file:
-            options.note(f"{where}: labels are left out")
+            options.note(f"{where}: labels are ignored")
         further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
-            raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
+            raise DataError(
+                f"/{short} has {len(further[short])} rows, but /X has {len(X)}", where=where, hint="give one entry for each row of /X"
+            )
         split = parse_split_column(further["split"], where, options.note) if "split" in further else None
         names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
         stated = sealed_hdf5.read_root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}

@@ -28,7 +28,7 @@ class CheckpointOfOtherStage(BadUsage):
 def check_checkpoint(path: str) -> None:
     """Raise the errors that `save_checkpoint` would raise later: for use before the work.  Raises CannotCreate (73)."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-        raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="--checkpoint FILE")
+        raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="give a file name: --checkpoint FILE")
     check_destination(path)
     _refuse_non_checkpoint(path)
 
@@ -72,8 +72,8 @@ def load_checkpoint(
     with open_source(path, limit=0) as source:
         stated = seal_header.parse_seal(source.head, where=path)
         if stated is None or stated.kind != CHECKPOINT:
-            what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
-            raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
+            what = "not a checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
+            raise DataError(f"is {what}", where=path, hint="give the file that the run wrote with --checkpoint")
         with source.file() as name:
             seal_header.verify_seal(stated, source.size, source.sha256, where=path)
             with hdf5_guard.open_guarded(name, where=path) as file:
@@ -149,4 +149,4 @@ def _refuse_non_checkpoint(path: str) -> None:
     except OSError as error:
         raise CannotCreate(f"cannot be used for checkpoints ({error.strerror})", where=path) from error
     if head and not head.startswith(f"herd-artifact 1 kind={CHECKPOINT} ".encode()):
-        raise CannotCreate("exists and is not a checkpoint", where=path, hint="name another file with --checkpoint")
+        raise CannotCreate("is an existing file that is not a checkpoint", where=path, hint="give another file name to --checkpoint")

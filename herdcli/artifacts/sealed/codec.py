@@ -149,11 +149,11 @@ def _is_storable(text: str) -> bool:
 def _check_text(text: str) -> str:
     """Raise an error for a text that HDF5 would not return unchanged: its strings end at a NUL and are UTF-8."""
     if "\0" in text:
-        raise DataError(f"the text {text[:40]!r} holds a NUL character")
+        raise DataError(f"the text {text[:40]!r} has a NUL character, which HDF5 cannot store")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"the text {text[:40]!r} is not valid Unicode") from error
+        raise DataError(f"the text {text[:40]!r} is not valid Unicode, so HDF5 cannot store it") from error
     return text
 
 

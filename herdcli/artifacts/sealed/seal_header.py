@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 BLOCK = 512
 MAGIC = b"herd-artifact"
 CHUNK = 1 << 18
-DAMAGED_HINT = "the file was cut or changed on its way: fetch or make it again"
-RESEAL_HINT = f"{DAMAGED_HINT}; if it was edited on purpose: herd seal FILE"
+DAMAGED_HINT = "the file was cut or changed after it was written: download or make it again"
+RESEAL_HINT = f"{DAMAGED_HINT}; if you edited it on purpose: herd seal FILE"
 
 _LINE = re.compile(rb"herd-artifact 1 kind=([a-z][a-z0-9-]*) bytes=([1-9][0-9]*) sha256=([0-9a-f]{64})\n\0*")
 
@@ -82,8 +82,10 @@ def parse_seal(head: bytes, *, where: str) -> Seal | None:
 def verify_seal(seal: Seal, size: int, sha256: str, *, where: str) -> None:
     """Raise DataError unless the file's length and digest are the ones its seal states."""
     if size != seal.size:
-        fate = "cut short" if size < seal.size else "longer than it was written"
-        raise DataError(f"the file is {fate}: {group_digits(size)} bytes of {group_digits(seal.size)}", where=where, hint=DAMAGED_HINT)
+        fate = "cut short" if size < seal.size else "too long"
+        raise DataError(
+            f"the file is {fate}: {group_digits(size)} bytes instead of {group_digits(seal.size)}", where=where, hint=DAMAGED_HINT
+        )
     if sha256 != seal.sha256:
         raise DataError("the contents do not match the seal (SHA-256 differs)", where=where, hint=RESEAL_HINT)
 

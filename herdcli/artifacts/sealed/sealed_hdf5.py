@@ -83,7 +83,9 @@ def read_root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str
     plain = all(isinstance(text, str) for text in attributes.values()) and None not in numbers.values()
     attributes |= numbers
     if not plain or attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
-        raise DataError("the root attributes do not match the seal", where=where, hint="if it was edited on purpose: herd seal FILE")
+        raise DataError(
+            "the root attributes do not match the seal", where=where, hint="if you edited it on purpose, seal it again: herd seal FILE"
+        )
     require_known_version(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
     return attributes
@@ -93,7 +95,7 @@ def require_known_version(version: Any, *, where: str) -> None:
     """Raise DataError for files of a format newer than this program."""
     if int(version) > FORMAT_VERSION:
         hint = "update with: pip install --upgrade herdcli"
-        raise DataError(f"has the format version {version}, but this version of herd reads {FORMAT_VERSION}", where=where, hint=hint)
+        raise DataError(f"has the format version {version}, but this version of herd reads only {FORMAT_VERSION}", where=where, hint=hint)
 
 
 def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:

@@ -90,7 +90,9 @@ def write_new_seal(path: str) -> None:
         )
         if not source.regular or form not in ("hdf5", "parquet"):
             raise DataError(
-                "only HDF5 and Parquet files on disk carry seals", where=path, hint="herd convert FILE -o FILE.h5 writes HDF5 with a seal"
+                "cannot be sealed: only HDF5 and Parquet files on disk have seals",
+                where=path,
+                hint="write HDF5 with a seal: herd convert FILE -o NEW.h5",
             )
     kind = _declared_kind(path) if form == "hdf5" else ""  # before the copy is locked, because HDF5 needs its own lock
     with atomic_file(path) as temporary:
@@ -106,14 +108,14 @@ def _declared_kind(path: str) -> str:
     with open(path, "rb") as file:
         offset = format_detection.find_hdf5_signature(file.read(2 * seal_header.BLOCK))
     if offset != seal_header.BLOCK:
-        hint = "herd convert FILE -o SEALED.h5 turns a data set into an artifact"
-        raise DataError("is not a herd artifact: HDF5 does not begin at byte 512", where=path, hint=hint)
+        hint = "turn a data set into an artifact: herd convert FILE -o SEALED.h5"
+        raise DataError("is not a herd artifact: the HDF5 contents do not begin at byte 512", where=path, hint=hint)
     with hdf5_guard.open_guarded(path, where=path) as file:
         kind = hdf5_guard.text_attribute(file, "kind")
         if hdf5_guard.text_attribute(file, "format") != "herd" or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
             raise DataError(
                 "the root attributes do not say which kind of artifact it is",
                 where=path,
-                hint="herd convert FILE -o SEALED.h5 turns a data set into an artifact",
+                hint="turn a data set into an artifact: herd convert FILE -o SEALED.h5",
             )
         return kind

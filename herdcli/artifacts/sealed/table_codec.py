@@ -103,7 +103,10 @@ def _feature_columns(data: Dataset, other_fields: dict[str, Any]) -> dict[str, A
 
 
 def _not_a_table_error(value: Any) -> BadUsage:
-    return BadUsage(f"a {type(value).__name__} is not a table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
+    return BadUsage(
+        f"a result of the type {type(value).__name__} cannot be written as Parquet, because it is not a table",
+        hint="write HDF5: --format hdf5",
+    )
 
 
 def _field_columns(name: str, item: Any) -> dict[str, Any]:

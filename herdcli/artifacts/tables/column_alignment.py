@@ -47,9 +47,9 @@ def find_column_order(
         return None  # names that are not unique cannot identify columns
     missing, unknown = _exclude_names(target_names, source_names), _exclude_names(source_names, target_names)
     if missing:
-        beside = f"; unknown are {format_names(unknown)}" if unknown else ""
+        beside = f"; it has {format_names(unknown)}, unknown to the model" if unknown else ""
         hint = f"{noun}s are matched by name: rename or add them"
-        raise DataError(f"lacks {_format_counted_names(missing, noun)} of the model{beside}", where=where, hint=hint)
+        raise DataError(f"lacks {_format_counted_names(missing, noun)} that the model needs{beside}", where=where, hint=hint)
     twice = [name for name in target_names if list(source_names).count(name) > 1]
     if twice:
         raise DataError(f"{noun} '{twice[0]}' appears twice", where=where)
@@ -107,7 +107,7 @@ def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
     left_out = set(roles.left_out([*features, *further], (), where))
     kept = [index for index, name in enumerate(features) if name not in left_out]
     if not kept:
-        raise BadUsage("no column is left", where=where, hint=f"columns: {format_names(features)}")
+        raise BadUsage("--columns and --drop leave no column", where=where, hint=f"columns: {format_names(features)}")
     columns = {name: values for name, values in (data.columns or {}).items() if name not in left_out}
     if len(kept) == len(features):
         return replace(data, columns=columns or None)

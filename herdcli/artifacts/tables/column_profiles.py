@@ -51,7 +51,7 @@ def profile_column(name: str, column: Any, where: str) -> ColumnProfile:
         return _profile(name, column)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"column '{name}' has text that is not UTF-8", where=where, hint="declare its encoding, as --encoding latin-1"
+            f"column '{name}' has text that is not UTF-8", where=where, hint="declare its encoding, as in --encoding latin-1"
         ) from error
     except (OverflowError, ValueError, pa.ArrowException) as error:
         what = "holds dates or times" if pa.types.is_temporal(column.type) else "has cells"

@@ -187,7 +187,7 @@ def require_column(names: Sequence[str], name: str, role: str, where: str) -> st
     what = "for the labels" if role == "y" else f"for {OPTIONS[role]}"
     close = nearest_name(wanted, names)
     hint = f"did you mean {close}?" if close else f"it has {', '.join(sorted(names))}"
-    raise BadUsage(f"has nothing named '{wanted}' {what}", where=where, hint=hint)
+    raise BadUsage(f"has no column or array '{wanted}' {what}", where=where, hint=hint)
 
 
 def _guess_roles_from_names(names: list[str]) -> dict[str, str]:

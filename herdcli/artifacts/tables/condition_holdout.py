@@ -56,10 +56,10 @@ def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str |
     Raises DataError without labels and for a hold-out that no person fits.
     """
     if data.y is None:
-        raise DataError("no labels 'y', which --hold-out needs", hint="--label COLUMN names the labels of a table")
+        raise DataError("--hold-out needs labels, but the data have none", hint="name the column of labels: --label COLUMN")
     unknown = next((one.column for one in hold_outs if one.column not in (data.columns or {})), None)
     if unknown:
-        raise BadUsage(f"--hold-out needs the column '{unknown}', which is not kept", hint=f"--keep-column {unknown}")
+        raise BadUsage(f"--hold-out needs the column '{unknown}', which was not read", hint=f"use --keep-column {unknown}")
     split = np.full(len(data.y), TRAIN, dtype=np.uint8) if spec is None else assign_splits(data, spec, seed)
     names = np.where(split == TEST, RANDOM, "").astype(object)
     for rows, inside, name in _assign_holdouts(data, hold_outs, seed):
@@ -96,7 +96,7 @@ def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int
     for one in hold_outs:
         if one.name not in fitted:
             raise DataError(
-                f"the hold-out '{one.name}' fits no label: a label needs at least one row inside and {LEFT} rows outside it",
+                f"--hold-out {one.name} suits no label: a label needs at least one row that is held out and {LEFT} that are not",
                 hint=OTHER_VALUES,
             )
     return dealt

@@ -39,9 +39,9 @@ def assemble_dataset(
     for name in ("y", "split", "weight"):
         if name in parts and _flatten_column(parts[name]).ndim == 1 and X.ndim == 2 and _flatten_column(parts[name]).size != X.shape[0]:
             raise DataError(
-                f"/{name} has {group_digits(_flatten_column(parts[name]).size)} rows, /X has {group_digits(X.shape[0])}",
+                f"/{name} has {group_digits(_flatten_column(parts[name]).size)} rows, but /X has {group_digits(X.shape[0])}",
                 where=where,
-                hint="give every row of /X one entry",
+                hint="give one entry for each row of /X",
             )
     names = {name: [str(text) for text in np.asarray(parts[name]).ravel()] for name in ("feature_names", "class_names") if name in parts}
     classes = names.get("class_names")
@@ -97,7 +97,7 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
         check_finite("/y", y, where)
         if (y != np.round(y)).any() or np.abs(y).max(initial=0) >= 2**53:
             first = tuple(np.argwhere((y != np.round(y)) | (np.abs(y) >= 2**53))[0].tolist())
-            raise DataError(f"/y has {y[first]:g} in row {first[0]}; labels are whole numbers or text", where=where)
+            raise DataError(f"/y has the value {y[first]:g} in row {first[0]}, but labels must be whole numbers or text", where=where)
         return y.astype(np.int64), class_names
     return (y.astype(np.uint8), class_names or list(TRUTHS)) if y.dtype.kind == "b" else (y, class_names)
 
@@ -119,7 +119,7 @@ def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Call
         return y, names  # not labels: refused later because of its shape
     known = [str(k) for k in range(y.shape[1])] if names is None else names
     if len(known) != y.shape[1]:
-        raise DataError(f"/y has {y.shape[1]} columns, /class_names has {len(known)} names", where=where)
+        raise DataError(f"/y has {y.shape[1]} columns, but /class_names has {len(known)} names", where=where)
     different, index = np.unique(y, axis=0, return_inverse=True)
     note(f"{where}: /y is a matrix of 0 and 1; the {len(different)} different sets of labels are the classes")
     lists = [f"[{','.join(known[k] for k in np.flatnonzero(row))}]" for row in different]
@@ -135,12 +135,12 @@ def parse_split_column(split: Array, where: str, note: Callable[[str], None], *,
         numbers = [split_number(str(text)) for text in split]
         if None in numbers:
             unknown = min({str(text) for text, number in zip(split, numbers, strict=True) if number is None})
-            raise DataError(f"/split has '{unknown}'; expected {', '.join(SPLIT_NAMES)}", where=where)
+            raise DataError(f"/split has the value '{unknown}', but must be one of {', '.join(SPLIT_NAMES)}", where=where)
         return np.array(numbers, dtype=np.uint8)
     if split.dtype.kind == "f" and (split != np.round(split)).any():
         row = int(np.argmax(split != np.round(split)))
         raise DataError(
-            f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test",
+            f"/split has the value {split[row]:g} in row {row}, but must be 0 (train), 1 (valid) or 2 (test)",
             where=where,
             hint="write 0, 1 or 2 for each row",
         )
@@ -173,7 +173,7 @@ def _decode_objects(values: Array) -> Array:
 
 def _check_weights(weight: Array, where: str) -> Array:
     if weight.dtype.kind not in "fiub":
-        raise DataError(f"/weight has type {weight.dtype}, expected numbers", where=where)
+        raise DataError(f"/weight has the type {weight.dtype}, but must have numbers", where=where)
     return weight.astype(np.float64)
 
 
@@ -187,7 +187,7 @@ def parse_number_pair(attributes: Mapping[str, Any], name: str, kinds: str, wher
         found = np.empty(0)
     whole = found.dtype.kind in "iu" or (found.dtype.kind == "f" and (found == np.round(found)).all() and (np.abs(found) < 2**53).all())
     if found.shape != (2,) or found.dtype.kind not in "fiu" or (kinds == "iu" and not whole):
-        raise DataError(f"attribute {name} is {attributes[name]}, expected two numbers", where=where)
+        raise DataError(f"attribute {name} is {attributes[name]}, but must have two numbers", where=where)
     return found.astype(np.int64) if kinds == "iu" else found
 
 

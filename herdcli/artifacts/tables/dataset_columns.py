@@ -34,7 +34,7 @@ from herdcli.splits import split_number
 
 INDEX_NAMES = ("", "Unnamed: 0")
 MOST_NAMES = 50  # most column names in a line
-UTF8_HINT = "declare its encoding, as --encoding latin-1"
+UTF8_HINT = "declare its encoding, as in --encoding latin-1"
 
 
 def dataset_from_table(
@@ -127,7 +127,7 @@ def _require_unique(names: list[str], where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DataError(f"column '{name}' appears twice", where=where, hint="give each column a name of its own")
+            raise DataError(f"column '{name}' appears twice", where=where, hint="give each column its own name")
         seen.add(name)
 
 
@@ -351,7 +351,7 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
     ignored = [name for name in names if name not in there]
     if not numeric and not options.profiles and not (options.texts and any(_is_text(kinds[name]) for name in ignored)):
         listed = ", ".join(names[:8]) or "none"
-        hint = "columns of text become numbers with --categorical auto; herd convert has it too"
+        hint = "use --categorical auto, which turns columns of text into numbers (also in herd convert)"
         raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
     return table, numeric, ignored
 

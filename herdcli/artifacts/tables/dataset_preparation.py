@@ -112,7 +112,7 @@ def _rows_by_class(rows: int, data: Dataset | None) -> Iterator[tuple[str | None
 
 
 def _parse_split(spec: str) -> tuple[float, ...]:
-    hint = "three counts per class, 700,300,100, three fractions, .6,.2,.2, or a fold, 1/5"
+    hint = "give three counts per class (700,300,100), three fractions (.6,.2,.2) or a fold (1/5)"
     try:
         parts = tuple(float(part) for part in spec.split(","))
     except ValueError:
@@ -134,9 +134,9 @@ def _part_sizes(parts: tuple[float, ...], available: int, label: str | None) -> 
         sizes = [int(part) for part in parts]
         if sum(sizes) > available:
             owner = "the data set" if label is None else f"class {label}"
-            hint = f"ask for at most {available} per class in all"
+            hint = f"use at most {available} rows per class in all parts together"
             raise DataError(
-                f"asks for {group_digits(sum(sizes))} rows, but {owner} has {group_digits(available)}", where="--split", hint=hint
+                f"needs {group_digits(sum(sizes))} rows, but {owner} has only {group_digits(available)}", where="--split", hint=hint
             )
         return sizes
     total = round(available * min(1.0, sum(parts)))
@@ -176,7 +176,7 @@ def choose_threshold(
     Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
     if threshold is not None and not 0 <= threshold <= 1:
-        raise BadUsage(f"{threshold:g} is not a fraction of the value range", where="--threshold", hint="a number from 0 to 1")
+        raise BadUsage(f"{threshold:g} is not a fraction of the value range", where="--threshold", hint="give a number from 0 to 1")
     levels = _binary_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
@@ -187,7 +187,7 @@ def choose_threshold(
         return 1.0, None
     used = default if threshold is None else threshold
     if declared is None and _have_differing_scales(data, used):
-        message = "/X has columns of different scales and no value_range, so no one threshold can be set"
+        message = "/X has columns of different scales and no value_range, so one threshold for all cannot be set"
         raise BadUsage(message, hint="herd convert --binarize median cuts every column in halves")
     low, high = require_value_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     return low + used * (high - low), used
@@ -202,7 +202,7 @@ def require_value_range(
         raise BadUsage(f"/X has {message_without_range}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
     low, high = (float(end) for end in declared)
     if not low < high:
-        raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="the lowest and the highest value")
+        raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="give the lowest value first, then the highest")
     lowest, highest = _value_extremes(data)
     if lowest < low or highest > high:
         message = f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}"

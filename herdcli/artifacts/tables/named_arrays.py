@@ -55,7 +55,7 @@ def join_split_arrays(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str
     if len({part.shape[1:] for part in rows}) > 1 or min(part.ndim for part in rows) == 0:
         sizes = ", ".join("×".join(map(str, part.shape)) for part in rows)
         raise DataError(
-            f"the parts have rows of different sizes ({sizes})", where=where, hint="all parts of a data set need the same columns"
+            f"the parts have different numbers of columns ({sizes})", where=where, hint="give all parts of the data set the same columns"
         )
     found = {"X": np.concatenate(rows), "split": np.repeat(np.array(list(parts), dtype=np.uint8), [len(part) for part in rows])}
     labels = [None if name is None else np.asarray(arrays[name]) for _, name in parts.values()]

@@ -25,7 +25,7 @@ DATES_HINT = "turn them into numbers (days since a start, the month, the hour), 
 _REFUSED = {
     "M": ("dates or times", DATES_HINT),
     "m": ("lengths of time", "turn them into numbers: X.astype('timedelta64[s]').astype(float)"),
-    "V": ("records (a structured array)", "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"),
+    "V": ("records (a structured array)", "make a plain array of it: numpy.lib.recfunctions.structured_to_unstructured"),
 }
 
 
@@ -38,10 +38,10 @@ def native_array(values: Any, *, name: str, where: str) -> Array:
     kind = given.dtype.kind
     if kind == "c":
         hint = "save the real and the imaginary part as two columns"
-        raise DataError(f"/{name} has type {given.dtype}, expected numbers", where=where, hint=hint)
+        raise DataError(f"/{name} has the type {given.dtype}, but must have numbers", where=where, hint=hint)
     if kind in _REFUSED:
         what, hint = _REFUSED[kind]
-        raise DataError(f"/{name} holds {what}", where=where, hint=hint)
+        raise DataError(f"/{name} has {what}, which herd does not read", where=where, hint=hint)
     if kind == "S":
         return _decode_text(given, name, where)
     if kind == "O":

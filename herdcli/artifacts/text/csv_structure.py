@@ -84,7 +84,9 @@ class StructureCheck:
     def _look(self, text: bytes, following: bytes) -> None:
         if b"\0" in text:
             line = self._line + (bytes(self._inside) + text[: text.index(b"\0")]).count(b"\n")
-            self._refuse(f"line {line} has a character of code 0", "try --encoding utf-16-le, or fetch the file again: it may be damaged")
+            self._refuse(
+                f"line {line} has a character of code 0", "use --encoding utf-16-le, or download the file again: it may be damaged"
+            )
         if self.odd is None and self._seen < LOOKED_AT and b'"' not in text and (found := self._odd.search(text)):
             self.odd = found[1]
         self._seen += len(text)
@@ -140,7 +142,7 @@ class StructureCheck:
         middle = re.split(rb"\r\n|\n|\r", inside)[1:-1]
         rows = sum(line.count(self.separator) == self.width - 1 and _has_number_cell(line, self.separator) for line in middle)
         if self.width > 1 and rows and 2 * rows >= len(middle):
-            self._refuse(f"the quoted cell that begins in line {opened} holds whole rows: a quote is not closed", ROWS_HINT)
+            self._refuse(f"the quoted cell that begins in line {opened} contains whole rows, so a quote is not closed", ROWS_HINT)
         self._line += inside.count(b"\n") or inside.count(b"\r")
 
     def _end(self) -> None:

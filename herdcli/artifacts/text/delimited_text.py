@@ -42,8 +42,8 @@ _PADDED = re.compile(r"0\d+")
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 _POINTED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 _OTHER_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # pyarrow counts the skipped lines, and rows from 1
-WIDTH_HINT = "each line needs as many values as the first"
-WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
+WIDTH_HINT = "give each line as many values as the first"
+WHOLE_HINT = "convert the file first, which reads all rows at once: herd convert FILE -o FILE.h5"
 MOST_HEAD = 1 << 28  # most bytes of the titles
 SPLIT_TEXTS = ("train", "valid", "test")
 
@@ -101,7 +101,7 @@ def _drop_trailing_column(opened_csv: OpenedCsv, table: Any, where: str) -> Any:
 
 
 def _too_many_cells_error(cells: int, names: int, row: int, where: str) -> DataError:
-    hint = "name every column in the first line, or remove the separator that is one too many"
+    hint = "name every column in the first line, or remove an extra separator"
     return DataError(f"row {row} has {cells} values, but the first line names {names} columns", where=where, hint=hint)
 
 

@@ -76,7 +76,7 @@ def _corpus_from_table(
     if labels is not None and labelled and "" in labels:
         raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it a label, or remove the document")
     if labels is None and labelled:
-        raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
+        raise DataError("has no column of labels", where=name, hint="name it with --label COLUMN")
     parts = next((each for part in SPLITS for each in table if each.lower() == part and each not in (column, own)), None)
     split = None if parts is None else _parse_splits(table[parts])
     notes = []
@@ -115,7 +115,7 @@ def _read_columns(raw: bytes, name: str) -> dict[str, list[Any]]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 (byte {error.start})", where=name, hint="iconv -f LATIN1 -t UTF-8 FILE converts it") from None
+        raise DataError(f"is not UTF-8 (byte {error.start})", where=name, hint="convert it: iconv -f LATIN1 -t UTF-8 FILE") from None
     if text.lstrip().startswith(("{", "[")):
         rows = list(_json_objects(text, name))
         names = list(dict.fromkeys(key for row in rows for key in row))
@@ -147,7 +147,7 @@ def _csv_columns(text: str, name: str) -> dict[str, list[Any]]:
         columns: list[list[Any]] = [[] for _ in titles]
         for row in rows:
             if row and len(row) != len(titles):
-                what = f"line {rows.line_num} has {len(row)} fields, the header {len(titles)}"
+                what = f"line {rows.line_num} has {len(row)} fields, but the header has {len(titles)}"
                 raise DataError(what, where=name, hint="put texts with commas or line breaks into quotes")
             for cells, cell in zip(columns, row, strict=bool(row)) if row else ():
                 cells.append(cell)
@@ -163,7 +163,7 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
     root = Path(path)
     files = sorted(each for each in root.rglob("*.txt") if each.is_file() and not each.name.startswith("."))
     if not files:
-        raise DataError("has no .txt files", where=path, hint="one folder for each class, with a file for each document")
+        raise DataError("has no .txt files", where=path, hint="make one folder for each class, with a file for each document")
     above = {each: each.relative_to(root).parts[:-1] for each in files}
     parted = any(len(folders) > 1 and split_number(folders[0]) is not None for folders in above.values())
     parts = {each: split_number(folders[0]) if parted and folders else None for each, folders in above.items()}
@@ -175,9 +175,9 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
         notes.append(f"left out {_count(len(outside), '.txt file')} outside the folders of classes: {listed}")
         files = [each for each in files if classes[each]]
     elif outside and labelled:
-        raise DataError(f"{outside[0].name} is not in the folder of a class", where=path, hint="one folder for each class")
+        raise DataError(f"{outside[0].name} is not in the folder of a class", where=path, hint="make one folder for each class")
     if parted and (apart := [each for each in files if parts[each] is None]):
-        what = f"{apart[0].relative_to(root)} is beside the folders of the splits, such as train and test"
+        what = f"{apart[0].relative_to(root)} is outside the folders of the splits, such as train and test"
         raise DataError(what, where=path, hint="move it into one of them, or remove it")
     running, texts, size, encodings = hashlib.sha256(), [], 0, Counter[str]()
     for each in files:

@@ -22,11 +22,11 @@ def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
     try:
         text = raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise DataError("is not UTF-8", where=where, hint="JSON is written in UTF-8") from error
+        raise DataError("is not UTF-8", where=where, hint="convert it to UTF-8: iconv -f LATIN1 -t UTF-8 FILE") from error
     records = _parse_records(text, where)
     names = list(dict.fromkeys(name for record in records for name in record))
     if not names:
-        raise DataError("has no column", where=where, hint=HINT)
+        raise DataError("has no columns", where=where, hint=HINT)
     return dataset_from_table(
         table_from_cells(names, [[record.get(name) for name in names] for record in records], where), {}, where=where, options=options
     )

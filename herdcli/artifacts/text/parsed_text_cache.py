@@ -58,7 +58,7 @@ class ParsedCache:
     def _open(self, file: BinaryIO, key: bytes) -> None:
         head = file.read(HEAD)
         if head and not head.startswith(MAGIC[:16]):
-            raise DataError("is not a cache of parsed text", where=self.path, hint="name a new file: --cache needs one of its own")
+            raise DataError("is not a cache of parsed text", where=self.path, hint="give --cache a new file name")
         if head != _cache_header(key):
             self.reason = "was made with other options, or by another version"
             return

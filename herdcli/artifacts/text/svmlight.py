@@ -56,7 +56,7 @@ def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) ->
         entries = int(pointer[rows])
         found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
     if not sum(len(part[0]) for part in found):
-        raise DataError("there are no lines of data", where=where, hint="check whether the command that wrote the text was interrupted")
+        raise DataError("the file has no lines of data", where=where, hint="check whether the command that wrote the text was interrupted")
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return _csr_matrix(columns, values, lengths, where), labels
 
@@ -85,7 +85,7 @@ def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
 def _parse_error(token: bytes, code: int, line: int, where: str) -> DataError:
     """Return the error for the token at which the parser stopped."""
     shown, expected = token.decode("utf-8", "replace")[:40], "a label" if code == BAD_LABEL else "index:value"
-    hint = "other text is read with --input-format csv"
+    hint = "if this is not svmlight, use --input-format csv"
     return DataError(f"line {line} has {shown!r} where {expected} was expected", where=where, hint=hint)
 
 

@@ -22,7 +22,7 @@ EACH = 9000  # bytes that pyarrow needs for a column
 CELLS = 1 << 21  # number of cells that are parsed together
 WHOLE = r"^[ \t]*[-+]?\d+[ \t]*$"
 REAL = r"^[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|nan))[ \t]*$"
-WIDTH_HINT = "each line needs as many values as the first"
+WIDTH_HINT = "give each line as many values as the first"
 
 
 def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:

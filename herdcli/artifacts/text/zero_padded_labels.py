@@ -14,7 +14,7 @@ PADDED = r"^[ \t]*0[0-9]+[ \t]*$"
 
 def leading_zero_message(first: str) -> str:
     """Return the message about labels with leading zeros."""
-    return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are two"
+    return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are different labels"
 
 
 def first_zero_padded(column: Any) -> str | None:

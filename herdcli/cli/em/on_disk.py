@@ -53,7 +53,7 @@ class FileRows:
 def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     """Return the artifact that the rows came from, and the rows, split by --split or by the file's own split, else all for training."""
     if request.source == "-":
-        raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="herd convert INPUT -o FILE.parquet makes one")
+        raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="make one: herd convert INPUT -o FILE.parquet")
     if request.weights not in (None, "weight"):
         raise BadUsage("--on-disk takes weights only from the column 'weight'", hint="leave out --weights, or rename the column")
 

@@ -44,7 +44,7 @@ class ReportBuilder:
             if artifact.kind in evaluable:
                 yield artifact
             else:
-                self._session.console.warn(f"{artifact.name} skipped: there is nothing to evaluate in kind '{artifact.kind}'")
+                self._session.console.warn(f"{artifact.name} skipped: artifacts of kind '{artifact.kind}' cannot be evaluated")
 
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """Add one artifact, with every plot of its kind that can be drawn here."""

@@ -97,7 +97,7 @@ class FileStateBlocks:
         split, weight = self.split[begin : begin + len(data.X)], data.weight
         where = self.found.artifact.name
         if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise DataError("weights must be finite, not negative, and not all 0", where=where)
+            raise DataError("the weights of rows must be finite, not negative and not all 0", where=where)
         for start in range(0, len(data.X), BLOCK):
             part = slice(start, start + BLOCK)
             x, seen = self.values.states(np.asarray(data.X[part]), begin + start, where)

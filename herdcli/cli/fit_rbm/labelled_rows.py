@@ -34,7 +34,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=where)
     unseen = np.setdiff1d(y, y[rows.split == TRAIN])
     if len(unseen) and (rows.split == TRAIN).any():
-        hint = "--split sets how many rows of each class train"
+        hint = "put more rows into the training part: --split .8,.1,.1"
         raise DataError(f"class '{names[unseen[0]]}' has no training rows", where=where, hint=hint)
     joined = replace(rows, X=append_one_hot_labels(rows.X, y, len(names)))
     units = f"{settings.visible_units}+softmax:{len(names)}"

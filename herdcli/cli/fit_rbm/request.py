@@ -320,7 +320,7 @@ class Request:
         metavar="N",
         group=LEARNING,
         record=field_recorded_if_given(),
-        only=Excludes("average", hint="choose one: the best model, or the mean of the last ones"),
+        only=Excludes("average", hint="use --patience for the best model, or --average for the mean of the last ones"),
         help="Stop after N validations without improvement, and keep the best model.",
     )
     average: int | None = option(

@@ -112,7 +112,7 @@ def save_all_units(session: Session, whole: BlocksShard, history: HistorySource,
     climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.PrecomputedNodes(whole.parts), tasks, len(whole.scale), session.map)
     union = merge_tree.unite_nodes(session.run_preparation(climb, label="merging"))
     if not union.mass > 0:
-        raise DataError("weights of rows must be finite, not negative and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
     group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, request.count)
     problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.nodes(0)])
     value = result_assembly.assemble_samples(

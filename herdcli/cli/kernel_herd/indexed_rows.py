@@ -64,7 +64,7 @@ class IndexedRows:
             raise DataError("has no weights", where=self.ranges.artifact.name)
         own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
         if not np.isfinite(own).all() or (own < 0).any():
-            raise DataError("weights of rows must be finite, not negative and not all 0", where=self.ranges.artifact.name)
+            raise DataError("the weights of rows must be finite, not negative and not all 0", where=self.ranges.artifact.name)
         return X, own
 
 
@@ -89,7 +89,7 @@ def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
         session.inputs["data"] = artifact = found.artifact
         session.report_range_use(found)
         if found.count < 2:
-            raise DataError("needs at least two rows, but has one", where=artifact.name)
+            raise DataError("has only one row, but at least two are needed", where=artifact.name)
         session.console.detail(f"{artifact.name}: {group_digits(found.count)} rows, sha256 {artifact.sha256[:12]}")
         column = request.row_weight
         _, names, left_out = sampler_chains.coordinate_columns(artifact.value.X, found.names, (column,))

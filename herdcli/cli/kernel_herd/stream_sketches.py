@@ -141,7 +141,7 @@ class StreamBlocks:
         """Return rows (n, d) and weights (n,) of the first block, which `block` returns again.  Raises DataError for a single row."""
         self._first = self._next()
         if self._first is None or len(self._first[0]) < 2:
-            raise DataError("needs at least two rows, but has one")
+            raise DataError("has only one row, but at least two are needed")
         return self._first
 
     def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
@@ -195,5 +195,5 @@ class StreamBlocks:
         self.names = names
         own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
         if not np.isfinite(own).all() or (own < 0).any():
-            raise DataError("weights of rows must be finite, not negative and not all 0")
+            raise DataError("the weights of rows must be finite, not negative and not all 0")
         return X, own

@@ -104,7 +104,7 @@ def _require_squares(what: str, values: Array, where: str) -> None:
     size = np.abs(values)
     if len(size) and size.max() > LARGEST:
         worst = values[size.argmax()]
-        said = f"{what} has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed"
+        said = f"{what} has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares"
         raise DataError(said, where=where, hint="rescale it, or remove those rows")
 
 

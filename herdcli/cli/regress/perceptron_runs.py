@@ -102,7 +102,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     rows = _rows_of_split(inputs, 0)
     scaling = find_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
     if not (np.isfinite(scaling.mean).all() and np.isfinite(scaling.factor).all()):
-        raise DataError("there are infinite values", where=inputs.history.name, hint="a missing value is NaN")
+        raise DataError("there are infinite values", where=inputs.history.name, hint="write NaN for missing values")
     outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
     shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
     scaled = ScaledRows(rows, scaling)

@@ -63,7 +63,7 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
         X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
         return ArrayRows(np.column_stack([X, y, offset]), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
-        raise DataError("there are infinite values", hint="a missing value is NaN")
+        raise DataError("there are infinite values", hint="write NaN for missing values")
     return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
 
 

@@ -89,7 +89,7 @@ class Sequences:
         if self.count < 1 or (np.diff(self.offsets) < 1).any():
             raise DataError("there are no rows")
         if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
-            raise DataError("there are infinite values", hint="a missing value is NaN")
+            raise DataError("there are infinite values", hint="write NaN for missing values")
 
     @property
     def count(self) -> int:
@@ -202,7 +202,7 @@ def _key_text(value: object) -> str:
 def _sequence_weights(sequences: Sequences, weight: Array) -> Array:
     """Return the weights (S,) of sequences from row weights (n,) that are constant along each sequence."""
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("weights must be finite, not negative, and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
     own = weight[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))

@@ -36,12 +36,12 @@ def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCa
     """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage if there are none."""
     crossed, valid = scores.split == TRAIN, scores.split == VALID
     if settings.calibrate == "cross-fit" and not crossed.any():
-        hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
+        hint = "fit the models with `herd fit-rbm --per-class --folds 5`, or use --calibrate valid"
         raise BadUsage("--calibrate cross-fit needs energies of training rows, but the model stores none", hint=hint)
     fitted = valid if settings.calibrate == "valid" else valid | crossed
     if not fitted.any():
-        hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"
-        raise BadUsage("no validation rows to calibrate class energies on", hint=hint)
+        hint = "hold out validation rows: `herd fit-rbm --split .6,.2,.2`"
+        raise BadUsage("the calibration of class energies needs validation rows, but there are none", hint=hint)
     energy = scores.energy[fitted]
     X, y = standardise_energies(energy, energy), scores.y[fitted]
     penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)

@@ -183,7 +183,7 @@ def _minimise_by_quasi_newton(objective: _Objective, U: Array) -> tuple[Array, b
 
     if exact_arithmetic.is_exact():
         what = f"the regression on {U.shape[1] - 1} energies of {U.shape[0] + 1} classes has {U.size} coefficients"
-        raise BadUsage(f"{what}; with --exact it may have {NEWTON_SIZE}", hint="leave out --exact")
+        raise BadUsage(f"{what}, but --exact allows at most {NEWTON_SIZE}", hint="leave out --exact")
 
     rows = len(objective.y)
 

@@ -73,10 +73,10 @@ def metrics(
 def _reference_errors(value: BeliefsWithReference) -> dict[str, float | None]:
     ours = value.beliefs.marginals()
     if len(ours) != len(value.marginals):
-        raise DataError(f"has {len(ours)} variables, the reference has {len(value.marginals)}")
+        raise DataError(f"has {len(ours)} variables, but the --reference has {len(value.marginals)}")
     for i, (p, q) in enumerate(zip(ours, value.marginals, strict=True)):
         if len(p) != len(q):
-            raise DataError(f"variable {i} has {len(p)} states, but {len(q)} in the reference")
+            raise DataError(f"variable {i} has {len(p)} states, but {len(q)} in the --reference")
     differences = [np.abs(p - q) for p, q in zip(ours, value.marginals, strict=True)]
     every = np.concatenate(differences)
     return {

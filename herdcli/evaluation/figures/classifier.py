@@ -132,7 +132,7 @@ def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
     """Return class probabilities (n, classes), true and predicted classes (n,) of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
-        raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
+        raise DataError("the classifier has no held-out rows", hint="give a file of labelled examples: herd eval MODEL --data FILE")
     _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
     return class_probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], predicted_classes(score)
@@ -165,7 +165,9 @@ def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
     _, y, a = heldout_predictions(first)
     _, other, b = heldout_predictions(second)
     if first.classes != second.classes or not np.array_equal(y, other):
-        raise DataError("the two classifiers were not evaluated on the same rows", hint="name them: herd eval A B --mcnemar --data FILE")
+        raise DataError(
+            "the two classifiers were not evaluated on the same rows", hint="give the rows: herd eval A B --mcnemar --data FILE"
+        )
     only_first, only_second = int(((a != y) & (b == y)).sum()), int(((a == y) & (b != y)).sum())
     return {
         "rows": len(y),
@@ -199,7 +201,7 @@ def tournament_edges(results: Sequence[Row]) -> list[Row]:
     Source: Crammer & Lee (2010), Fig. 4.
     """
     if not results or not {"task", "algorithm", "error"} <= set(results[0]):
-        raise BadUsage("a tournament needs columns task, algorithm and error")
+        raise BadUsage("a tournament needs a table with the columns task, algorithm and error")
     edges: list[Row] = []
     for noise in sorted({row.get("noise") or 0.0 for row in results}):
         errors: dict[str, dict[str, float]] = {}
@@ -211,7 +213,7 @@ def tournament_edges(results: Sequence[Row]) -> list[Row]:
         found = [_tournament_edge(a, b, errors[a], errors[b]) for a, b in pairs]
         edges += [{"noise": noise} | edge for edge in sorted(found, key=lambda edge: -edge["fraction"]) if edge["tasks"]]
     if not edges:
-        raise BadUsage("no two algorithms took part in the same task")
+        raise BadUsage("a tournament needs at least two algorithms with results for the same task")
     return edges
 
 

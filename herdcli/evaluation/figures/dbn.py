@@ -93,6 +93,6 @@ def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure
     """Reconstruction error of every epoch, one curve for each layer."""
     errors = {f"layer {depth + 1}": part.trace.reconstruction[:, 0] for depth, part in enumerate(value.layers) if part.trace is not None}
     if not errors:
-        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+        raise DataError("there is no trace, because the model was not fitted by herd fit-rbm")
     lines = {name: (np.arange(1, len(error) + 1), error) for name, error in errors.items()}
     return plot_list.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")

@@ -124,7 +124,7 @@ def _comparison_columns(
     network: Network, reference: Network, tree: CalibratedTree | None, scopes: list[tuple[int, ...]]
 ) -> dict[str, float | None]:
     if not np.array_equal(network.cardinality, reference.cardinality):
-        raise DataError(f"has {network.count} variables, the reference has {reference.count}, or other numbers of states")
+        raise DataError(f"has {network.count} variables, but the --reference has {reference.count} or other numbers of states")
     wider = fit_summary.calibrate_network(reference, LIMIT, [*scopes, *(scope for scope, _ in reference.factors() if scope)])
     if wider is None or tree is None:
         return {}

@@ -88,7 +88,7 @@ def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
     """Return outcomes, predictions and their standard deviations (n,) of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
-        raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
+        raise DataError("the predictor has no held-out rows", hint="give a file of labelled examples: herd eval MODEL --data FILE")
     _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     return rows.y[chosen], rows.score[chosen, 0], predictive_deviations(value, rows.variance[chosen])
 

@@ -188,7 +188,7 @@ def _test_rows(value: RBM) -> dict[int, Array]:
 def rows_by_model(rows: StoredHeldoutRows, chosen: Array, count: int, max_rows: int | None = None) -> dict[int, Any]:
     """Return the chosen rows (n_m, D) of each model that has any, at most the first `max_rows`, as they are stored."""
     if count > 1 and rows.y is None:
-        raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
+        raise DataError("/holdout/y is missing: a file with several models needs the labels of its held-out rows")
     groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:max_rows] for m in range(count)}
     if isinstance(rows.X, StreamedRows) and max_rows is None:
         return {m: rows.X.select_among(np.isin(np.arange(len(chosen)), index)) for m, index in groups.items() if len(index)}

@@ -105,7 +105,7 @@ def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
     """Return scores, probabilities, true and predicted labels, (n, C) each, of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
-        raise DataError("the tagger has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
+        raise DataError("the tagger has no held-out rows", hint="give a file of labelled examples: herd eval MODEL --data FILE")
     _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
     return score, label_confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, assigned_labels(value, score)

@@ -35,7 +35,9 @@ def most_important_weights(kind: str, value: Classifier | GeneralisedLinear, cou
         return _classifier_weights(value, count)  # type: ignore[arg-type]
     if kind == "regression":
         return _regression_weights(value, count)  # type: ignore[arg-type]
-    raise BadUsage(f"--top shows weights of features, but kind '{kind}' has none", hint="use it with a classifier or a regression")
+    raise BadUsage(
+        f"--top shows the weights of features, but artifacts of kind '{kind}' have none", hint="use --top with a classifier or a regression"
+    )
 
 
 def _classifier_weights(value: Classifier, count: int) -> list[FeatureWeight]:

@@ -57,7 +57,7 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
     numbers, found = value.settings.task == "regression", value.forgetting
     error = np.sqrt(value.progress.loss) if numbers else value.progress.error
     if not len(error):
-        raise DataError("there is no trace: merged models have none", hint="herd eval MODEL of each shard has one")
+        raise DataError("there is no trace, because the model was merged from shards", hint="run herd plot trace with each shard")
     what = "root mean square error" if numbers else "error"
     lines = {f"{what} so far": (value.progress.examples, error)}
     if found is not None:
@@ -112,7 +112,7 @@ def precision_recall(value: Classifier, settings: EvaluationSettings, *, map: Ma
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])
     found = {z: precision_recall_points(p[:, z], y == z) for z in classes if (y == z).any()}
     if not found:
-        raise DataError(f"no held-out row is of class '{value.classes[1]}'")
+        raise DataError(f"no held-out row has the class '{value.classes[1]}', which a precision-recall curve needs")
     worst = sorted(found, key=lambda z: found[z][2])[:CURVES]
     figure = plot_list.new_figure(4.0)
     axes = figure.add_subplot()

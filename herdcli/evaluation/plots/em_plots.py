@@ -104,7 +104,7 @@ def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Calla
             tiles.rows_as_images(mean, shape), title=f"means of {len(mean)} clusters", scale="value", names=_mean_names(value)
         )
     if known is None:
-        raise DataError("the scale of the columns is not known, so that their means cannot be compared")
+        raise DataError("the means cannot be drawn, because the model does not store the scale of the columns")
     names = known.feature_names or [f"x{j}" for j in range(mean.shape[1])]
     return tiles.matrix_plot(
         (mean - known.base_mean) / np.sqrt(np.maximum(known.base_variance, 1e-300)),
@@ -119,7 +119,7 @@ def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Calla
 
 def _plotted_rows(value: FittedArtifact) -> Array:
     if value.holdout is None or not len(value.holdout):
-        raise DataError("there are no rows in split 2 to draw", hint="herd em with rows in split 2: --split .6,.2,.2")
+        raise DataError("there are no test rows to draw", hint="fit the model with test rows: herd em --split .6,.2,.2")
     return np.asarray(value.holdout[:MOST_ROWS])
 
 

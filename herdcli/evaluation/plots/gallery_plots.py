@@ -103,5 +103,5 @@ def closest(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, m
 
 def _require_gallery(value: PairRBM | RecognitionTask, name: str) -> RecognitionTask:
     if not isinstance(value, RecognitionTask):
-        raise BadUsage(f"--plot {name} needs images to compare", hint="--gallery DATA")
+        raise BadUsage(f"--plot {name} needs images to compare", hint="give them with --gallery DATA")
     return value

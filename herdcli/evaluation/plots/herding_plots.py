@@ -72,7 +72,7 @@ def gap(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot
 def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The last kept pseudo-samples as pictures, those of each run in rows of their own; of real rows how often each was taken."""
     if not value.states.shape[1]:
-        raise DataError("no pseudo-samples were kept", hint="herd herd --keep-last 100")
+        raise DataError("the file has no pseudo-samples to draw", hint="keep some: herd herd --keep-last 100")
     if value.features == "rows":
         return _visit_count_plot(value)
     each = TILES if value.count == 1 else 10

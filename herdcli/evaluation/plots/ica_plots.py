@@ -137,7 +137,7 @@ def _fit_gabors(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.Gabor
     """Filters as pictures (M, h, w), and their Gabor functions.  Raises DataError where there are no pictures."""
     shape = image_shape(value)
     if shape is None:
-        raise DataError("has no image_shape, which Gabor functions need")
+        raise DataError("has no image_shape, so its filters are not images and Gabor functions cannot be fitted")
     rows = value.whitening.rotated(value.J).reshape(-1, *shape)
     return rows, gabor.fit_gabors(rows, map=map)
 

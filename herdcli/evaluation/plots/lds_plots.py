@@ -23,7 +23,7 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
     smoothed, with bands of two standard deviations."""
     held = next(iter(value.held_out()), None)
     if held is None:
-        raise DataError("there are no rows in split 2 to draw", hint="herd em with rows in split 2: --split .6,.2,.2")
+        raise DataError("there are no test rows to draw", hint="fit the model with test rows: herd em --split .6,.2,.2")
     p, Y, U = held
     Y, U = Y[:MOST_STEPS], None if U is None else U[:MOST_STEPS]
     offsets = np.array([0, len(Y)])

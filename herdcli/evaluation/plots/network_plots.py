@@ -246,7 +246,7 @@ def trace(value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *
     found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     residual, energy = found.trace.residual, found.trace.free_energy
     if not len(residual):
-        raise DataError(f"there is no trace: '{found.algorithm}' does not iterate")
+        raise DataError(f"there is no trace, because --algorithm {found.algorithm} does not iterate")
     with_energy = np.isfinite(energy).any()
     ended = "converged" if found.converged else "did not converge"
     return _residual_plot(residual, energy if with_energy else None, f"{found.algorithm} {ended} in {found.iterations} iterations")
@@ -256,7 +256,7 @@ def learning(value: Network | NetworkWithReference, settings: EvaluationSettings
     """The residual of each iteration of a learned network."""
     fit = _require_learning_record(value)
     if not len(fit.residual_trace):
-        raise DataError("there is no trace: the fit has a closed form")
+        raise DataError("there is no trace, because the fit has a closed form")
     ended = "converged" if fit.converged else "did not converge"
     return _residual_plot(fit.residual_trace, None, f"{fit.algorithm} {ended} in {fit.iterations} iterations")
 
@@ -285,7 +285,7 @@ def _require_learning_record(value: Network | NetworkWithReference) -> Any:
     if network.fit is None:
         raise DataError(
             "this network was not fitted to data, so there are no target moments to compare",
-            hint="compare it with another network: --plot reference PNG --reference FILE",
+            hint="compare it with another network: --plot reference FILE.png --reference FILE",
         )
     return network.fit
 
@@ -296,7 +296,9 @@ def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *
     targets = fit.targets(network.cardinality)
     found = fit_summary.calibrate_network(network, QUICK, [scope for scope, _ in targets])
     if found is None or not targets:
-        raise DataError("its marginals would take too long to compute for a plot" if targets else "it was fitted without target marginals")
+        raise DataError(
+            "the plot needs exact marginals, which would take too long to compute" if targets else "it was fitted without target marginals"
+        )
     present = fit_summary.scope_marginals(network, found, [scope for scope, _ in targets])
     return _scatter_marginals([p for _, p in targets], present, "given", f"marginals of {len(targets)} clusters beside those given")
 
@@ -309,17 +311,17 @@ def reference(
         own = value.beliefs.marginals()
         return _scatter_marginals(value.marginals, own, "reference", f"marginals by {value.beliefs.algorithm} beside the reference")
     if not isinstance(value, NetworkWithReference) or value.reference is None:
-        raise BadUsage("--plot reference needs something to compare with", hint="--reference FILE")
+        raise BadUsage("--plot reference needs a network or beliefs to compare with", hint="give them with --reference FILE")
     both = [fit_summary.calibrate_network(each, QUICK) for each in (value.network, value.reference)]
     if both[0] is None or both[1] is None:
-        raise DataError("its marginals would take too long to compute for a plot")
+        raise DataError("the plot needs exact marginals, which would take too long to compute")
     own, theirs = node_marginals(value.network, both[0]), node_marginals(value.reference, both[1])
     return _scatter_marginals(theirs, own, "reference", "marginals of the network beside the reference's")
 
 
 def _scatter_marginals(reference: Sequence[Array], marginals: Sequence[Array], name: str, title: str) -> plot_list.Figure:
     if [p.size for p in reference] != [p.size for p in marginals]:
-        raise DataError("the reference has different variables, or different numbers of states")
+        raise DataError("the network and the --reference have different variables or numbers of states")
     across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (reference, marginals))
     largest = float(np.abs(across - up).max())
     return plot_list.scatter_plot(

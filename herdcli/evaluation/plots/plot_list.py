@@ -50,7 +50,7 @@ def find_plot(kind: str, name: str) -> Plot:
         close = nearest_name(name, known)
         listed = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(kinds_with('plots'))}"
         hint = f"did you mean {close}?  {listed}" if close else listed
-        raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
+        raise BadUsage(f"there is no plot '{name}' for artifacts of kind '{kind}'", hint=hint)
     return partial(_draw_in_style, import_named(KINDS[kind].plots[name]))
 
 
@@ -90,7 +90,7 @@ def require_matplotlib() -> None:
     try:
         importlib.import_module("matplotlib.figure")
     except ImportError as error:
-        raise BadUsage("pictures need matplotlib, which is not installed", hint="pip install 'herdcli[plot]'") from error
+        raise BadUsage("plots need matplotlib, which is not installed", hint="pip install 'herdcli[plot]'") from error
 
 
 def new_figure(height: float, width: float = plot_style.INCHES) -> Figure:

@@ -109,7 +109,7 @@ def draw_samples(
 def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Reconstruction error of every epoch, one curve for each model."""
     if value.trace is None:
-        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+        raise DataError("there is no trace, because the model was not fitted by herd fit-rbm")
     errors = value.trace.reconstruction
     epochs = np.arange(1, len(errors) + 1)
     labels = value.classes or [str(m) for m in range(value.count)]
@@ -124,7 +124,7 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     """Log-likelihood of validation rows along the epochs, one curve for each model; of a single model its pseudo-likelihood too."""
     found = value.trace
     if found is None or found.validated is None or found.log_likelihood is None or found.pseudo_likelihood is None:
-        raise DataError("there is no trace of validation rows: fit-rbm --validate-every 1 keeps one")
+        raise DataError("there is no trace of validation rows: fit the model with herd fit-rbm --validate-every 1")
     labels = value.classes or ["log-likelihood"]
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
@@ -136,7 +136,7 @@ def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_li
     """The share of validation rows with a wrong predicted class or label, by epoch."""
     found = value.trace
     if found is None or found.validated is None or found.error is None:
-        raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
+        raise DataError("there is no trace of errors: fit the model with herd fit-rbm --validate-every 1, and --per-class or --labels")
     lines = {"error": (found.validated, 100.0 * found.error)}
     return plot_list.curve_plot(lines, x="epoch", y="% of validation rows", title="wrong predictions of validation rows by epoch")
 
@@ -145,7 +145,7 @@ def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
     """Log-likelihoods by the log Z that was kept along the updates: of training and validation rows, or a curve for each class."""
     found = value.trace
     if found is None or found.tracked_training is None or found.tracked_validation is None:
-        raise DataError("there is no trace of log Z: fit-rbm --track-likelihood keeps one")
+        raise DataError("there is no trace of log Z: fit the model with herd fit-rbm --track-likelihood")
     held = found.tracked_validation if np.isfinite(found.tracked_validation).any() else None
     if value.count == 1:
         columns = {"training rows": found.tracked_training[:, 0]} | ({} if held is None else {"validation rows": held[:, 0]})

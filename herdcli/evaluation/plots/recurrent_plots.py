@@ -33,7 +33,7 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
     """The figure of held-out sequences along the epochs; without it the reconstruction error."""
     found = value.trace
     if found is None:
-        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+        raise DataError("there is no trace, because the model was not fitted by herd fit-rbm")
     if found.validated is None or found.valid is None:
         epochs = np.arange(1, len(found.reconstruction) + 1)
         return plot_list.curve_plot(
@@ -54,7 +54,9 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
     """The first held-out sequence, what each row was expected to be by those before it, and the hidden means, all over time."""
     held = value.held_out()
     if held is None:
-        raise DataError("there are no rows in split 2 to draw", hint="herd fit-rbm --recurrent with sequences in split 2: --split .6,.2,.2")
+        raise DataError(
+            "there are no test sequences to draw", hint="fit the model with test sequences: herd fit-rbm --recurrent --split .6,.2,.2"
+        )
     length = int(min(held.offsets[1], MOST_STEPS))
     before = None if held.before is None else SequenceHistory(held.before.state[:1], held.before.begins[:1])
     first = EvaluationSequences(held.v[:length], np.array([0, length]), held.counted[:length], before)

@@ -28,7 +28,9 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     whole = [row for row in value.table() if row["term"] != "intercept"]
     rows = [row for row in whole if row.get("note") != "no finite estimate"]
     if not rows:
-        raise DataError("no coefficient has a finite estimate, so there is none to draw", hint="herd regress --l2 1e-3")
+        raise DataError(
+            "no coefficient has a finite estimate, so there is nothing to draw", hint="fit with a penalty: herd regress --l2 1e-3"
+        )
     known = all(np.isfinite(row["standard_error"]) for row in rows)
     size = (lambda row: abs(row["estimate"]) / row["standard_error"]) if known else (lambda row: abs(row["estimate"]))
     chosen = sorted(rows, key=size)[-MOST:]
@@ -69,7 +71,7 @@ def calibration(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Ca
 
 def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldoutRows:
     if value.holdout is None:
-        raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
+        raise DataError("there are no held-out rows to draw", hint="fit with held-out rows: herd regress --split .6,.2,.2")
     return value.holdout
 
 

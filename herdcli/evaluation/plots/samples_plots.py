@@ -110,7 +110,9 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_l
     """The MMD of the first m atoms against m, beside that of m random rows; with --data or --distribution also to that target."""
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     if own is None:
-        raise BadUsage("--plot mmd needs samples: the rows of a data set have no order of selection", hint="--plot atoms")
+        raise BadUsage(
+            "--plot mmd works only with samples, because the rows of a data set have no order of selection", hint="use --plot atoms"
+        )
     figure = plot_list.new_figure(3.8)
     axes = figure.add_subplot()
     names = _group_labels(own.group_names) if own.group_names else [f"herded ({own.rule})"]

@@ -43,7 +43,9 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
         return _weight_columns(kind, value)
     path = KINDS[kind].summary
     if path is None:
-        raise BadUsage(f"artifacts of kind {kind} have no table", hint="herd info -v shows their arrays, which are attributes in Python")
+        raise BadUsage(
+            f"artifacts of kind {kind} have no table of rows", hint="use herd info -v, which lists their arrays (attributes in Python)"
+        )
     with all_rows():
         tables = import_named(path)(value, levels)
     rows = max((table.rows for table in tables), key=len)

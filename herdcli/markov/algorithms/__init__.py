@@ -52,10 +52,13 @@ def make_inference_method(network: Network, settings: InferenceSettings, map: Ma
     if network.stored_marginals() and entry.observed == "refused":
         others = ", ".join(sorted(algorithms_using_marginals("used") + algorithms_using_marginals("needed")))
         raise BadUsage(
-            f"--algorithm {settings.algorithm} does not work with observed marginals", hint=f"those that do: {others}; or --ignore-observed"
+            f"--algorithm {settings.algorithm} does not work with observed marginals",
+            hint=f"use --ignore-observed, or --algorithm with one of {others}",
         )
     if entry.observed == "needed" and not network.stored_marginals():
-        raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
+        raise BadUsage(
+            f"--algorithm {settings.algorithm} needs observed marginals", hint="give one, as in --observe x0=0.2,0.8, or use --algorithm bp"
+        )
     if settings.algorithm == "bp" and (found := _make_lattice_propagation(network, settings, map)) is not None:
         return found
     if settings.algorithm == "junction-tree" and network.stored_marginals():
@@ -105,7 +108,7 @@ def _make_lattice_propagation(network: Network, settings: InferenceSettings, map
 
     asked = settings.schedule == "checkerboard"
     if asked and settings.linear_response:
-        raise BadUsage("--schedule checkerboard gives no linear response", hint="--schedule residual")
+        raise BadUsage("--linear-response does not work with --schedule checkerboard", hint="use --schedule residual")
     open_to = (
         not settings.linear_response
         and settings.start == 0
@@ -121,7 +124,7 @@ def _make_lattice_propagation(network: Network, settings: InferenceSettings, map
     if isinstance(found, lattice_bp.BinaryLattice):
         return lattice_bp.LatticePropagation(network, settings, found, map)
     if asked:
-        raise BadUsage(f"--schedule checkerboard {found}", hint="--schedule residual")
+        raise BadUsage(f"--schedule checkerboard {found}", hint="use --schedule residual")
     return None
 
 
@@ -139,7 +142,11 @@ def _prefer_frontier(network: Network, settings: InferenceSettings, size: int, l
     if across > math.log2(min(limit, size)) or isinstance(frontier.find_swept_lattice(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
-    return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None
+    return (
+        ("frontier", f"which is exact and sweeps over the lattice in 2^{math.log2(needed):.0f} bytes")
+        if needed <= min(limit, size)
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -180,18 +187,18 @@ def choose_exact_algorithm(
     if network.stored_marginals():
         made = make_inference_method(network, replace(settings, algorithm="junction-tree"))
         if made.memory() <= limit:
-            return ExactCandidate("junction-tree", "which fits the memory allowed", made)
-        return ExactInfeasible(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
+            return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", made)
+        return ExactInfeasible(f"because {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
     from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, limit)
     state = run(EliminationOrderAlgorithm(exact))
     size, what = exact.bytes_needed(state)
     if size <= min(limit, WIDE):
-        return ExactCandidate("junction-tree", "which fits the memory allowed", exact.continue_from_orders(state))
+        return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", exact.continue_from_orders(state))
     size, fits = exact.least(state, limit, file_bytes)
     if (swept := _prefer_frontier(network, settings, size, limit)) is not None:
         return ExactCandidate(*swept)
     if fits:
-        return ExactCandidate("junction-tree", "which fits the memory allowed", exact.continue_from_orders(state))
-    return ExactInfeasible(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")
+        return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", exact.continue_from_orders(state))
+    return ExactInfeasible(f"because {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")

@@ -106,13 +106,13 @@ class AutomaticChoice:
             yield first
             again = None
             if not self._has_converged("gbp") and "gbp" not in self.unbegun and not self.settings.damping:
-                again = self._regions_attempt("again with more damping, as it did not converge", HEAVIER)
+                again = self._regions_attempt("again with more damping, because it did not converge", HEAVIER)
             if again is not None:
                 yield again
-            why = "beside gbp, which is as good as they agree" if self._has_converged("gbp") else "as gbp did not converge"
-            why = why if "gbp" in self.found else "as gbp gave no answer"
+            why = "to check the result of gbp" if self._has_converged("gbp") else "because gbp did not converge"
+            why = why if "gbp" in self.found else "because gbp gave no answer"
             if self._is_gbp_trusted(first):
-                why = "beside gbp, whose regions cover every loop once"
+                why = "to check the result of gbp, whose regions cover every loop once"
         asked = replace(self.settings, algorithm="bp")
         made: InferenceMethod | None = None
         if first is not None and self._is_gbp_trusted(first):
@@ -128,7 +128,7 @@ class AutomaticChoice:
                 if CHAINS in self.found and (chains := self._long_chains_attempt(pilot.method)) is not None:
                     yield chains
         if CHAINS not in self.found and not any(map(self._has_converged, self.found)):
-            why = "as bp did not converge" if first is None else "as nothing else converged"
+            why = "because bp did not converge" if first is None else "because no other algorithm converged"
             yield MethodAttempt("ups", why, replace(self.settings, algorithm="ups"))
 
     def _regions_attempt(self, why: str, damping: float = DAMPING) -> MethodAttempt | None:
@@ -201,7 +201,7 @@ class AutomaticChoice:
         if sweeps < LEAST:
             return None
         asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)
-        why = "again for longer" if mixed or count == 1 else "again at several temperatures, as the chains did not mix"
+        why = "again with more sweeps" if mixed or count == 1 else "again at several temperatures, because the chains did not mix"
         return MethodAttempt(CHAINS, why, asked, made.with_settings(asked), work)
 
     def add(self, attempt: MethodAttempt, result: InferenceResult | None, steps: int) -> None:
@@ -225,8 +225,8 @@ class AutomaticChoice:
         """The reason, in words, why the results without chains are not accepted yet."""
         names = [name for name in ("gbp", "bp", "tree-ep") if name in self.found]
         if len(names) < 2:
-            return f"as no other algorithm confirms {names[0]}" if names else "as nothing gave an answer"
-        return f"as {', '.join(names[:-1])} and {names[-1]} disagree"
+            return f"because no other algorithm confirms {names[0]}" if names else "because no algorithm has given an answer"
+        return f"because {', '.join(names[:-1])} and {names[-1]} disagree"
 
     def disagreement(self) -> float:
         """Return the mean difference of the marginals of the two closest approximations; infinite if there is only one."""
@@ -253,7 +253,7 @@ class AutomaticChoice:
         told = ", ".join(
             f"{name} {score:.2g}" + ("" if self._has_converged(name) else " (not converged)") for name, score in scores.items()
         )
-        return self._add_log_z(name), name, f"disagreement of {told}: {name} is the answer"
+        return self._add_log_z(name), name, f"the answer is that of {name}; disagreement with the other answers: {told}"
 
     def _score(self, name: str) -> float:
         """Return the score of a result: the mean standard error of chains, otherwise the distance from the closest other result.

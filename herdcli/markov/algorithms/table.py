@@ -31,7 +31,7 @@ class AlgorithmEntry:
     log_z: bool = True
     exact: bool = False
     sampled: bool = False
-    hint: str = "--algorithm ups, whose free energy falls in every iteration"
+    hint: str = "use --algorithm ups, whose free energy falls in every iteration"
 
 
 def _option_set(*names: str) -> frozenset[str]:
@@ -46,7 +46,7 @@ ITERATED = _option_set("tolerance", "iterations", "on_nonconvergence")
 MESSAGES = ITERATED | _option_set("schedule", "damping", "damping_kind", "damping_schedule", "linear_response")
 CHAINS = _option_set("sweeps", "chains", "burn_in", "on_nonconvergence")
 ITERATE = "raise --iterations"
-DAMP = "--damping 0.5, or raise --iterations"
+DAMP = "use --damping 0.5, or raise --iterations"
 TABLE: dict[str, AlgorithmEntry] = {  # in the order of --help
     "junction-tree": AlgorithmEntry(
         path="herdcli.markov.exact.exact_algorithms.JunctionTree",
@@ -71,7 +71,7 @@ TABLE: dict[str, AlgorithmEntry] = {  # in the order of --help
     "gbp": AlgorithmEntry(
         path="herdcli.markov.bethe.double_loop.DoubleLoop",
         reads=ITERATED | _option_set("damping", "regions"),
-        hint="--damping 0.5, or --algorithm double-loop, which converges",
+        hint="use --damping 0.5, or --algorithm double-loop, which always converges",
     ),
     "loopy-is": AlgorithmEntry(path="herdcli.markov.bethe.loopy_propagation.BeliefPropagation", reads=MESSAGES, observed="needed"),
     "is-bp": AlgorithmEntry(path="herdcli.markov.bethe.scaling_by_propagation.ScalingByPropagation", reads=ITERATED, observed="needed"),
@@ -104,14 +104,14 @@ TABLE: dict[str, AlgorithmEntry] = {  # in the order of --help
         reads=CHAINS | _option_set("annealing"),
         log_z=False,
         sampled=True,
-        hint="raise --sweeps, or --algorithm tempered-gibbs",
+        hint="raise --sweeps, or use --algorithm tempered-gibbs",
     ),
     "tempered-gibbs": AlgorithmEntry(
         path="herdcli.markov.query.chains.tempered_gibbs.TemperedGibbs",
         reads=CHAINS,
         log_z=False,
         sampled=True,
-        hint="raise --sweeps, or --effort under auto",
+        hint="raise --sweeps, or --effort with --algorithm auto",
     ),
 }
 

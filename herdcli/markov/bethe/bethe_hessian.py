@@ -86,7 +86,10 @@ def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fix
     except np.linalg.LinAlgError:
         inverse = np.full(1, np.nan)
     if not np.isfinite(inverse).all():
-        raise DataError("zeros of the factors make variables depend on each other exactly, so the linear response does not exist")
+        raise DataError(
+            "the linear response does not exist, because zeros of the factors make some variables determine others",
+            hint="leave out --linear-response",
+        )
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     number = np.arange(len(owner)) - graph.node_offset[owner]
     inside = second.index >= 0

@@ -41,12 +41,17 @@ def make_clamp_plans(
     if isinstance(clamping, list):
         sets = [nodes - observed for nodes in clamping]
         if never := set.intersection(*sets):
-            raise DataError(f"every clamp set holds variable {min(never)}, so its marginal would never change")
+            raise DataError(
+                f"variable {min(never)} is in every clamp set, so its marginal would never be computed",
+                hint="leave it out of at least one set",
+            )
     elif clamping == "auto":
         sets = _automatic_clamp_sets(graph, observed, seed)
     else:
         if shape is None:
-            raise BadUsage(f"--clamp {clamping} needs a network that was made as a grid", hint="--clamp auto works for every network")
+            raise BadUsage(
+                f"--clamp {clamping} needs a network that was made as a grid", hint="use --clamp auto, which works for every network"
+            )
         at = np.arange(int(shape[0]) * int(shape[1])).reshape(int(shape[0]), int(shape[1]))
         columns = [set(at[:, k::2].ravel().tolist()) for k in (1, 0)]
         rows = [set(at[k::2].ravel().tolist()) for k in (1, 0)]
@@ -148,6 +153,6 @@ def _append_depth_first_messages(
             order.append(back)
             continue
         if visited[j]:
-            raise DataError(f"the clamp set does not break every loop: one remains through {i} and {j}")
+            raise DataError(f"variables {i} and {j} lie on a loop that the clamp set does not break", hint="add one of them to the set")
         visited[j] = True
         stack.append((j, back ^ 1, 0))

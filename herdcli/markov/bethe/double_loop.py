@@ -210,11 +210,12 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged(
-                    "gbp failed: its beliefs are zero for all states", hint="--damping 0.5, or --algorithm double-loop, which converges"
+                    "gbp failed: the beliefs of a region became zero for all states",
+                    hint="use --damping 0.5, or --algorithm double-loop, which always converges",
                 )
             # Contradictory zeros, or numbers that exceed the range of float64; only an exact algorithm can distinguish the two.
-            hint = "try --algorithm junction-tree: the zeros of the factors contradict each other, or their values are too far apart"
-            raise Diverged("the beliefs of the regions are zero for all states", hint=hint)
+            hint = "use --algorithm junction-tree: zeros of the factors contradict each other, or their values differ too much in size"
+            raise Diverged("double-loop failed: the beliefs of a region became zero for all states", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
         multiplier += np.where(change == -np.inf, 0.0, kept * change) if change.min(initial=0.0) == -np.inf else kept * change
         for part in each.parts:

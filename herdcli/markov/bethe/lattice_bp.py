@@ -66,7 +66,7 @@ def find_binary_lattice(network: Network) -> BinaryLattice | str:
     try:
         machine = to_coupling_list(network, "bp")
     except BadUsage:
-        return "needs two-state variables and positive pairs"
+        return "needs two-state variables, and factors without zeros"
     return _lattice_from_couplings(machine, int(network.shape[0]), int(network.shape[1]))
 
 
@@ -75,7 +75,7 @@ def _lattice_from_couplings(machine: CouplingList, rows: int, columns: int) -> B
     down = apart == columns
     to_right = ~down & (apart == 1) & ((i + 1) % columns != 0)
     if not (to_right | down).all():
-        return "needs neighbours on the grid alone"
+        return "needs factors that join only neighbours on the grid"
     size, shape = rows * columns, (rows, columns)
     right = np.bincount(i[to_right], machine.w[to_right], size).reshape(shape)
     below = np.bincount(i[down], machine.w[down], size).reshape(shape)
@@ -87,7 +87,7 @@ def _lattice_from_couplings(machine: CouplingList, rows: int, columns: int) -> B
     reach[1:] += np.abs(below[:-1])
     # A message (1 + e^w c)/(1 + c) is between 1 and e^w.  So e^w c, with c from e^b and the other messages, is within e^±(|b| + Σ |w|).
     if reach.max(initial=0.0) > LARGEST_SUM:
-        return f"needs weights that sum to at most {LARGEST_SUM:g} at a unit"
+        return f"needs |weights| that sum to at most {LARGEST_SUM:g} at each unit"
     return BinaryLattice(bias, right, below, machine.constant, machine.held.reshape(shape))
 
 

@@ -248,7 +248,8 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             np.nan, self.meets_criterion(state), state.step, state.residual, np.full(len(state.residual), np.nan)
         )
         warning = (
-            f"propagation did not settle on {state.unsettled} of {len(self.around)} Markov blankets: --algorithm tree-ep may be nearer"
+            f"propagation did not converge on {state.unsettled} of {len(self.around)} Markov blankets; --algorithm tree-ep may be more "
+            "accurate"
             if state.unsettled
             else ""
         )

@@ -180,7 +180,10 @@ def underflow_warning(network: Network, graph: PairwiseNetwork, messages: Array,
     edge = int(np.searchsorted(graph.message_offset, lost[0], side="right")) - 1
     head = int(graph.head[edge])
     name = network.name(head) if head < graph.variables else "a larger factor"
-    return f"messages to {name} span more than a float64 holds, so its least likely states are lost; --algorithm junction-tree or gbp"
+    return (
+        f"the messages to {name} differ by more than float64 can hold, so its least probable states are lost; use --algorithm "
+        "junction-tree or gbp"
+    )
 
 
 def has_stalled(residual: Array) -> bool:
@@ -268,7 +271,7 @@ def raise_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> No
         return
     i, j = int(graph.tail[bad]), int(graph.head[bad])
     names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
-    hint = "zeros and small values of the factors are too much for its messages: --algorithm junction-tree, double-loop or gibbs"
+    hint = "use --algorithm junction-tree, double-loop or gibbs, which handle zeros and very small values of factors"
     if network.stored_marginals():
-        hint = "the observed marginals contradict each other or the zeros of the factors: --ignore-observed leaves the stored ones out"
-    raise Diverged(f"the message from {names[0]} to {names[1]} is zero everywhere", hint=hint)
+        hint = "the observed marginals contradict each other, or zeros of the factors: --ignore-observed ignores the stored ones"
+    raise Diverged(f"belief propagation failed: the message from {names[0]} to {names[1]} is zero for all states", hint=hint)

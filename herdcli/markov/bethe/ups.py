@@ -80,7 +80,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         self.hidden = np.flatnonzero(self.fixed == 0)
         self.note = reduction_note(self.graph)
         if settings.algorithm == "ups-t" and any(len(plan.clamped) for plan in self.plans):
-            raise BadUsage("ups-t needs a network whose loops are all broken by observed variables", hint="--algorithm ups")
+            raise BadUsage("--algorithm ups-t needs observed marginals on enough variables to break every loop", hint="use --algorithm ups")
 
     def state_template(self) -> UPSState:
         """Return the initial messages."""

@@ -38,8 +38,10 @@ def compute_log_joint(network: Network) -> Array:
     states = math.prod(network.cardinality.tolist())
     wide = int((network.cardinality > 1).sum())
     if states > MOST_STATES:
-        hint = "try --algorithm junction-tree"
-        raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, but enumerate handles at most 2^26", hint=hint)
+        hint = "use --algorithm junction-tree"
+        raise DataError(
+            f"--algorithm enumerate handles at most 2^26 joint states, but {wide} variables have 2^{math.log2(states):.1f}", hint=hint
+        )
     kept = [i for i in range(network.count) if network.cardinality[i] > 1]
     axis = {i: k for k, i in enumerate(kept)}
     table = np.zeros(joint_shape(network))
@@ -68,7 +70,9 @@ def proportional_fitting_sweep(network: Network, state: EnumerationState) -> Enu
     for i, target in network.stored_marginals().items():
         present = marginal_of_joint(network, state.joint, (i,))
         if (target[present == 0] > 0).any():
-            raise NegativeResult(f"the observed marginal of {network.name(i)} gives probability to a state that is impossible")
+            raise NegativeResult(
+                f"the observed marginal of {network.name(i)} gives a positive probability to a state that the network excludes"
+            )
         largest = max(largest, float(np.abs(present - target).max()))
         ratio = np.divide(target, present, out=np.zeros_like(target), where=present > 0)
         if network.cardinality[i] > 1:

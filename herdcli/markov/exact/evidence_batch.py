@@ -64,7 +64,7 @@ class EvidenceRowsShard(Shard):
         super().validate()
         require_equal_lengths(self.parts, ("P",))
         if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1] + 1:  # log Z is the last
-            raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns, but {len(self.rest.names)} names for them")
+            raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns of results, but {len(self.rest.names)} column names")
 
 
 class EvidenceBatch(Stepwise[BatchState]):
@@ -85,7 +85,8 @@ class EvidenceBatch(Stepwise[BatchState]):
                 row = int(np.argmax(wrong))
                 states = int(network.cardinality[i])
                 raise DataError(
-                    f"row {row} gives {network.name(i)} the state {evidence[row, column]}, but its states are 0 to {states - 1}, or −1"
+                    f"row {row} gives {network.name(i)} the state {evidence[row, column]}, but its states are 0 to {states - 1} (−1: "
+                    "unknown)"
                 )
         self.trimmed = possible_states.remove_impossible_states(network)
         found = cliques.search_elimination_orders(self.trimmed.network, seed, orders)

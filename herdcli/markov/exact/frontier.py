@@ -100,7 +100,7 @@ def find_swept_lattice(network: Network) -> SweptLattice | str:
             single[cells[0]] = single[cells[0]] + logs
         else:
             if len(cells) > 2 or sum(abs(x - y) for x, y in zip(*cells, strict=True)) != 1:
-                return f"needs factors of neighbours on the grid alone, {network.describe_factor(a)} is none"
+                return f"needs factors that join only neighbours on the grid, but {network.describe_factor(a)} joins others"
             first, second = sorted(cells)
             kind = above if first[1] == second[1] else left
             kind[second] = kind.get(second, 0.0) + (logs if cells[0] == first else logs.T)
@@ -115,7 +115,7 @@ class Frontier(Stepwise[FrontierState]):
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         found = find_swept_lattice(network)
         if isinstance(found, str):
-            raise BadUsage(f"--algorithm frontier {found}", hint="--algorithm junction-tree")
+            raise BadUsage(f"--algorithm frontier {found}", hint="use --algorithm junction-tree")
         self.lattice = found
         self.rows, self.columns = found.states.shape
         self.steps = 2 * self.rows
@@ -165,8 +165,10 @@ class Frontier(Stepwise[FrontierState]):
         """Return the state before the first row.  Raises DataError for tables that are too large for any machine."""
         cells = self._cells()
         if cells > MOST_CELLS:
-            hint = "without an exact answer: --algorithm bp or ups"
-            raise DataError(f"a frontier over this lattice has 2^{math.log2(cells):.1f} cells, at most 2^27 can be swept", hint=hint)
+            hint = "use an approximation: --algorithm bp or ups"
+            raise DataError(
+                f"--algorithm frontier handles tables of at most 2^27 cells, but this lattice needs 2^{math.log2(cells):.1f}", hint=hint
+            )
         return self._empty(logs=False)
 
     def _empty(self, logs: bool) -> FrontierState:

@@ -158,7 +158,7 @@ class SliceInference(Stepwise[SliceState]):
         try:
             return tree, tree.propagate(alpha, row, beta)
         except NegativeResult:
-            raise NegativeResult(f"row {t} has probability 0 given the rows before it") from None
+            raise NegativeResult(f"row {t} of the evidence has probability 0 given the rows before it") from None
 
     def _forward_slices(self, state: SliceState, t: int) -> None:
         before = state.alpha

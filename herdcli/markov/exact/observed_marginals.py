@@ -95,7 +95,7 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         far, _, bad = fast.clique_updates(self.program, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
         if bad >= 0:
             name = self.network.name(self.scopes[int(self.program[bad, 0])][0])
-            raise NegativeResult(f"the observed marginal of {name} gives probability to a state that is impossible")
+            raise NegativeResult(f"the observed marginal of {name} gives a positive probability to a state that the network excludes")
         scalings = int(np.count_nonzero(self.program[:, 1] < 0))
         counts = state.counts + np.array([scalings, len(self.program) - scalings])
         return ObservedTreeState(state.tables, state.values, np.append(state.residual, far), counts, state.step + 1)

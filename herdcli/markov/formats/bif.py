@@ -184,7 +184,7 @@ def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     if not given.all():
         raise reader.error(f"the table of {child} has no row for {int((~given).sum())} states of its parents")
     if (wrong := np.abs((sums := table.sum(axis=-1)) - 1) > ROUNDED).any():
-        raise reader.error(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
+        raise reader.error(f"a row of the table of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
     assembly.add_table(child, parents, table)
 
 

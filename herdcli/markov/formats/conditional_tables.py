@@ -71,7 +71,7 @@ def fill_missing_rows(network: Network, missing_rows: str | None, notes: list[st
             continue
         child = network.name(scope[-1])
         if not np.isnan(table[missing]).all():
-            raise DataError(f"the table of {child} has NaN and numbers in the same row")
+            raise DataError(f"a row of the table of {child} mixes NaN and numbers")
         if missing_rows != "uniform":
             raise _missing_row_error(network, scope, missing)
         tables, rows = tables + 1, rows + int(missing.sum())
@@ -86,5 +86,5 @@ def _missing_row_error(network: Network, scope: tuple[int, ...], missing: Array)
     first = np.argwhere(missing)[0].tolist()
     where = ", ".join(f"{network.name(i)}={network.state_name(i, k)}" for i, k in zip(scope, first, strict=False))
     count = f"{int(missing.sum())} of its {missing.size} rows, the first for {where}" if where else "its only row"
-    hint = "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform fills these rows"
+    hint = "use --missing-rows uniform: bnlearn writes NaN for states of the parents that its data lack"
     return DataError(f"the table of {network.name(scope[-1])} has NaN in {count}", hint=hint)

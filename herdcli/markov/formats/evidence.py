@@ -76,7 +76,7 @@ def parse_assignment(text: str, network: Network, notes: list[str], naming: Vari
             return _pair_with_note(network, *found, notes)
     name, _, state = text.partition("=")
     if not find_unquoted(text, "="):
-        raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
+        raise DataError(f"'{text[:60]}' is not evidence of the form NAME=STATE")
     return _pair_by_name(network, name.strip(), state.strip(), notes, naming)  # reports which of the two names is unknown
 
 
@@ -113,7 +113,9 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
     """Return variables and states as written; None if no layout fits.  Raises DataError for several cases."""
     lines = [line for line in lines if line]
     if lines[0] == ["0"]:
-        raise DataError(f"begins with 0 pairs of evidence, but continues with '{words[1][:40]}'", hint="write the number of pairs first")
+        raise DataError(
+            f"the file says that it has 0 pairs of evidence, but continues with '{words[1][:40]}'", hint="write the number of pairs first"
+        )
     if _is_pair_count(words[0], len(words) - 1):
         found = words[1:]
     elif lines[0] == ["1"] and len(words) > 1 and _is_pair_count(words[1], len(words) - 2):
@@ -124,7 +126,8 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
         found = words[2:]
     elif _are_cases(words):
         raise DataError(
-            f"holds {words[0]} cases of evidence, but herd reads only one", hint="--evidence-rows takes a table with a row for each case"
+            f"has {words[0]} cases of evidence, but --evidence reads only one",
+            hint="use --evidence-rows with a table that has a row for each case",
         )
     else:
         return None
@@ -149,14 +152,14 @@ def _merge_pairs(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
     for i, state in pairs:
         if found.setdefault(i, state) != state:
             first, second = (network.state_name(i, k) for k in (found[i], state))
-            raise DataError(f"the evidence gives {network.name(i)} two states, {first} and {second}")
+            raise DataError(f"the evidence gives variable {network.name(i)} two different states, {first} and {second}")
     return found
 
 
 def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pair:
     """Return a pair of a file that contains only numbers."""
     if i >= network.listed_count:
-        raise DataError(f"there is no variable {i}, there are {network.listed_count} (0 to {network.listed_count - 1})")
+        raise DataError(f"there is no variable {i}: the network has {network.listed_count}, numbered 0 to {network.listed_count - 1}")
     if (
         i < network.listed_count
         and all(re.fullmatch(r"x\d+", name) for name in network.listed_names or ("",))
@@ -167,7 +170,7 @@ def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pa
     named = VariableNaming(network.listed_names).places.get(str(i), i)
     own = network.states_of(i)
     if named != i:
-        notes.append(f"a file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable named {i}")
+        notes.append(f"an evidence file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable with the name {i}")
     if str(state) in own and own.index(str(state)) != state:
         notes.append(
             f"a file of numbers counts states from 0: {state} of {network.name(i)} is its state {own[state]}, not the state named {state}"
@@ -201,7 +204,7 @@ def find_variable(network: Network, name: str, naming: VariableNaming | None = N
     if found < 0:
         raise DataError(f"there is no variable '{name}'", hint=suggest_name(name, network.listed_names or (), "variables"))
     if found >= network.listed_count:
-        raise DataError(f"there is no variable {found}, there are {network.listed_count} (0 to {network.listed_count - 1})")
+        raise DataError(f"there is no variable {found}: the network has {network.listed_count}, numbered 0 to {network.listed_count - 1}")
     return found
 
 

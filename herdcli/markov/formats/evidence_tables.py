@@ -34,7 +34,7 @@ def _pairs_of_object(text: str) -> list[tuple[str, str]]:
         raise DataError(f"is not valid JSON: {error}", hint='expected: {"NAME": "STATE", …}') from None
     for name, state in found:
         if not isinstance(state, str | bool):
-            raise DataError(f"the state of '{name[:40]}' is neither a word nor a number", hint='expected: {"NAME": "STATE", …}')
+            raise DataError(f"the state of variable '{name[:40]}' is neither text nor a number", hint='expected: {"NAME": "STATE", …}')
     return [(name, str(state)) for name, state in found]
 
 
@@ -43,6 +43,8 @@ def _pairs_of_table(lines: list[str], head: list[str]) -> list[tuple[str, str]]:
     pairs = []
     for number, row in enumerate(csv.reader(lines[1:], strict=True), 1):
         if len(row) != len(head) or not row[variable].strip() or not row[state].strip():
-            raise DataError(f"row {number} has no variable and state", hint=f"expected: {len(head)} cells, {','.join(head)}")
+            raise DataError(
+                f"row {number} does not have a variable and a state", hint=f"write {len(head)} cells into each row: {','.join(head)}"
+            )
         pairs.append((row[variable].strip(), row[state].strip()))
     return pairs

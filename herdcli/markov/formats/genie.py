@@ -47,12 +47,12 @@ def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
     """Read variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
     if root.tag != "smile" or (nodes := root.first("nodes")) is None:
-        raise DataError(f"is not a network of GeNIe: its root is <{root.tag}>, not <smile> with <nodes>")
+        raise DataError(f"is not a GeNIe network: its root element is <{root.tag}>, but must be <smile> with <nodes> inside")
     made = NetworkAssembly()
     elements = list(_node_elements(nodes))
     for element in elements:
         if element.first("dynamic") is not None:
-            raise DataError(f"node {element.attributes.get('id', '')} belongs to a dynamic network of GeNIe, which herd does not read")
+            raise DataError(f"node {element.attributes.get('id', '')} belongs to a dynamic GeNIe network, which herd does not read")
         for each in element.all("property"):
             key = each.attributes.get("id", "")
             if key == TITLE:
@@ -96,7 +96,7 @@ def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: 
     """
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
-            raise DataError(f"node {node.name} is of the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
+            raise DataError(f"node {node.name} has the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
         assembly.declare_variable(node.name, node.states)
     for node in nodes:
         what = f"the table of {node.name}"
@@ -121,13 +121,13 @@ def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
     values = parse_numbers(node.values, what)
     if values.size != (rows + 1) * states:
         raise DataError(
-            f"{what} has {values.size} values, expected {(rows + 1) * states}: a row for each state of each parent, and the leak"
+            f"{what} has {values.size} values, but needs {(rows + 1) * states}: a row for each state of each parent, and one for the leak"
         )
     parts = np.split(values.reshape(rows + 1, states), list(itertools.accumulate(shape[:-1])))
     strengths = node.strengths or [str(state) for count in shape[:-1] for state in range(count)]
     orders = [strengths[end - count : end] for count, end in zip(shape[:-1], itertools.accumulate(shape[:-1]), strict=True)]
     if len(strengths) != rows or any(sorted(order) != sorted(map(str, range(len(order)))) for order in orders):
-        raise DataError(f"the strengths of {node.name} are not permutations of the states of its parents")
+        raise DataError(f"the <strengths> of node {node.name} must list every state of each parent once")
     return NoisyMax([_sort_rows_by_state(part, list(map(int, order))) for part, order in zip(parts, orders, strict=False)], parts[-1][0])
 
 

@@ -83,7 +83,9 @@ def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     if "|" in scope:
         parents = [word for word in scope[scope.index("|") + 1 :] if word != ","]
     if len(child) != 1:
-        raise DataError(f"a joint potential of {len(child)} variables, which herd does not read")
+        raise DataError(
+            f"a potential is a joint table of {len(child)} variables, but herd reads only tables of one variable given its parents"
+        )
     fields = _read_fields(tokens)
     model = fields.get("model_data", [])
     if any(word.lower() == "noisyor" for word in model) and not fields.get("model_nodes", ["(", ")"])[1:-1]:
@@ -101,11 +103,14 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: N
     words = [word for word in model if word not in "(),"][1:]
     assembly.shape(child, parents)
     if len(words) % 2 or any(len(assembly.states[name]) != 2 for name in (child, *parents)):
-        raise DataError(f"the NoisyOR of {child} needs two-state variables, and an inhibitor for each cause")
+        raise DataError(f"the NoisyOR of {child} needs two-state variables, and one inhibitor for each cause")
     inhibitors = dict(zip(words[::2], parse_numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))
     leak = float(np.prod([inhibitors.pop(word) for word in list(inhibitors) if word.lower() in ("true", "1")]))
     if strange := sorted(set(inhibitors) ^ set(parents)):
-        raise DataError(f"the NoisyOR of {child} has {strange[0]}, which is not one of its parents with an inhibitor")
+        raise DataError(
+            f"the NoisyOR of {child} must have an inhibitor for each parent and for no other variable; {strange[0]} is only in one of "
+            "the two lists"
+        )
     on = _true_state_index(assembly.states[child])
 
     def distribution(inhibitor: float) -> Array:

@@ -59,20 +59,20 @@ def read_names(text: str, network: Network) -> Network:
         ]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         raise DataError(UNREADABLE) from None
-    hint = "move it away if it belongs to another network"
+    hint = "if this file belongs to another network, move it to another folder"
     if len(found) != network.count:
-        raise DataError(f"names {len(found)} variables, the network has {network.count}", hint=hint)
+        raise DataError(f"has names for {len(found)} variables, but the network has {network.count} variables", hint=hint)
     if network.names is not None and all(identifier for identifier, _, _ in found):
         by_name = {identifier: (identifier, name, states) for identifier, name, states in found}
         if strange := [name for name in network.names if name not in by_name]:
-            raise DataError(f"has no name for the variable {strange[0]}", hint=hint)
+            raise DataError(f"has no name for variable {strange[0]} of the network", hint=hint)
         found = [by_name[name] for name in network.names]
     names, states = [name for _, name, _ in found], [own for _, _, own in found]
     if len(set(names)) < len(names):
-        raise DataError(f"has the name {next(name for name in names if names.count(name) > 1)} twice", hint=hint)
+        raise DataError(f"gives two variables the name {next(name for name in names if names.count(name) > 1)}", hint=hint)
     for name, own, count in zip(names, states, network.cardinality.tolist(), strict=True):
         if own and (len(own) != count or len(set(own)) < count):
-            raise DataError(f"names {len(own)} states of {name}, the network has {count}", hint=hint)
+            raise DataError(f"has {len(own)} state names for variable {name}, but the network has {count} different states", hint=hint)
     whole = [state for own in states for state in own] if all(states) else None
     marks = [bool(each.get("auxiliary")) for each in json.loads(text)["variables"]]
     auxiliary = max(network.auxiliary, marks[::-1].index(False) if False in marks else 0)

@@ -42,7 +42,9 @@ class NetworkAssembly:
         if not states:
             raise DataError(f"variable {name} has no states")
         if len(set(states)) < len(states):
-            raise DataError(f"variable {name} has two states '{next(state for state in states if list(states).count(state) > 1)}'")
+            raise DataError(
+                f"variable {name} has two states with the name '{next(state for state in states if list(states).count(state) > 1)}'"
+            )
         self.states[name] = list(states)
 
     def shape(self, child: str, parents: Sequence[str]) -> list[int]:
@@ -52,7 +54,7 @@ class NetworkAssembly:
             if name not in self.states:
                 raise DataError(f"variable {name} is not declared")
         if len(set(scope)) < len(scope):
-            raise DataError(f"the table of {child} names {next(name for name in scope if scope.count(name) > 1)} twice")
+            raise DataError(f"the table of {child} contains variable {next(name for name in scope if scope.count(name) > 1)} twice")
         return [len(self.states[name]) for name in scope]
 
     def add_table(self, child: str, parents: Sequence[str], values: Sequence[float] | Array, *, normalise: bool = False) -> None:
@@ -62,12 +64,12 @@ class NetworkAssembly:
         """
         shape = self.shape(child, parents)
         if child in self.tables or child in self.noisy:
-            raise DataError(f"variable {child} has a second table")
+            raise DataError(f"variable {child} has two tables")
         size, table = math.prod(shape), np.asarray(values, dtype=np.float64).ravel()
         if not table.size:
             raise DataError(f"variable {child} has no table", hint="learn the parameters from rows: herd fit-mrf")
         if table.size != size:
-            raise DataError(f"the table of {child} has {table.size} values, expected {size}")
+            raise DataError(f"the table of {child} has {table.size} values, but its states and those of its parents need {size}")
         table = table.reshape(shape)
         sums = table.sum(axis=-1, keepdims=True)
         wrong = np.abs(sums - 1) > ROUNDED
@@ -75,17 +77,17 @@ class NetworkAssembly:
             table = np.divide(table, sums, out=table.copy(), where=wrong & (sums > 0))
             wrong &= sums <= 0
         if wrong.any():
-            raise DataError(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
+            raise DataError(f"a row of the table of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
         self.tables[child] = (list(parents), table)
 
     def add_noisy_max(self, child: str, parents: Sequence[str], model: NoisyMax) -> None:
         """Add P(child | parents) as a noisy-max.  Raises DataError for tables of other shapes."""
         shape = self.shape(child, parents)
         if child in self.tables or child in self.noisy:
-            raise DataError(f"variable {child} has a second table")
+            raise DataError(f"variable {child} has two tables")
         given = [*(cause.shape for cause in model.causes), model.leak.shape]
         if given != [*((states, shape[-1]) for states in shape[:-1]), (shape[-1],)]:
-            raise DataError(f"the noisy-max of {child} does not have one row for each state of each parent, and one for the leak")
+            raise DataError(f"the noisy-max of {child} must have one row for each state of each parent, and one for the leak")
         for row in np.concatenate([*model.causes, model.leak[None]]):
             if abs(row.sum() - 1) > ROUNDED or (row < 0).any():
                 told = f"sums to {float(row.sum()):.6g}, not to 1" if (row >= 0).all() else "has a negative value"
@@ -99,7 +101,7 @@ class NetworkAssembly:
         what  the name of a table in the format.
         """
         if not self.states:
-            raise DataError("declares no variable")
+            raise DataError("the network has no variables")
         if missing := [name for name in self.states if name not in self.tables]:
             raise DataError(f"variable {missing[0]} has no {what}")
         require_acyclic({child: parents for child, (parents, _) in self.tables.items()})
@@ -153,4 +155,6 @@ class NetworkAssembly:
 def require_acyclic(parents: Mapping[str, Sequence[str]]) -> None:
     """Raise DataError, with the cycle, if a variable is its own ancestor."""
     if circle := find_cycle(parents):
-        raise DataError(f"the parents form a cycle: {' ← '.join(circle)}", hint="a Bayesian network has none")
+        raise DataError(
+            f"the parents form a cycle: {' ← '.join(circle)}", hint="remove or reverse one of these edges: a Bayesian network has no cycle"
+        )

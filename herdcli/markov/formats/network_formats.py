@@ -52,20 +52,24 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
     words = WordStream(text)
     written = words.next("MARKOV or BAYES")
     if (preamble := written.upper()) not in ("MARKOV", "BAYES"):
-        raise DataError(f"{words.place(0)}: '{written[:40]}' is neither MARKOV nor BAYES")
+        raise DataError(f"{words.place(0)}: a UAI network begins with MARKOV or BAYES, not with '{written[:40]}'")
     cardinality = words.integers(words.integer("the number of variables", 1), "a cardinality", 1)
     scopes = []
     for a in range(words.integer("the number of factors")):
         scopes.append(words.integers(words.integer(f"the size of scope {a}"), f"a variable of factor {a}"))
         if scopes[-1] and max(scopes[-1]) >= len(cardinality):
             at, n = words.at - len(scopes[-1]) + int(np.argmax(scopes[-1])), len(cardinality)
-            raise DataError(f"{words.place(at)}: factor {a} names variable {max(scopes[-1])}, there are {n} (0 to {n - 1})")
+            raise DataError(
+                f"{words.place(at)}: factor {a} contains variable {max(scopes[-1])}, but the {n} variables are numbered 0 to {n - 1}"
+            )
     factors: list[Factor] = []
     for a, scope in enumerate(scopes):
         count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
         if count != size:
             shape = format_product([cardinality[i] for i in scope])
-            raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
+            raise DataError(
+                f"{words.place(words.at - 1)}: factor {a} has {count} values, but its variables have {size} joint states ({shape})"
+            )
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()
     return build_network(cardinality, _in_order_of_agrum(factors, cardinality, text, notes), directed=preamble == "BAYES")
@@ -97,7 +101,7 @@ def find_conditional_violation(network: Network) -> str | None:
         if (wrong := np.abs(sums - 1) > ROUNDED).any():
             return f"a row of factor {a} sums to {float(sums[wrong][0]):.6g}, not to 1"
         if scope and (first := owner.setdefault(scope[-1], a)) != a:
-            return f"factors {first} and {a} are both of {network.name(scope[-1])}"
+            return f"factors {first} and {a} are both tables of {network.name(scope[-1])}"
     return None
 
 
@@ -138,16 +142,16 @@ def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple
     for label, count in zip(scope, states, strict=True):
         if cardinality.setdefault(label, count) != count:
             place = words.place(words.at - 1)
-            raise DataError(f"{place}: factor {a} gives variable {label} {count} states, an earlier one {cardinality[label]}")
+            raise DataError(f"{place}: variable {label} has {count} states in factor {a}, but {cardinality[label]} in an earlier factor")
     size = math.prod(states)
     if size > LARGEST_TABLE:
-        raise DataError(f"{words.place(words.at - 1)}: factor {a} has {size} values, at most {LARGEST_TABLE} are read")
+        raise DataError(f"{words.place(words.at - 1)}: factor {a} has {size} values, but herd reads at most {LARGEST_TABLE}")
     table = np.zeros(size)
     entries = words.integer(f"the number of entries of factor {a}")
     for _ in range(entries):
         at = words.integer(f"an index into factor {a}")
         if at >= size:
-            raise DataError(f"{words.place(words.at - 1)}: factor {a} has no value {at}, its scope has {size} states")
+            raise DataError(f"{words.place(words.at - 1)}: factor {a} has no value number {at}: its variables have {size} joint states")
         table[at] = words.numbers(1, f"a value of factor {a}")[0]
     return scope, table.reshape(states, order="F").ravel()
 

@@ -19,7 +19,7 @@ def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     found = [[find_variable(network, name) for name in line if line != ["-"]] for line in lines if line]
     if not found:
-        raise DataError("holds no clamp set", hint="write one set of variables in each line, such as: x1 x3 x5")
+        raise DataError("has no clamp set", hint="write one set of variables in each line, such as: x1 x3 x5")
     return found
 
 
@@ -45,7 +45,7 @@ def read_mar(text: str) -> list[Array]:
     """Read the marginals of a .MAR file; a line with the number of cases (1) may precede them."""
     words = WordStream(text)
     if words.next("MAR") != "MAR":
-        raise DataError("line 1: a result file of marginals begins with MAR")
+        raise DataError("line 1: is not a UAI result file of marginals, which begins with MAR")
     lines = [line.split() for line in text.splitlines() if line.split()]
     if len(lines) > 2 and lines[1] == ["1"]:
         words.next("the number of cases")
@@ -54,5 +54,5 @@ def read_mar(text: str) -> list[Array]:
     words.finish()
     for i, p in enumerate(found):
         if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-3:
-            raise DataError(f"the marginal of variable {i} is not a distribution")
+            raise DataError(f"the marginal of variable {i} is not a distribution: values must be at least 0 and sum to 1")
     return found

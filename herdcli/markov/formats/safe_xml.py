@@ -68,7 +68,8 @@ class _TreeBuilder:
         self.count += 1
         if len(self.open) >= DEEPEST or self.count > MOST_ELEMENTS:
             raise DataError(
-                f"line {self.parser.CurrentLineNumber}: has more than {DEEPEST} elements inside one another, or too many of them"
+                f"line {self.parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep, or there are more than "
+                f"{MOST_ELEMENTS} of them"
             )
         made = XMLElement(_strip_namespace(tag), {_strip_namespace(name): value for name, value in attributes.items()})
         if self.open:
@@ -86,11 +87,13 @@ class _TreeBuilder:
 
     def reject_entity(self, *declared: object) -> None:
         line = self.parser.CurrentLineNumber
-        raise DataError(f"line {line}: declares an XML entity, which is refused", hint="write the text itself in place of the entity")
+        raise DataError(
+            f"line {line}: declares an XML entity, which herd does not read", hint="write the text itself in place of the entity"
+        )
 
     def reject_external(self, *declared: object) -> int:
         line = self.parser.CurrentLineNumber
-        raise DataError(f"line {line}: refers to an XML entity that the file does not have", hint="write the text itself in its place")
+        raise DataError(f"line {line}: refers to an XML entity that the file does not define", hint="write the text itself in its place")
 
 
 def parse_xml(text: str) -> XMLElement:

@@ -19,7 +19,7 @@ LARGEST = 2**63 - 1  # largest integer that is read from a file
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 
-TOO_SMALL = "'{}' is too small for float64 and would become 0, an impossible state"
+TOO_SMALL = "'{}' is too small for float64 and would become 0, which means an impossible state"
 SCALED = "write 0 if the state is impossible, or multiply all values of the factor by a power of ten"
 
 
@@ -52,7 +52,7 @@ class WordStream:
         """Return the next word.  Raises DataError, with the end of the text, if there is none."""
         if not self.left:
             raise DataError(
-                f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="check whether the file is complete"
+                f"the file ends at {self.place(len(self.words) - 1)}, where {what} is expected", hint="check whether the file is complete"
             )
         self.at += 1
         return self.words[self.at - 1]
@@ -66,9 +66,9 @@ class WordStream:
         values = self._take_words(count, what, _parse_integer, "an integer")
         for k, value in enumerate(values):
             if abs(value) > LARGEST:
-                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, at most {LARGEST} is read")
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, but must be at most {LARGEST}")
             if value < low:
-                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, expected {low} or more")
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, but must be {low} or more")
         return values
 
     def numbers(self, count: int, what: str) -> Array:
@@ -88,7 +88,7 @@ class WordStream:
             values = [convert(word) for word in words]
         except ValueError:
             bad = next(k for k, word in enumerate(words) if not _is_convertible(word, convert))
-            raise DataError(f"{self.place(self.at + bad)}: '{words[bad][:40]}' is not {expected} ({what})") from None
+            raise DataError(f"{self.place(self.at + bad)}: {what} must be {expected}, not '{words[bad][:40]}'") from None
         self.at += count
         return values
 
@@ -105,7 +105,7 @@ class WordStream:
     def finish(self) -> None:
         """Raise DataError if words are left over."""
         if self.left:
-            raise DataError(f"{self.place(self.at)}: '{self.words[self.at][:40]}' after the end of the network")
+            raise DataError(f"{self.place(self.at)}: the network is complete, but the file continues with '{self.words[self.at][:40]}'")
 
 
 def _parse_integer(word: str) -> int:
@@ -181,7 +181,7 @@ class TokenStream:
     def short(self, what: str) -> DataError:
         """Return the DataError for a text that ends too soon."""
         lines = self.text.rstrip().count("\n") + 1
-        return DataError(f"ends at line {lines} where {what} is expected", hint="check whether the file is complete")
+        return DataError(f"the file ends at line {lines}, where {what} is expected", hint="check whether the file is complete")
 
     def error(self, message: str) -> DataError:
         """Return a DataError about the last token."""
@@ -198,7 +198,7 @@ class TokenStream:
         try:
             yield
         except DataError as error:
-            if not error.message.startswith(("line ", "ends at line")):
+            if not error.message.startswith(("line ", "the file ends at line")):
                 error.message = f"line {self.line()}: {error.message}"
             raise
 

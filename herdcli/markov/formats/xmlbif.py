@@ -47,7 +47,7 @@ def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
 def _child_text(element: safe_xml.XMLElement, tag: str) -> str:
     found = element.first(tag)
     if found is None or not found.text:
-        raise DataError(f"a <{element.tag}> has no <{tag}>")
+        raise DataError(f"an element <{element.tag}> has no <{tag}> inside")
     return found.text
 
 

@@ -58,7 +58,7 @@ class ExpectationMaximisation:
         self.search = cliques.search_elimination_orders(self._make_network([np.ones(shape) for shape in self.shapes]), seed, orders)
         if not self.search.complete or self.search.width + 2 > MOST_AXES:
             raise DataError(
-                f"the junction tree of the structure has treewidth {self.search.width}, too large for EM", hint="--max-parents 3"
+                f"the structure has treewidth {self.search.width}, which is too large for EM", hint="limit the parents: --max-parents 3"
             )
         self.rows = max(1, min(len(self.x), int(BLOCK / max(1.0, self.search.cells))))
 
@@ -106,7 +106,7 @@ class ExpectationMaximisation:
         """Return the counts and the log-likelihood for rows without missing values."""
         found = [count_cases(self.cases, scope) for scope in self.scopes]
         if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
-            raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1")
+            raise DataError("the initial tables give a training row probability 0", hint="use --smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
 
     def _block(self, network: Network, rows: slice, found: list[Array]) -> float:
@@ -121,7 +121,7 @@ class ExpectationMaximisation:
         try:
             made = propagate_rows(network, self.search.order, allowed, factors_instead=True)
         except ImpossibleEvidence:
-            raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1") from None
+            raise DataError("the initial tables give a training row probability 0", hint="use --smoothing 1") from None
         for expected, p in zip(found, made.marginals, strict=True):
             expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
         return float(weight @ made.log_z)

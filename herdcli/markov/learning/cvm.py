@@ -65,7 +65,8 @@ def find_kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int],
         found |= fresh
         if len(found) > MOST_REGIONS:
             raise BadUsage(
-                f"the outer regions have more than {MOST_REGIONS} intersections", hint="--algorithm loopy-is, or a smaller --max-clique"
+                f"the outer regions have more than {MOST_REGIONS} intersections, too many for cvm",
+                hint="use --algorithm loopy-is, or a smaller --max-clique",
             )
     number: dict[frozenset[int], int] = dict.fromkeys(members, 1)
     result = []

@@ -42,10 +42,13 @@ def make_fit_record(problem: LearningProblem, learned: LearnedFactors, algorithm
 def row_log_potentials(network: Network, x: Array) -> Array:
     """Compute Σ log f_a(x_a) for rows x (n, N); −∞ if a factor is 0."""
     if x.shape[1] != network.count:
-        raise DataError(f"has {x.shape[1]} columns, the network has {network.count} variables")
+        raise DataError(f"the data have {x.shape[1]} columns, but the network has {network.count} variables")
     if (high := x.max(axis=0) >= network.cardinality).any():
         i = int(np.argmax(high))
-        raise DataError(f"column {i} has state {x[:, i].max()}, {network.name(i)} has {network.cardinality[i]} states")
+        raise DataError(
+            f"column {i} has the state {x[:, i].max()}, but variable {network.name(i)} has only the states 0 to "
+            f"{network.cardinality[i] - 1}"
+        )
     total = np.zeros(len(x))
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():

@@ -87,7 +87,7 @@ class HillClimbing:
         if circle := find_cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
             raise DataError(f"the required edges form a cycle of {len(circle) - 1} variables")
         if (edge & ~self.allowed).any():
-            raise DataError("an edge is both required and forbidden")
+            raise DataError("an edge is both required and forbidden: --required-edges and --forbidden-edges contradict each other")
         for j, of in enumerate(start):
             for i in of:
                 if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not path_matrix(edge)[j, i]:

@@ -164,9 +164,9 @@ def _single_clique_graph(problem: LearningProblem) -> CliqueGraph:
     """Return the graph with one clique of all variables."""
     count, states = len(problem.cardinality), math.prod(problem.cardinality.tolist())
     if states > MOST_STATES or count > MOST_AXES:
-        hint = "ups-jt finds the same distribution on a junction tree: --algorithm ups-jt"
+        hint = "use --algorithm ups-jt, which finds the same distribution on a junction tree"
         size = float(np.log2(problem.cardinality.astype(np.float64)).sum())
-        raise DataError(f"{count} variables have 2^{size:.1f} states together, but ipf handles at most 2^26", hint=hint)
+        raise DataError(f"--algorithm ipf handles at most 2^26 joint states, but {count} variables have 2^{size:.1f}", hint=hint)
     return CliqueGraph([tuple(range(count))], [], True)
 
 

@@ -18,20 +18,22 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
         inside = [frozenset(region) for region in settings.regions]
         for a, scope in enumerate(scopes):
             if not any(region.issuperset(scope) for region in inside):
-                raise BadUsage(f"cluster {a} ({', '.join(map(str, scope))}) is inside none of the --regions")
+                raise BadUsage(f"no region of --regions contains all variables of cluster {a} ({', '.join(map(str, scope))})")
         return list(settings.regions)
     if not settings.max_clique:
         return scopes
     widest = max(len(scope) for scope in scopes)
     if settings.max_clique < widest:
-        raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
+        raise BadUsage(f"--max-clique {settings.max_clique} is too small: the largest cluster has {widest} variables")
     if problem.rows is None:
         raise BadUsage(
-            "--max-clique computes the mutual information of columns from rows, but --moments gives no rows", hint="leave out --max-clique"
+            "--max-clique needs rows, to compute the mutual information of columns, but --moments has none", hint="leave out --max-clique"
         )
     found = cliques.search_elimination_orders(problem.structure_network(), settings.seed, settings.orders)
     if not found.complete:
-        raise BadUsage("--max-clique needs an elimination order, but every order that was found is too large", hint="leave it out")
+        raise BadUsage(
+            "--max-clique does not work here: every elimination order needs tables that are too large", hint="leave out --max-clique"
+        )
     within = cliques.junction_tree_from_order(
         junction_tree.build_clique_tree(problem.structure_network(), found.order, keep_single_states=True)
     )[0].cliques

@@ -90,11 +90,13 @@ def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learne
     """Construct the algorithm that the settings name.  Raises BadUsage for constraints that it does not support."""
     name = settings.algorithm
     if name in NEEDS_ROWS and problem.rows is None:
-        raise BadUsage(f"--algorithm {name} needs rows, but --moments has none", hint="--algorithm ups-jt")
+        raise BadUsage(f"--algorithm {name} needs rows, but --moments has none", hint="use --algorithm ups-jt")
     if name in NO_FEATURES and problem.has_features():
-        raise BadUsage(f"--algorithm {name} matches only marginals, not expectations of features", hint="--algorithm ups-jt matches both")
+        raise BadUsage(
+            f"--algorithm {name} matches only marginals, not expectations of features", hint="use --algorithm ups-jt, which matches both"
+        )
     if name in NO_BASE and problem.base is not None:
-        raise BadUsage(f"--algorithm {name} does not work with --base", hint="--algorithm ups-jt")
+        raise BadUsage(f"--algorithm {name} does not work with --base", hint="use --algorithm ups-jt")
     module, _, attribute = ALGORITHMS[name].rpartition(".")
     made: Learner = getattr(importlib.import_module(module), attribute)(problem, settings)
     return made

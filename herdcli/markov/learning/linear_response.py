@@ -36,10 +36,10 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem = problem
         if problem.cardinality.max(initial=0) > 2 or problem.cardinality.min(initial=2) < 2:
-            raise BadUsage("--algorithm linear-response needs two-state variables", hint="--algorithm ups-jt")
+            raise BadUsage("--algorithm linear-response needs two-state variables", hint="use --algorithm ups-jt")
         n = len(problem.cardinality)
         if n < 2 or {frozenset(c.scope) for c in problem.clusters} != {frozenset((i, j)) for i in range(n) for j in range(i)}:
-            raise BadUsage("--algorithm linear-response needs the marginals of all pairs", hint="--structure full")
+            raise BadUsage("--algorithm linear-response needs the marginals of all pairs", hint="use --structure full")
 
     def bytes_needed(self) -> tuple[int, str]:
         """Return the bytes of the covariance and its inverse, and their purpose in words."""
@@ -61,10 +61,12 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
         m = np.diag(both).copy()
         if (fixed := np.flatnonzero(m * (1 - m) <= 0)).size:
             name = self.problem.names[fixed[0]] if self.problem.names else f"x{fixed[0]}"
-            raise DataError(f"{name} never changes, so its covariance has no inverse", hint="--smoothing 1")
+            raise DataError(
+                f"variable {name} is constant, so the covariance matrix has no inverse", hint="use --smoothing 1, or remove the column"
+            )
         C = both - np.outer(m, m)
         if not np.linalg.cond(C) < 1e12:
-            raise DataError("the covariance has no inverse: some variables determine others", hint="--smoothing 1")
+            raise DataError("the covariance matrix has no inverse, because some variables determine others", hint="use --smoothing 1")
         # Inverse of 2.49, with the rest of the diagonal as self-couplings; b is the remainder of the mean-field equation with these at m.
         W = np.diag(1 / (m * (1 - m))) - np.linalg.inv(C)
         b = np.log(m / (1 - m)) - W @ m + np.diag(W) / 2

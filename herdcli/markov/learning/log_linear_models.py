@@ -127,7 +127,7 @@ class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSett
         residual = float(np.abs(present - self.parameters.target).max())
         above, below = self.parameters.target - self.low, present - self.low
         if ((below <= 0) & (above > 0)).any():
-            raise NegativeResult("no distribution has these expectations: some states that they need are forbidden")
+            raise NegativeResult("no distribution has these expectations: they need states to which the model gives probability 0")
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(below > 0, np.log(above / below), 0.0)
         if self.settings.algorithm == "gis" or self.constant:

@@ -43,7 +43,7 @@ class BinaryGibbs(Stepwise[BinaryGibbsState]):
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
             hint = f"raise --burn-in to {settings.annealing} or more"
-            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
+            raise BadUsage(f"--annealing {settings.annealing} is more than the {settings.burn_in} sweeps of --burn-in", hint=hint)
         self.machine = to_boltzmann_machine(network, "gibbs")
         self.parts = [part[~self.machine.held[part]] for part in colour_units(self.machine.W)]
         self.rows = [(part, self.machine.W[part]) for part in self.parts]

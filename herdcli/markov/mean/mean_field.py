@@ -97,7 +97,7 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         attributes = make_convergence_attributes(
             energy, self.meets_criterion(state), state.step, state.residual, state.free_energy, covariance=covariance
         )
-        return InferenceResult(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
+        return InferenceResult(nodes, cliques, attributes, f"{warning}; use --algorithm bp or ups" if warning else "")
 
     def _tap_domain_fault(self, m: Array) -> str:
         """Return the reason why TAP is not valid here, "" if it is.
@@ -110,12 +110,15 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         variance = m * (1 - m)
         largest = float((self.squares @ variance**2).max(initial=0.0))
         if largest >= 1:
-            return f"tap is outside Plefka's range: the largest Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}, its expansion needs less than 1"
+            return (
+                f"tap is not valid for this network: the largest Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}, but Plefka's expansion "
+                "needs less than 1"
+            )
         W, b, held = self.machine.W, self.machine.b, self.machine.held
         most = float(np.maximum(b[~held], 0.0).sum() + 0.5 * np.maximum(W.data, 0.0).sum()) + self.machine.constant
         most += float((~held).sum()) * np.log(2.0)
         if -self.free_energy(m) > most + 1e-9 * abs(most):
-            return f"tap is outside Plefka's range: its log Z of {-self.free_energy(m):.6g} is above the upper bound {most:.6g}"
+            return f"tap is not valid for this network: its log Z of {-self.free_energy(m):.6g} is above the upper bound {most:.6g}"
         return ""
 
     def covariance(self, m: Array) -> Array:

@@ -45,7 +45,9 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         if network.stored_marginals():
             raise BadUsage(
-                "mean-field can use observed marginals only with two-state variables and positive factors of pairs", hint="--algorithm ups"
+                "--algorithm mean-field can use observed marginals only if variables have two states and factors are positive and "
+                "join pairs",
+                hint="use --algorithm ups",
             )
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.inner = restrict_to_possible_states(network)
@@ -110,6 +112,6 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         warning = (
             ""
             if np.isfinite(hard)
-            else "no product of marginals that mean-field found avoids the zeros of the factors; --algorithm bp or ups"
+            else "mean-field failed: every product of marginals that it found has probability 0; use --algorithm bp or ups"
         )
         return InferenceResult(nodes, [], told, warning)

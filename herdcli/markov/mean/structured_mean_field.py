@@ -55,15 +55,16 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         whole = reduce_to_pairwise(network)
         if whole.auxiliary:
             scope = next(iter(whole.auxiliary.values()))[0]
-            hint = "bp and ups take any network: --algorithm ups"
-            raise BadUsage(f"--algorithm structured-mean-field needs factors of pairs, but a factor has {len(scope)} variables", hint=hint)
+            hint = "use --algorithm bp or ups, which work for any network"
+            raise BadUsage(f"--algorithm structured-mean-field needs factors of at most two variables, but one has {len(scope)}", hint=hint)
         self.tree, kept = partition_into_trees(whole)
         self.graph = _subgraph(whole, np.flatnonzero(kept))
         self.cut = np.flatnonzero(~kept)
         if zero := [e for e in self.cut if not whole.table_of(int(e)).all()]:
             i, j = network.name(int(whole.tail[2 * zero[0]])), network.name(int(whole.head[2 * zero[0]]))
             raise BadUsage(
-                f"--algorithm structured-mean-field would cut the edge of {i} and {j}, but its factor has a zero", hint="--algorithm ups"
+                f"--algorithm structured-mean-field cannot leave out the edge between {i} and {j}, because its factor has a zero",
+                hint="use --algorithm ups",
             )
         self.cut_ends = [(int(whole.tail[2 * e]), int(whole.head[2 * e])) for e in self.cut]
         self.coupling, self.scratch = _cut_couplings(whole, self.cut), self.graph.scratch()

@@ -86,13 +86,15 @@ class Beliefs:
         require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
         require_valid_indices("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
         if self.assignment is not None and len(self.assignment) != len(self.node_offset) - 1:
-            raise DataError(f"/assignment has {len(self.assignment)} states for {len(self.node_offset) - 1} variables")
+            raise DataError(
+                f"/assignment must have a state for each of the {len(self.node_offset) - 1} variables, but has {len(self.assignment)}"
+            )
         if self.assignment is not None and ((self.assignment < -1) | (self.assignment >= np.diff(self.node_offset))).any():
-            raise DataError("/assignment has a state that its variable does not have")
+            raise DataError("/assignment gives a variable a state number that is out of range")
         if self.names is not None and len(self.names) != len(self.node_offset) - 1:
-            raise DataError(f"/names has {len(self.names)} names for {len(self.node_offset) - 1} variables")
+            raise DataError(f"/names has {len(self.names)} names, but there are {len(self.node_offset) - 1} variables")
         if self.states is not None and len(self.states) != len(self.node):
-            raise DataError(f"/states has {len(self.states)} names for {len(self.node)} states")
+            raise DataError(f"/states has {len(self.states)} names, but there are {len(self.node)} states")
 
     def marginals(self) -> list[Array]:
         """The marginal of each variable."""

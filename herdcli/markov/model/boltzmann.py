@@ -61,7 +61,7 @@ def to_boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
 
 def to_coupling_list(network: Network, algorithm: str) -> CouplingList:
     """Return the weights of a network as a list of pairs.  Raises BadUsage if it is not a Boltzmann machine."""
-    hint = "bp and ups take any network: --algorithm ups"
+    hint = "use --algorithm bp or ups, which work for any network"
     if network.cardinality.max() > 2:
         i = int(np.argmax(network.cardinality > 2))
         raise BadUsage(
@@ -75,7 +75,7 @@ def to_coupling_list(network: Network, algorithm: str) -> CouplingList:
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
         raise BadUsage(
-            f"--algorithm {algorithm} needs factors of pairs, but {network.describe_factor(a)} has {wide[a]} variables", hint=hint
+            f"--algorithm {algorithm} needs factors of at most two variables, but {network.describe_factor(a)} has {wide[a]}", hint=hint
         )
     first = network.table_offset[:-1]
     begin = np.cumsum(wide) - wide  # start of each factor in the list of its free variables

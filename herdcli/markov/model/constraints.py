@@ -198,14 +198,15 @@ def validate_problem(problem: LearningProblem) -> LearningProblem:
     n = len(problem.cardinality)
     if problem.base is not None and not np.array_equal(problem.base.cardinality, problem.cardinality):
         raise BadUsage(
-            f"--base has {problem.base.count} variables; it must have the {n} variables of the data, with the same numbers of states"
+            f"--base must have the {n} variables of the data, with as many states, but has {problem.base.count} variables or other "
+            "numbers of states"
         )
     for a, cluster in enumerate(problem.clusters):
         for i in cluster.scope:
             if not 0 <= i < n:
-                raise DataError(f"cluster {a} names variable {i}, there are {n} (0 to {n - 1})")
+                raise DataError(f"cluster {a} contains variable {i}, but the {n} variables are numbered 0 to {n - 1}")
         if len(set(cluster.scope)) != len(cluster.scope):
-            raise DataError(f"cluster {a} names a variable twice")
+            raise DataError(f"cluster {a} contains a variable twice")
         _validate_target(a, cluster, problem.scope_shape(cluster.scope))
     _require_consistent_marginals(problem)
     return problem
@@ -215,20 +216,23 @@ def _validate_target(a: int, cluster: Cluster, shape: list[int]) -> None:
     if cluster.features is not None:
         low, high = (side.reshape(len(side), -1) for side in (cluster.features, cluster.features))
         if list(cluster.features.shape[1:]) != shape or len(cluster.target) != len(cluster.features):
-            raise DataError(f"cluster {a}: a feature has one value for each of {int(np.prod(shape))} states")
+            raise DataError(
+                f"cluster {a}: each feature needs {int(np.prod(shape))} values, one for each joint state of the variables, and an "
+                "expectation"
+            )
         outside = (cluster.target < low.min(axis=1)) | (cluster.target > high.max(axis=1))
         if outside.any():
             d = int(np.argmax(outside))
             raise DataError(
-                f"cluster {a}: the expectation {cluster.target[d]:g} of feature {d} is outside its values "
+                f"cluster {a}: the expectation {cluster.target[d]:g} of feature {d} is outside the range of its values "
                 f"{low[d].min():g} to {high[d].max():g}"
             )
         return
     p = cluster.target
     if list(p.shape) != shape:
-        raise DataError(f"cluster {a} has {p.size} values, its variables have {int(np.prod(shape))} states")
+        raise DataError(f"the marginal of cluster {a} has {p.size} values, but its variables have {int(np.prod(shape))} joint states")
     if not np.isfinite(p).all() or (p < 0).any():
-        raise DataError(f"cluster {a} has a value that is negative or not finite")
+        raise DataError(f"the marginal of cluster {a} has a value that is negative or not finite")
     if abs(p.sum() - 1) > 1e-6:
         raise DataError(f"the marginal of cluster {a} sums to {p.sum():.6g}, not to 1")
 
@@ -242,4 +246,6 @@ def _require_consistent_marginals(problem: LearningProblem) -> None:
             first, q = known.setdefault(i, (a, p))
             if np.abs(p - q).max() > 1e-6:
                 name = problem.names[i] if problem.names else f"x{i}"
-                raise DataError(f"clusters {first} and {a} give {name} marginals that differ by {np.abs(p - q).max():.3g}")
+                raise DataError(
+                    f"clusters {first} and {a} contradict each other: their marginals of {name} differ by {np.abs(p - q).max():.3g}"
+                )

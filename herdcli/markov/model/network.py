@@ -160,15 +160,15 @@ def validate_network(network: Network) -> Network:
     if n == 0:
         raise DataError("the network has no variables")
     if (bad := np.flatnonzero(cardinality < 1)).size:
-        raise DataError(f"variable {bad[0]} has cardinality {cardinality[bad[0]]}, expected 1 or more")
+        raise DataError(f"variable {bad[0]} has {cardinality[bad[0]]} states, but needs 1 or more")
     if (states := float(cardinality.astype(np.float64).sum())) > MOST_STATES:
-        raise DataError(f"the variables have {states:.6g} states together, at most {MOST_STATES} are taken")
+        raise DataError(f"the variables have {states:.6g} states in total, but herd handles at most {MOST_STATES}")
     for what, flat, offset in (("scope", network.scope, network.scope_offset), ("table", network.table, network.table_offset)):
         require_offsets(f"{what}_offset", offset, len(flat), what)
     if len(network.scope) and (network.scope.min() < 0 or network.scope.max() >= n):
         at = int(np.flatnonzero((network.scope < 0) | (network.scope >= n))[0])
         a = int(np.searchsorted(network.scope_offset, at, side="right")) - 1
-        raise DataError(f"factor {a} names variable {network.scope[at]}, there are {n} (0 to {n - 1})")
+        raise DataError(f"factor {a} contains variable {network.scope[at]}, but the {n} variables are numbered 0 to {n - 1}")
     for a in np.flatnonzero(_invalid_factor_mask(network)).tolist():
         _require_valid_factor(network, a)
     _require_valid_metadata(network)
@@ -182,12 +182,12 @@ def _require_valid_metadata(network: Network) -> None:
     if not 0 <= network.auxiliary < network.count:
         raise DataError(f"auxiliary is {network.auxiliary}, but there are {network.count} variables")
     if network.names is not None and len(network.names) != network.count:
-        raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
+        raise DataError(f"/names has {len(network.names)} names, but there are {network.count} variables")
     if network.states is not None and len(network.states) != int(network.cardinality.sum()):
-        raise DataError(f"/states has {len(network.states)} names for {int(network.cardinality.sum())} states")
+        raise DataError(f"/states has {len(network.states)} names, but there are {int(network.cardinality.sum())} states")
     require_image_shape(network.shape, network.count, "shape", "variables")
     if (network.observed is None) != (network.observed_marginal is None):
-        raise DataError("/observed and /observed_marginal need each other, but one is missing")
+        raise DataError("only one of /observed and /observed_marginal is there, but the file needs both or neither")
     if network.observed is None or network.observed_marginal is None:
         return
     require_valid_indices("/observed", network.observed, network.count, "a variable")
@@ -238,19 +238,22 @@ def _factors_repeating_variables(network: Network, widths: Array) -> Array:
 def _require_valid_factor(network: Network, a: int) -> None:
     scope = network.factor_scope(a)
     if len(set(scope)) != len(scope):
-        raise DataError(f"factor {a} names variable {next(i for i in scope if scope.count(i) > 1)} twice")
+        raise DataError(f"factor {a} contains variable {next(i for i in scope if scope.count(i) > 1)} twice")
     name = network.describe_factor(a)
     if len(scope) > MOST_AXES:
-        raise DataError(f"{name} has {len(scope)} variables, at most {MOST_AXES} can be handled")
+        raise DataError(f"{name} has {len(scope)} variables, but herd handles at most {MOST_AXES}")
     table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
     states = [int(network.cardinality[i]) for i in scope]
     if len(table) != int(np.prod(states, dtype=object)):
-        raise DataError(f"{name} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({format_product(states)})")
+        raise DataError(
+            f"{name} has {len(table)} values, but its variables have {np.prod(states, dtype=object)} joint states "
+            f"({format_product(states)})"
+        )
     if not np.isfinite(table).all() or (table < 0).any():
         at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
-        raise DataError(f"{name}: value {at} is {table[at]:g}, potentials are finite and not negative")
+        raise DataError(f"{name}: value {at} is {table[at]:g}, but must be finite and not negative")
     if not table.any():
-        raise DataError(f"{name} is zero everywhere, so no state has a probability")
+        raise DataError(f"{name} is zero everywhere, so every state has probability 0")
 
 
 def format_product(states: Sequence[int]) -> str:
@@ -264,7 +267,7 @@ def validate_marginal(network: Network, i: int, marginal: Array) -> Array:
     p = np.asarray(marginal, dtype=np.float64)
     states, name = int(network.cardinality[i]), network.name(i)
     if len(p) != states:
-        raise DataError(f"the marginal of {name} has {len(p)} values, the variable has {states} states")
+        raise DataError(f"the marginal of {name} has {len(p)} values, but the variable has {states} states")
     if not np.isfinite(p).all() or (p < 0).any():
         raise DataError(f"the marginal of {name} has a value that is negative or not finite")
     if abs(p.sum() - 1) > 1e-6:
@@ -290,7 +293,7 @@ def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
             table = table[tuple(slice(evidence[i], evidence[i] + 1) if i in evidence else slice(None) for i in scope)]
             if not table.any():
                 held = ", ".join(f"{network.name(i)}={network.state_name(i, evidence[i])}" for i in scope if i in evidence)
-                raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
+                raise NegativeResult(f"the evidence has probability 0: the network excludes {held}")
         factors.append((scope, table))
     flat = build_network(cardinality, factors)
     made = ConditionedNetwork(
@@ -332,9 +335,9 @@ def reorder_variables(network: Network, order: Sequence[int]) -> Network:
 def require_state(network: Network, i: int, state: int) -> None:
     """Raise DataError unless variable i exists and has this state."""
     if not 0 <= i < network.count:
-        raise DataError(f"the evidence names variable {i}, there are {network.count} (0 to {network.count - 1})")
+        raise DataError(f"the evidence contains variable {i}, but the {network.count} variables are numbered 0 to {network.count - 1}")
     if not 0 <= state < network.cardinality[i]:
-        raise DataError(f"the evidence gives {network.name(i)} the state {state}, but it has {network.cardinality[i]} states")
+        raise DataError(f"the evidence gives {network.name(i)} the state {state}, but its states are 0 to {network.cardinality[i] - 1}")
 
 
 def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) -> Network:
@@ -353,7 +356,7 @@ def with_likelihoods(network: Network, likelihoods: Mapping[int, Array]) -> Netw
         return network
     for (i,), values in extra:
         if not np.isfinite(values).all() or (values < 0).any() or not values.any():
-            raise DataError(f"the likelihood of {network.name(i)} must be finite, not negative and not all zero")
+            raise DataError(f"the likelihoods of {network.name(i)} must be finite, not negative and not all zero")
     made = build_network(network.cardinality, [*network.factors(), *extra], names=network.names, states=network.states, shape=network.shape)
     made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal, auxiliary=network.auxiliary)
     return validate_network(made)

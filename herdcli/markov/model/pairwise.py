@@ -146,7 +146,7 @@ def _assemble_pairwise(
     if -np.inf in tops:
         at = tops.index(-np.inf)
         place = network.name(at) if at < len(units) else " and ".join(map(network.name, list(pairs)[at - len(units)]))
-        raise NegativeResult(f"no joint state is possible: the factors exclude all states of {place}")
+        raise NegativeResult(f"every joint state has probability 0: the factors exclude all states of {place}")
     _require_float64_range(network, [*units, *pairs.values()], tops, [*((i,) for i in range(len(units))), *pairs], auxiliary)
     n, m = len(units), len(pairs)
     edges = np.array(list(pairs), dtype=np.int32).reshape(-1, 2)
@@ -185,8 +185,8 @@ def _require_float64_range(
             variables = sorted({i for node in scope for i in (auxiliary[node][0] if node in auxiliary else (node,))})
             names = ", ".join(map(network.name, variables[:-1])) + (" and " if len(variables) > 1 else "") + network.name(variables[-1])
             raise Diverged(
-                f"the factors over {names} span 10^{span / np.log(10):.0f}, more than a float64 holds",
-                hint="--algorithm junction-tree, gbp, tree-ep or mean-field, which work with logarithms",
+                f"the values of the factors over {names} differ by a factor of 10^{span / np.log(10):.0f}, too much for float64",
+                hint="use --algorithm junction-tree, gbp, tree-ep or mean-field, which compute with logarithms",
             )
 
 

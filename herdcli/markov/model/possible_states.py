@@ -16,7 +16,7 @@ from herdcli.markov.model.network import ConditionedNetwork, Factor, Network, bu
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-IMPOSSIBLE = "no joint state is possible: the evidence, or the zeros of the factors, contradict each other"
+IMPOSSIBLE = "every joint state has probability 0: the evidence and the zeros of the factors contradict each other"
 
 
 def find_possible_states(network: Network) -> list[Array]:
@@ -38,7 +38,7 @@ def find_possible_states(network: Network) -> list[Array]:
             stays = kept[i] & possible.any(axis=tuple(k for k in range(possible.ndim) if k != axis))
             if not stays.any():
                 raise NegativeResult(
-                    f"no joint state is possible: the zeros of the factors, with the evidence, exclude all states of {network.name(i)}"
+                    f"every joint state has probability 0: zeros of the factors, or the evidence, exclude all states of {network.name(i)}"
                 )
             if stays.all() or np.array_equal(stays, kept[i]):
                 continue

@@ -33,7 +33,7 @@ def draw_tree_edges(nodes: int, random: np.random.Generator) -> Array:
 def draw_random_edges(nodes: int, degree: float, random: np.random.Generator) -> Array:
     """Return random edges (E, 2): each pair is joined with probability degree/(N−1)."""
     if degree > nodes - 1:
-        raise BadUsage(f"--mean-degree {degree:g} is more than {nodes} nodes can have")
+        raise BadUsage(f"--mean-degree {degree:g} is too large: with {nodes} nodes it is at most {nodes - 1}")
     count = int(random.binomial(nodes * (nodes - 1) // 2, degree / max(1, nodes - 1)))
     found: set[tuple[int, int]] = set()
     while len(found) < count:
@@ -57,7 +57,9 @@ def network_from_weights(edges: Array, W: Array, b: Array, *, shape: Array | Non
     """Return the network of a Boltzmann machine: a factor (1, e^b) for each unit, then (1, 1, 1, e^W) for each edge."""
     largest = float(max(np.abs(W).max(initial=0), np.abs(b).max(initial=0)))
     if largest > LARGEST_WEIGHT:
-        raise BadUsage(f"a random weight is {largest:.4g}, but tables hold at most e^{LARGEST_WEIGHT:g}", hint="use a smaller --sigma-w")
+        raise BadUsage(
+            f"a random weight is {largest:.4g}, but weights above {LARGEST_WEIGHT:g} overflow in a table", hint="use a smaller --sigma-w"
+        )
     n, m = len(b), len(edges)
     units = np.stack([np.ones(n), np.exp(b)], axis=1)
     pairs = np.ones((m, 4))
@@ -117,7 +119,7 @@ def generate_random_network(
         return network
     if observe == "border":
         if structure != "grid":
-            raise BadUsage("--draw-observed border needs a grid", hint="--draw-observed leaves works for trees")
+            raise BadUsage("--draw-observed border needs a grid", hint="use --draw-observed leaves, which works for trees")
         chosen = border_variables(rows, columns)
     else:
         chosen = np.flatnonzero(np.bincount(edges.ravel(), minlength=nodes) == 1)

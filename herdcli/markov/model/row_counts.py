@@ -70,18 +70,18 @@ class CountsShard(Shard):
         super().validate()
         for part in self.parts:
             if part.rows < 0 or not 0 <= part.mass < np.inf:
-                raise DataError(f"has counts of {part.rows} rows of weight {part.mass:g}")
+                raise DataError(f"is damaged: the number of counted rows is {part.rows} and their weight {part.mass:g}")
             if len(part.table) != int(part.states.sum()):
-                raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
+                raise DataError(f"is damaged: its table has {len(part.table)} states, but its variables have {int(part.states.sum())}")
             if len(part.holdout) and (part.holdout >= part.states).any():
-                raise DataError("has held-out rows with a state that their variable does not have")
+                raise DataError("is damaged: a held-out row has a state number that is out of range")
         variables = {len(part.states) for part in self.parts} or {len(self.names or ())}
         if len(variables) > 1:
-            raise DataError(f"has counts of {min(variables)} and of {max(variables)} variables")
+            raise DataError(f"is damaged: some counts are for {min(variables)} variables and others for {max(variables)}")
         for name in ("scopes", "regions"):
             _read_scopes(name, getattr(self, name), max(variables))
         if np.isinf(self.cut):
-            raise DataError(f"has the threshold {self.cut}")
+            raise DataError(f"is damaged: the threshold is {self.cut}, but must be finite")
 
     @property
     def named_scopes(self) -> list[Scope] | None:
@@ -168,7 +168,7 @@ def cluster_counts(tally: RowTally, scopes: Sequence[Scope]) -> list[Array]:
     shapes = [[int(tally.states[i]) for i in scope] for scope in scopes]
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
     if ends[-1] != len(tally.cells):
-        raise DataError(f"has counts of {len(tally.cells)} states of clusters, not of {ends[-1]}")
+        raise DataError(f"is damaged: the clusters have {ends[-1]} joint states, but there are {len(tally.cells)} counts")
     return [tally.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
 
 
@@ -326,7 +326,7 @@ def join_seen_code_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) ->
 def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], min_states: int | Array) -> RowTally:
     whole = sum_tallies(parts, scopes)
     if not whole.rows:
-        raise DataError("there are no training rows (split 0)", hint="--split .8,.1,.1 draws a new split")
+        raise DataError("there are no training rows (split 0)", hint="make a new split: --split .8,.1,.1")
     if not whole.mass > 0:
         raise DataError("the training rows have a total weight of zero")
     return widen_tally_states(whole, np.maximum(whole.states, min_states), scopes)

@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ENDINGS = (("_0", "_t"), ("_0", "_1"), ("0", "t"))  # endings of names in the first and in the present slice
-HINT = "name the variables of the first slice X_0 and those of the present one X_t"
+HINT = "end the names of variables of the first slice in _0 and those of the next slice in _t, such as X_0 and X_t"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,11 @@ def parse_two_slice_network(network: Network) -> SliceTemplate:
         in_present = any(i >= len(bases) for i in placed)
         if network.directed and in_present and placed[-1] < len(bases):
             parents = ", ".join(network.name(i) for i, at in zip(scope, placed, strict=True) if at >= len(bases))
-            raise DataError(f"{network.name(scope[-1])} of the first slice depends on {parents} of the next one", hint=HINT)
+            raise DataError(
+                f"variable {network.name(scope[-1])} of the first slice depends on {parents} of the next slice, but edges must go "
+                "forward in time",
+                hint=HINT,
+            )
         made[in_present].append((placed, table))
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
     states = None if network.states is None else [name for i in first for name in network.states[ends[i] : ends[i + 1]]]
@@ -117,7 +121,7 @@ def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
             return bases, [slices[zero][base] for base in bases], [slices[now][base] for base in bases]
     alone = [name for name in network.names if not name.endswith(("0", "t", "_1"))]
     what = f"{alone[0]} belongs to no slice" if alone else "not every variable is in both slices"
-    raise DataError(f"is not a template of two slices: {what}", hint=HINT)
+    raise DataError(f"is not a template of two time slices: {what}", hint=HINT)
 
 
 def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
@@ -125,9 +129,9 @@ def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
     counts = [int(network.cardinality[k]) for k in (i, j)]
     if counts[0] != counts[1]:
-        raise DataError(f"{base} has {counts[0]} states in the first slice and {counts[1]} in the next one")
+        raise DataError(f"variable {base} has {counts[0]} states in the first slice, but {counts[1]} in the next one")
     if network.states is not None and network.states[ends[i] : ends[i + 1]] != network.states[ends[j] : ends[j + 1]]:
-        raise DataError(f"{base} has other names of states in the first slice than in the next one")
+        raise DataError(f"the states of variable {base} have different names in the first slice and in the next one")
 
 
 def unrolled_bytes(template: SliceTemplate, steps: int) -> int:

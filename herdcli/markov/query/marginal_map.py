@@ -103,7 +103,7 @@ class CoordinateAscent(Stepwise[CoordinateAscentState]):
     def result(self, state: CoordinateAscentState) -> MostProbableStates:
         """Return the final states, and an upper bound.  Raises NegativeResult if no state had a nonzero probability."""
         if state.value == -np.inf:
-            raise NegativeResult(IMPOSSIBLE.replace("no joint state is possible", "no joint state that was tried is possible"))
+            raise NegativeResult(IMPOSSIBLE.replace("every joint state has", "every joint state that was tried has"))
         when = assign_elimination_stages(self.network, maximised=self.asked)
         graph, states = moral_graph(self.network), self.network.cardinality.tolist()
         order = find_greedy_order(graph, states, when, list(range(self.network.count)), True, np.inf).order

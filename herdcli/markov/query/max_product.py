@@ -212,8 +212,8 @@ class MaxProduct(Stepwise[MaxProductState]):
         """Return the best states found.  Raises NegativeResult if none of them had a nonzero probability."""
         constant = self.inner.constant
         if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
-            hint = "raise --max-memory to solve it exactly, or --effort to search longer"
-            raise NegativeResult("max-product found no state with a probability above zero, but there may be one", hint=hint)
+            hint = "raise --max-memory, for an exact answer, or --effort, to search longer"
+            raise NegativeResult("max-product found no states with a probability above 0, though some may exist", hint=hint)
         value = self.search.value(state.states) + constant
         bound = max(value, float(state.bound.min()) + constant)
         states = self.inner.to_original(dict(enumerate(state.states.tolist())))

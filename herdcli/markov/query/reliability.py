@@ -303,9 +303,9 @@ def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceA
     log_z = result.attributes.get("log_z")
     error = _largest_difference(result.nodes, reference)
     if error is not None and error > INACCURATE:
-        warnings.append(f"a marginal is off by about {error:.2g} (by {reference.by}); {_reliability_hint(reference)}")
+        warnings.append(f"a marginal is wrong by about {error:.2g} (by {reference.by}); {_reliability_hint(reference)}")
     if log_z is not None and exceeds_upper_bound(log_z, reference.upper) and algorithm != "tree-reweighted":
-        warnings.append(f"log Z {log_z:.6g} is above {reference.upper:.6g}, which no log Z can be; {_reliability_hint(reference)}")
+        warnings.append(f"log Z {log_z:.6g} is wrong: it is above its upper bound {reference.upper:.6g}; {_reliability_hint(reference)}")
     sampled = algorithm.endswith("gibbs")  # its own chains were compared
     if error is None and reference.rhat is not None and reference.rhat > UNMIXED and not (sampled or confirmed):
         warnings.append(
@@ -326,7 +326,7 @@ def exceeds_upper_bound(log_z: float, upper: float | None) -> bool:
 def _reliability_hint(reference: ReferenceAnswer) -> str:
     if reference.exact_cells is not None:
         return "use --algorithm junction-tree, which is affordable and exact"
-    return "--algorithm auto takes the answer on which several algorithms agree"
+    return "use --algorithm auto, which compares several algorithms"
 
 
 def _largest_difference(nodes: Sequence[Array], reference: ReferenceAnswer) -> float | None:

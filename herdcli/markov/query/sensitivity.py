@@ -41,7 +41,7 @@ def compute_parameter_sensitivity(network: Network, order: Sequence[int], variab
     Raises DataError for a network without factors, NegativeResult if Z is 0.
     """
     if not network.factor_count:
-        raise DataError("the network has no factors, so there is no cell to analyse")
+        raise DataError("the network has no factors, so there are no table entries to analyse")
     found = _calibrate_network(network, order)
     slope, log_z = _log_derivatives(network, found), found.log_z
     del found  # free its tables before those of the next are computed

@@ -28,7 +28,7 @@ from herdcli.schema import Array
 FORBIDDEN = -80.0  # log of the factor in g_a for cells that f_a forbids: it is divided out again, which zero cannot be
 LINK = 2000  # cells that are processed in the time of one link's array operations
 EMPTY = "tree-ep failed: its moments exclude every state"
-HINT = "--damping 0.5, or --algorithm double-loop, which converges; to see whether the evidence is impossible: --algorithm junction-tree"
+HINT = "use --damping 0.5, or --algorithm double-loop, which converges; --algorithm junction-tree shows whether the evidence is impossible"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             else:
                 off.append((scope, logs))
         self.sites = self._off_tree_factors(off)
-        self.note = f"{len(self.sites)} factors are off the tree of tree-ep" if self.sites else ""
+        self.note = f"tree-ep approximates {len(self.sites)} factors, which are not on its tree" if self.sites else ""
 
     def _off_tree_factors(self, off: list[Factor]) -> list[OffTreeFactor]:
         """Return the factors off the tree in the order of a walk around it."""

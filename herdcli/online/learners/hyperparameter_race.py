@@ -259,7 +259,7 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
     """Return the first examples (count: their number) as one block in the learners' form, with features numbered without gaps."""
     first = _first_blocks(batches, EXAMPLES if count is None else count)
     if not first:
-        raise DataError("there are no lines of data", hint="check whether the command that wrote the text was interrupted")
+        raise DataError("the file has no lines of data", hint="check whether the command that wrote the text was interrupted")
     used = _used_feature_mask(settings, [block for block, _ in first])
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))

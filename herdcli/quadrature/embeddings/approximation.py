@@ -99,5 +99,10 @@ class EmbeddingErrorBounds:
 
 def no_features_error(kernel: str) -> BadUsage:
     """Make the error for a kernel that has no random features."""
-    hint = "fourier goes with gaussian, laplace, matern…, inverse-multiquadric, rational-quadratic, their sums and products; or nystrom:R"
-    return BadUsage(f"--embedding fourier: the kernel {kernel} has no spectral density", hint=hint)
+    hint = (
+        "use --embedding nystrom:R, or a kernel gaussian, laplace, matern…, inverse-multiquadric, rational-quadratic, or their sums "
+        "and products"
+    )
+    return BadUsage(
+        f"--embedding fourier: random Fourier features do not exist for the kernel {kernel}, which has no spectral density", hint=hint
+    )

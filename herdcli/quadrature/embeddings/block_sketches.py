@@ -54,7 +54,9 @@ class SketchShard(Shard):
         for part in self.parts:
             if len(part.sums) != len(self.landmarks) + 1 or part.points.shape[1] != len(self.scale):
                 found = f"{len(part.sums) - 1} landmarks of {part.points.shape[1]} columns"
-                raise DataError(f"has a sketch on {found}, expected {len(self.landmarks)} of {len(self.scale)}")
+                raise DataError(
+                    f"is damaged: a sketch has {found}, but the shard has {len(self.landmarks)} landmarks of {len(self.scale)} columns"
+                )
 
 
 class RowBlockSource(Protocol):
@@ -145,7 +147,7 @@ def make_group_from_sketches(
         sums, spread = sums + unit.sums, spread + unit.spread
     points, number = (np.concatenate([getattr(unit, name) for unit in units]) for name in ("points", "number"))
     if not spread[0] > 0 or not len(points):
-        raise DataError("weights of rows must be finite, not negative and not all 0")
+        raise DataError("the weights of rows must be finite, not negative and not all 0")
     rows = sum(unit.rows for unit in units)
     whole = stream_sketch.StreamSketching(sketch, _EmptySource(), len(points), map=map)
     state = replace(whole.init(), ended=True, rows=rows, sums=sums, spread=spread, points=points, key=np.zeros(len(points)), number=number)

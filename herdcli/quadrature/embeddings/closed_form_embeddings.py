@@ -57,7 +57,10 @@ def _composite_embedding(kernel: CompositeKernel, target: Target) -> Embedding:
     if kernel.product:
         weight = math.prod(part.value for part in kernel.parts if isinstance(part, ConstantKernel))
         if len(parts) > 1:
-            raise BadUsage(f"no closed form is known for the product {kernel.text()}", hint=f"known: {KNOWN}; use --distribution rows")
+            raise BadUsage(
+                f"no closed form of the mean embedding is known for the kernel {kernel.text()}",
+                hint=f"use --distribution rows, or one of {KNOWN}",
+            )
         inner, norm = closed_form_embedding(parts[0], target) if parts else (lambda x: np.ones(len(x)), 1.0)
         return lambda x: weight * inner(x), weight * norm
     found = [closed_form_embedding(part, target) for part in parts]

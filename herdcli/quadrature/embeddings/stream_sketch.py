@@ -59,7 +59,7 @@ class StreamState:
     def validate(self) -> None:
         """Raise DataError if more rows are kept than were seen."""
         if self.rows < 0 or int((self.key < 1).sum()) > self.rows:
-            raise DataError(f"keeps {int((self.key < 1).sum())} of {self.rows} rows")
+            raise DataError(f"is damaged: the sketch keeps {int((self.key < 1).sum())} rows, but has read only {self.rows}")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class StreamSketching:
     def result(self, state: StreamState) -> StreamState:
         """Return the last state.  Raises DataError if no row with a weight was read."""
         if not state.spread[0] > 0:
-            raise DataError("weights of rows must be finite, not negative and not all 0")
+            raise DataError("the weights of rows must be finite, not negative and not all 0")
         return state
 
 

@@ -36,7 +36,7 @@ class JointKernel:
     def check(self, X: Array) -> None:
         """Raise DataError if rows X (n, d + 1) have no column except the label, or a part is not defined on them."""
         if X.shape[1] < 2:
-            raise DataError("rows with a label need at least one more column")
+            raise DataError("a kernel for rows and labels needs at least one column besides the label")
         self.rows.check(X[:, :-1])
         self.label.check(X[:, -1:])
 

@@ -39,7 +39,8 @@ def _parse_joint(text: str) -> joint_kernels.JointKernel:
     rows, _, label = text.partition(joint_kernels.MARK)
     if joint_kernels.MARK in label or any(part.strip().lower().startswith("stein") for part in (rows, label)):
         raise BadUsage(
-            f"--kernel '{text}' is not a kernel: write KERNEL&KERNEL, the first for rows and the second for labels, without Stein kernels"
+            f"--kernel '{text}' is not a kernel for rows and labels: write KERNEL&KERNEL, the first for rows, the second for labels, "
+            "neither a Stein kernel"
         )
     return joint_kernels.JointKernel(parse_kernel(rows), parse_kernel(label))
 
@@ -49,7 +50,9 @@ def _parse_stein(text: str) -> SteinKernel:
     try:
         return stein_kernels.parse_stein(rest if name == "stein" else "")
     except ValueError as error:
-        raise BadUsage(f"--kernel '{text}' is not a kernel: {error}", hint="stein:imq, stein:gaussian,2.5, stein:imq,smpcov") from None
+        raise BadUsage(
+            f"--kernel '{text}' is not a kernel: {error}", hint="write it as in stein:imq, stein:gaussian,2.5 or stein:imq,smpcov"
+        ) from None
 
 
 def _split_outside_tokens(text: str, separator: str) -> list[str]:
@@ -173,5 +176,5 @@ def median_distance(X: Array, metric: str, seed: int) -> float:
     if median == 0.0 and distances.any():
         median = float(np.median(distances[distances > 0]))
     if median == 0.0:
-        raise DataError("all rows are equal: the bandwidth is 0", hint="choose a bandwidth with --bandwidth, or check the columns")
+        raise DataError("all rows are equal, so the bandwidth would be 0", hint="choose a bandwidth with --bandwidth, or check the columns")
     return median

@@ -80,7 +80,7 @@ class SteinKernel:
     def check(self, X: Array) -> None:
         """Raise DataError unless rows X have an even number of columns."""
         if X.shape[1] % 2:
-            raise DataError("rows for a Stein kernel need as many columns of scores as of points")
+            raise DataError("a Stein kernel needs as many columns of scores as of points")
 
     def text(self) -> str:
         """Return the text of the kernel, with the chosen length."""
@@ -110,7 +110,9 @@ def with_covariance_metric(kernel: SteinKernel, X: Array) -> SteinKernel:
     """Return the kernel with the metric of points X (n, d).  Raises DataError if their covariance is singular."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(X, rowvar=False)))
     if values[0] <= SINGULAR * values[-1]:
-        raise DataError("the covariance of the columns is singular", hint="leave out columns that depend on others, or use stein:imq")
+        raise DataError(
+            "the covariance matrix of the columns is singular", hint="leave out columns that depend on others, or use stein:imq"
+        )
     inverse = (vectors / values) @ vectors.T
     return replace(kernel, metric=tuple(map(tuple, (0.5 * (inverse + inverse.T)).tolist())))
 

@@ -143,7 +143,7 @@ class ThinningState:
     def validate(self) -> None:
         """Raise DataError unless the rows exist."""
         if not 0 <= self.place <= len(self.order) or self.round < 0:
-            raise DataError(f"is at row {self.place} of {len(self.order)}")
+            raise DataError(f"is damaged: the run is at row {self.place} of {len(self.order)}")
         require_valid_indices("/order", self.order, 1 << 62, "a candidate")
 
 

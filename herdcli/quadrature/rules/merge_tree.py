@@ -49,7 +49,9 @@ class TreeNode:
     def validate(self) -> None:
         """Raise DataError for an invalid weight or bound."""
         if not (0 <= self.mass < np.inf and 0 <= self.error < np.inf) or (self.mass > 0) != (len(self.x) > 0):
-            raise DataError(f"has {len(self.x)} atoms for rows of weight {self.mass:g}, within {self.error:g} of them")
+            raise DataError(
+                f"is damaged: {len(self.x)} atoms stand for rows with the total weight {self.mass:g} and the error {self.error:g}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class BlocksShard(Shard):
         super().validate()
         for part in self.parts:
             if part.x.shape[1] != len(self.scale):
-                raise DataError(f"has atoms of {part.x.shape[1]} columns, expected {len(self.scale)}")
+                raise DataError(f"is damaged: its atoms have {part.x.shape[1]} columns, but the shard has {len(self.scale)}")
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class TreeState:
     def validate(self) -> None:
         """Raise DataError for an impossible position."""
         if not 0 <= self.task <= self.step or len(self.stack) > self.task:
-            raise DataError(f"has {len(self.stack)} nodes after {self.task} tasks")
+            raise DataError(f"is damaged: it has {len(self.stack)} nodes of the merge tree after {self.task} tasks")
 
 
 @dataclass

@@ -43,7 +43,7 @@ class CholeskyState:
     def validate(self) -> None:
         """Raise DataError unless atoms are candidates."""
         if not 0 <= self.step <= len(self.index):
-            raise DataError(f"has {self.step} atoms, but space for {len(self.index)}")
+            raise DataError(f"is damaged: it has {self.step} atoms, but space for {len(self.index)}")
         require_valid_indices("/index", self.index[: self.step], len(self.residual), "a candidate")
 
 

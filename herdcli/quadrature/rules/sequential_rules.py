@@ -77,7 +77,9 @@ class SequenceState:
         """Raise DataError unless atoms are candidates, and no more than fit into the arrays."""
         require_valid_indices("/index", self.index, len(self.running), "a candidate", low=-1)
         if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
-            raise DataError(f"is damaged: it has atom {self.step} of {len(self.index)} and candidate {self.best} of {len(self.running)}")
+            raise DataError(
+                f"is damaged: the run is at atom {self.step} of {len(self.index)} and candidate {self.best} of {len(self.running)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,11 @@ def initial_state(problem: SequenceProblem, count: int) -> SequenceState:
     space, settings = problem.space, problem.settings
     total = len(space.candidates)
     if settings.rule not in DRAWN and total == 0:
-        raise BadUsage("there are no candidates to choose from", hint="give --candidates grid:N, sobol:N, sample:N, cube:D or a FILE")
+        raise BadUsage("there are no candidates to choose from", hint="use --candidates with grid:N, sobol:N, sample:N, cube:D or a FILE")
     if settings.unique and count > total:
         raise DataError(
-            f"{count} unique atoms were asked for, but there are only {total} candidates", hint="ask for fewer, or allow repeats"
+            f"--unique needs {count} different atoms, but there are only {total} candidates",
+            hint="choose fewer atoms, or leave out --unique",
         )
     state = SequenceState(
         step=0,
@@ -130,7 +133,7 @@ def initial_state(problem: SequenceProblem, count: int) -> SequenceState:
 def extend_state(problem: SequenceProblem, state: SequenceState, count: int) -> SequenceState:
     """Return the same state with memory for `count` atoms, from which the run continues."""
     if count < state.step:
-        raise BadUsage(f"the samples already have {state.step} atoms, more than the {count} wanted")
+        raise BadUsage(f"the file to continue already has {state.step} atoms, more than the requested {count}")
     empty = initial_state(problem, count)
     for name in ("index", "atoms", "embedding", "rate", "mmd", "gap"):
         getattr(empty, name)[: state.step] = getattr(state, name)[: state.step]

@@ -66,7 +66,7 @@ class ClassGroups:
         for name, rows in zip(self.names, own, strict=True):
             if not len(rows):
                 owner = f"class '{name}'" if len(self.names) > 1 else "the split"
-                raise DataError(f"{owner} has no validation rows", hint="hold some out: --split .6,.2,.2")
+                raise DataError(f"{owner} has no validation rows", hint="hold out some rows: --split .6,.2,.2")
         return own * (self.folds + 1)
 
     def evenly_spaced_validation_rows(self, limit: int) -> SelectedRows | None:
@@ -105,7 +105,7 @@ def assign_class_folds(X: Any, y: Array, split: Array, names: list[str], *, fold
         if count < max(1, folds):
             need = "no training rows" if count == 0 else f"{count} training rows, fewer than {folds} folds"
             owner = f"class '{name}'" if len(names) > 1 else "the split"
-            raise DataError(f"{owner} has {need}", hint="--split sets how many rows of each class train")
+            raise DataError(f"{owner} has {need}", hint="put more rows into the training part: --split .8,.1,.1")
     fold = np.full(len(y), -1, dtype=np.int64)
     if folds:
         fold[training] = assign_stratified_folds(y[training], folds, seed)

@@ -60,9 +60,10 @@ def model_moments(h: Harmonium) -> ModelMoments:
         means = exact_arithmetic.product(covariance, np.concatenate([h.b, h.c]))
         return ModelMoments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
     if min(log2_state_count(h.visible, h.W.shape[0]), log2_state_count(h.hidden, h.W.shape[1])) > ENUMERABLE:
-        shape = f"this model is {h.W.shape[0]} × {h.W.shape[1]}"
+        shape = f"this model has {h.W.shape[0]} visible and {h.W.shape[1]} hidden units"
         raise BadUsage(
-            f"the exact gradient enumerates a layer of at most 2^{ENUMERABLE} states; {shape}", hint="--algorithm pcd samples it"
+            f"--algorithm exact needs a layer with at most 2^{ENUMERABLE} states, but {shape}",
+            hint="use --algorithm pcd, which samples instead",
         )
     if log2_state_count(h.visible, h.W.shape[0]) < log2_state_count(h.hidden, h.W.shape[1]):
         turned = model_moments(h.transposed())

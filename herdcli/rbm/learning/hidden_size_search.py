@@ -123,7 +123,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
     def init(self) -> HiddenSizeSearchState:
         """Return the initial state of the first size.  Raises BadUsage without validation rows."""
         if self.problem.valid is None:
-            raise BadUsage("there are no validation rows to choose the number of hidden units with", hint="hold some out: --split .6,.2,.2")
+            raise BadUsage("--hidden auto needs validation rows, but there are none", hint="hold out some rows: --split .6,.2,.2")
         return HiddenSizeSearchState(0, self._run(0).init())
 
     def done(self, state: HiddenSizeSearchState) -> bool:
@@ -179,7 +179,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
     def result(self, state: HiddenSizeSearchState) -> BestHiddenSizeFit:
         """Return the best size with its models."""
         if state.best is None:
-            raise Diverged("the fit diverged for every number of hidden units", hint="lower the learning rate")
+            raise Diverged("the fit diverged for every number of hidden units", hint="lower --learning-rate")
         columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
         settings = replace(self.problem.settings, hidden=state.tried[_best_size_index(state.tried)].hidden)
         return BestHiddenSizeFit(settings, state.best, HiddenSizeResults(**columns))
@@ -207,7 +207,7 @@ def evaluate_hidden_size(
         ]
         return HiddenSizeResult(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
     if any(divergence_reason(h.visible, h.hidden, h.W) for h in found):
-        raise Diverged("the model cannot be normalised")
+        raise Diverged("the fitted model has no finite normalising constant")
     if problem.visible.multinomial:
         return _evaluate_word_models(found, held, seen, seed, map)
     bases = [problem.rates(m) for m in range(model_count)]
@@ -306,7 +306,7 @@ def size_search_messages(sizes: HiddenSizeResults) -> tuple[list[str], list[str]
     """Return the messages of a search: the chosen number with the figures of all sizes, and a detailed line for each size."""
     best = sizes.best
     what = "a label of validation rows" if sizes.log_z[best] == "labels" else "a validation row"
-    top = "; more than the largest may do better" if sizes.hidden[best] == LADDER[-1] else ""
+    top = "; more hidden units than the largest number tried may be better" if sizes.hidden[best] == LADDER[-1] else ""
     first = f"--hidden auto: {sizes.hidden[best]} hidden units, {sizes.judged[best]:.2f} nats {what}{top}"
     lines = []
     for hidden, value, low, way in zip(sizes.hidden, sizes.log_likelihood, sizes.judged, sizes.log_z, strict=True):

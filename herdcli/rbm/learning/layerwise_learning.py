@@ -160,7 +160,7 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
     def init(self) -> StackingState:
         """Return the initial state of the first layer.  Raises BadUsage if there is no layer to learn."""
         if not self.problem.sizes:
-            raise BadUsage("there is no layer to learn")
+            raise BadUsage("there is no layer to learn: give the number of hidden units of each layer")
         return StackingState(0, self._layer_learning([]).init())
 
     def step(self, state: StackingState) -> StackingState:

@@ -97,32 +97,37 @@ class LearningProblem:
     def __post_init__(self) -> None:
         visible = self.visible
         if not self.rows:
-            raise DataError("no models to learn")
+            raise DataError("there are no rows to learn from")
         for index, selected in enumerate(self.rows):
             where, shape = f"rows of model {index}", selected.shape
             if len(shape) != 2 or shape[1] != self.rows[0].shape[1] or shape[1] == 0:
-                raise DataError(f"shape {shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
+                raise DataError(f"the shape is {shape}, but must be (n, {self.rows[0].shape[-1]})", where=where)
             if shape[0] == 0:
-                raise DataError("there are none", where=where)
+                raise DataError("there are no rows", where=where)
             try:
                 visible.require_rows(selected)
             except DataError as error:
                 raise DataError(error.message, where=where) from error
         if self.settings.hidden % self.hidden.group:
-            raise BadUsage(f"{self.settings.hidden} hidden columns are not a multiple of the columns of one {self.hidden.name} unit")
+            raise BadUsage(
+                f"--hidden {self.settings.hidden} must be a multiple of {self.hidden.group}, the number of columns of one "
+                f"{self.hidden.name} unit"
+            )
         if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
-            raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
+            raise DataError(
+                f"the initial weights have the shape {self.start[0].shape}, but must have {(self.rows[0].shape[1], self.settings.hidden)}"
+            )
         if self.settings.every and self.valid is None:
-            raise BadUsage("there are no rows to validate with")
+            raise BadUsage("validation during learning needs validation rows, but there are none")
         for index, held in enumerate(self.valid or ()):
             if not len(held):
-                raise DataError("there are no validation rows", where=f"model {index}", hint="hold some out: --split .6,.2,.2")
+                raise DataError("there are no validation rows", where=f"model {index}", hint="hold out some rows: --split .6,.2,.2")
         if self.known is not None:
             self.settings.require_missing_values_support()
         if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the rows have {self.rows[0].shape[1]} columns, but the model has {self.begun.W.shape[1]} visible units")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
-            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
+            raise BadUsage(f"--average-scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 
     def part(self, units: Sequence[int]) -> LearningProblem:
         """Return the problem of some of the models, which learn exactly as among all."""

@@ -58,8 +58,8 @@ def run_minibatch(
     if not np.max(largest) <= LARGEST:
         which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
         raise Diverged(
-            f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
-            hint=f"lower the learning rate (it is {settings.learning_rate:g})",
+            f"{which} diverged in epoch {epoch + 1}: parameters are above {LARGEST:g} or not finite",
+            hint=f"lower --learning-rate (it is {settings.learning_rate:g})",
         )
     if state.energy is not None and problem.scored is not None and step >= problem.updates(m) - settings.average_scores:
         _add_standardised_energies(problem, state, m, problem.scored, state.energy[:, m])

@@ -32,7 +32,7 @@ def fill_missing_at_random(X: Array, seed: int) -> Array:
     for j in np.flatnonzero(np.isnan(found).any(axis=0)):
         known = np.flatnonzero(~np.isnan(found[:, j]))
         if not len(known):
-            raise DataError(f"column {j} of /X has no known value", hint="leave the column out with --drop")
+            raise DataError(f"all values of column {j} of /X are missing", hint="leave the column out with --drop")
         gaps = np.flatnonzero(np.isnan(found[:, j]))
         found[gaps, j] = found[known[draws.integers(0, len(known), len(gaps))], j]
     return found

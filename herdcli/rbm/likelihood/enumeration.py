@@ -74,9 +74,11 @@ def exact_log_partition(h: Harmonium, *, map: Map = map) -> float:
     side = orient_for_enumeration(h, log_z_alone=True)
     if side is None:
         raise BadUsage(
-            f"exact likelihood enumerates a layer of at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
+            f"the exact likelihood needs a layer with at most {BY_PRODUCTS} units, but this model has {h.W.shape[0]} visible and "
+            f"{h.W.shape[1]} hidden ones"
             if h.visible.two_state and h.hidden.two_state
-            else f"exact likelihood enumerates a layer of at most 2^{max_log2_states(h.visible, log_z_alone=True)} states; both layers "
+            else f"the exact likelihood needs a layer with at most 2^{max_log2_states(h.visible, log_z_alone=True)} states, but "
+            "both layers "
             f"have more",
             hint="use annealed importance sampling",
         )

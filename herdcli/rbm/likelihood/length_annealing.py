@@ -166,7 +166,7 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
         """Start from rows without words: hidden states sampled at their biases.  Raises BadUsage for fewer than 2 chains."""
         given, h = self.problem, self.problem.h
         if given.chains < 2:
-            raise BadUsage(f"annealing needs at least 2 chains, not {given.chains}")
+            raise BadUsage(f"annealed importance sampling needs at least 2 chains, not {given.chains}")
         shape = (POPULATIONS, given.rows)
         hidden = np.empty((*shape, len(h.c)), dtype=np.float32)
         for p in range(POPULATIONS):

@@ -98,7 +98,7 @@ class PopulationAnnealing(FixedLengthAlgorithm[PopulationState]):
     def init(self) -> PopulationState:
         """Sample every population from its base.  Raises BadUsage for fewer than 2 chains."""
         if self.problem.chains < 2:
-            raise BadUsage(f"annealing needs at least 2 chains, not {self.problem.chains}")
+            raise BadUsage(f"population annealing needs at least 2 chains, not {self.problem.chains}")
         return _initial_state(self.problem)
 
     def step(self, state: PopulationState) -> PopulationState:

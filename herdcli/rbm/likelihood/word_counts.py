@@ -36,7 +36,8 @@ def exact_log_partitions(h: Harmonium, lengths: Array) -> Array:
     """Compute log Z_N (L,) in nats of lengths N (L,) by a sum over all hidden states.  Raises BadUsage if there are too many."""
     if not can_enumerate_hidden(h):
         raise BadUsage(
-            f"exact likelihood of words enumerates at most 2^{ENUMERABLE} states of hidden units; this model has {h.W.shape[1]} of them",
+            f"the exact likelihood of word counts needs at most 2^{ENUMERABLE} hidden states, but this model has {h.W.shape[1]} "
+            "hidden units",
             hint="use annealed importance sampling",
         )
     found = np.full(len(lengths), -np.inf)

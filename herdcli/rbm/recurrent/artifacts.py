@@ -41,7 +41,7 @@ class StoredHeldoutSequences:
         if len(self.X) and (np.diff(self.offsets.astype(np.int64)) < 1).any():
             raise DataError("/offsets has a sequence without rows")
         if len(self.state) != len(self.offsets) - 1:
-            raise DataError(f"/state has {len(self.state)} sequences, but /offsets has {len(self.offsets) - 1}")
+            raise DataError(f"/state is for {len(self.state)} sequences, but /offsets for {len(self.offsets) - 1}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class RecurrentRBM:
         """Raise DataError unless the parts match each other and held-out rows have values of the visible units."""
         D, K = self.parameters.W.shape
         if not D or not K:
-            raise DataError("/parameters/W is empty")
+            raise DataError("the model has no weights: /parameters/W is empty")
         require_image_shape(self.image_shape, D)
         for name, columns in (("visible_units", D), ("hidden_units", K)):
             try:
@@ -98,24 +98,26 @@ class RecurrentRBM:
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             if not units.fits(columns):
-                raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
+                raise DataError(f"{name} are {units.name}, but the number of columns, {columns}, does not fit them")
         for name in ("base_rates", "base_mean", "base_variance", "column_mean", "column_scale"):
             part = getattr(self, name)
             if part is not None and len(part) != D:
                 raise DataError(f"/{name} has {len(part)} columns, but the model has {D} visible units")
         if self.column_scale is not None and not (self.column_scale > 0).all():
-            raise DataError("/column_scale must be above 0")
+            raise DataError("/column_scale has values that are not above 0")
         if self.holdout is not None:
             self._validate_rows(self.holdout)
 
     def _validate_rows(self, heldout: StoredHeldoutSequences) -> None:
         D, K = self.parameters.W.shape
         if heldout.X.shape[1] != D or heldout.state.shape[1] != K:
-            raise DataError(f"/holdout has {heldout.X.shape[1]} × {heldout.state.shape[1]} units, but the model has {D} × {K}")
+            raise DataError(
+                f"/holdout has {heldout.X.shape[1]} visible and {heldout.state.shape[1]} hidden units, but the model has {D} and {K}"
+            )
         try:
             unit_family(self.visible_units).require_rows(heldout.X)
         except DataError as error:
-            raise DataError(f"/holdout/X has {error.message}") from error
+            raise DataError(f"/holdout/X: {error.message}") from error
 
     @property
     def columns(self) -> int:

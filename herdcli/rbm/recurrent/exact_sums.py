@@ -162,9 +162,9 @@ def _step_blocks(steps: int, width: float) -> Iterator[slice]:
 def log_z_per_step(model: RecurrentModel, driven: StepHarmoniums, *, map: Map = map) -> Array:
     """Compute log Z (n,) of each step in nats.  Raises BadUsage if both layers have too many states to be enumerated."""
     if not is_enumerable(model):
-        shape = f"this model is {model.p.W.shape[0]} × {model.p.W.shape[1]}"
-        hint = "herd eval --likelihood ais anneals at some of the steps"
-        raise BadUsage(f"exact likelihood enumerates a layer of at most 2^{max_log2_states(model.visible)} states; {shape}", hint=hint)
+        shape = f"this model has {model.p.W.shape[0]} visible and {model.p.W.shape[1]} hidden units"
+        hint = "use herd eval --likelihood ais, which estimates it at some of the steps"
+        raise BadUsage(f"the exact likelihood needs a layer with at most 2^{max_log2_states(model.visible)} states, but {shape}", hint=hint)
     side = _EnumeratedLayer.of(model, NEAR)
     own, far = side.biases(driven)
     plain = side.other.standard_normal or side.other.states is not None
@@ -177,9 +177,9 @@ def require_few_states(model: RecurrentModel) -> None:
     """Raise BadUsage unless the smaller layer has few enough states for the moments of a step."""
     if smaller_layer_log2_states(model) > LEARNED:
         raise BadUsage(
-            f"the exact gradient enumerates a layer of at most 2^{LEARNED} states at every step; this model is "
-            f"{model.p.W.shape[0]} × {model.p.W.shape[1]}",
-            hint=f"--algorithm cd, or --hidden {LEARNED // 2}",
+            f"--algorithm exact needs a layer with at most 2^{LEARNED} states, but this model has "
+            f"{model.p.W.shape[0]} visible and {model.p.W.shape[1]} hidden units",
+            hint=f"use --algorithm cd, or --hidden {LEARNED // 2}",
         )
 
 

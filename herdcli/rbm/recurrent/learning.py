@@ -268,8 +268,8 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         _constrain_parameters(given, state.now)
         if not np.max(largest) <= LARGEST:
             raise Diverged(
-                f"the model diverged in epoch {state.step // given.batches + 1}: parameters beyond {LARGEST:g} or not finite",
-                hint=f"lower the learning rate (it is {settings.learning_rate:g})",
+                f"the model diverged in epoch {state.step // given.batches + 1}: parameters are above {LARGEST:g} or not finite",
+                hint=f"lower --learning-rate (it is {settings.learning_rate:g})",
             )
 
     def _look(self, state: RecurrentState, heldout: EvaluationSequences, epoch: int) -> None:

@@ -151,7 +151,8 @@ def require_bounded_hidden(hidden: UnitFamily) -> None:
     """Raise BadUsage for hidden units whose means could grow from step to step without bound."""
     if hidden.range is None:
         raise BadUsage(
-            f"recurrent hidden units need a bounded range, {hidden.name} have none", hint="--hidden-units binary, spin, rate:N or softmax:K"
+            f"recurrent hidden units need a bounded range, but {hidden.name} units have none",
+            hint="use --hidden-units binary, spin, rate:N or softmax:K",
         )
 
 

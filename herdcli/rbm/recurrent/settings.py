@@ -62,7 +62,7 @@ class RecurrentSettings:
         require_normalisable_families(visible, hidden)
         require_bounded_hidden(hidden)
         if self.hidden % hidden.group:
-            raise BadUsage(f"{self.hidden} hidden columns are not a multiple of the columns of one {hidden.name} unit")
+            raise BadUsage(f"--hidden {self.hidden} must be a multiple of {hidden.group}, the number of columns of one {hidden.name} unit")
 
 
 def fill_defaults(settings: RecurrentSettings, typed_options: Collection[str]) -> RecurrentSettings:

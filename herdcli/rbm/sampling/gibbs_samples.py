@@ -54,7 +54,7 @@ class SamplingProblem:
             if getattr(self, name) < least:
                 raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.given is not None and len(self.given) != self.width:
-            raise BadUsage(f"there are {len(self.given)} rows to complete, but {self.width} chains")
+            raise BadUsage(f"there are {len(self.given)} rows to complete, but {self.width} chains; each row needs one chain")
 
     @property
     def width(self) -> int:

@@ -102,4 +102,7 @@ def require_complete_units(h: Harmonium, is_known: Array) -> None:
     if torn.any():
         row, unit = np.argwhere(torn)[0]
         columns = h.visible.unit_columns(int(unit))
-        raise DataError(f"columns {columns.start} to {columns.stop - 1} are one unit, but row {row} has only some of them")
+        raise DataError(
+            f"row {row} has values in only some of the columns {columns.start} to {columns.stop - 1}, which are one unit and must be "
+            "missing together"
+        )

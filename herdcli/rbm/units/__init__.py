@@ -84,7 +84,7 @@ def unit_family(name: str) -> UnitFamily:
         raise _unknown_family(name)
     least = entry.number[1]
     if not least <= int(number) <= MOST:
-        raise BadUsage(f"{kind} units take a number from {least} to {MOST}, not {number}")
+        raise BadUsage(f"{kind}:N needs a number N from {least} to {MOST}, not {number}")
     parameterised: UnitFamily = instantiate_class(entry.path, UnitFamily, int(number))
     return parameterised
 
@@ -98,7 +98,7 @@ def _mixed_softmax_units(name: str, numbers: str) -> UnitFamily:
         raise _unknown_family(name)
     for part in parts:
         if not 2 <= int(part) <= MOST:
-            raise BadUsage(f"softmax units take a number from 2 to {MOST}, not {part}")
+            raise BadUsage(f"softmax:K needs a number of states K from 2 to {MOST}, not {part}")
     return MixedSoftmaxUnits(tuple(map(int, parts)))
 
 

@@ -59,7 +59,7 @@ class GaussianUnits(UnitFamily):
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) are not finite."""
         if not np.isfinite(rows).all():
-            raise DataError("values that are not finite")
+            raise DataError("there are values that are not finite")
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the natural parameters."""

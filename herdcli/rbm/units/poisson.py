@@ -64,7 +64,8 @@ class PoissonUnits(UnitFamily):
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise DataError(
-                f"{rows[row, column]:g} in row {first + row}, column {column}, but poisson units need whole numbers from 0 upwards"
+                f"there is a value {rows[row, column]:g} in row {first + row}, column {column}, but poisson units need whole numbers "
+                "from 0 upwards"
             )
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:

@@ -69,7 +69,7 @@ class RateUnits(UnitFamily):
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) have values outside 0 … n."""
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
-            raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
+            raise DataError(f"there are values from {rows.min():g} to {rows.max():g}, but {self.name} units have only 0 to {self.scale}")
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return n times the operation Sigmoid."""

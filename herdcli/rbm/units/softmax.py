@@ -71,7 +71,7 @@ class SoftmaxUnits(UnitFamily):
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless each k columns of rows (n, D) are ≥ 0 and sum to 1."""
         if rows.shape[1] % self.group:
-            raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
+            raise DataError(f"there are {rows.shape[1]} columns, but {self.name} units need a multiple of {self.group}")
         units = self._split_units(rows)
         wrong = (np.abs(units.sum(axis=-1) - 1.0) > 1e-4) | (units < 0).any(axis=-1)
         if wrong.any():
@@ -79,7 +79,7 @@ class SoftmaxUnits(UnitFamily):
             column = unit * self.group
             raise DataError(
                 f"columns {column} to {column + self.group - 1} of row {first + row} sum to {units[row, unit].sum():g}: "
-                f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
+                f"the {self.group} columns of each {self.name} unit must be at least 0 and sum to 1"
             )
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
@@ -204,7 +204,7 @@ class MixedSoftmaxUnits(UnitFamily):
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless the columns of each unit of rows (n, D) are ≥ 0 and sum to 1."""
         if not self.fits(rows.shape[1]):
-            raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self._starts[-1]} together")
+            raise DataError(f"there are {rows.shape[1]} columns, but {self.name} units need {self._starts[-1]} in total")
         sums = np.add.reduceat(rows, self._starts[:-1], axis=1)
         wrong = (np.abs(sums - 1.0) > 1e-4) | (np.minimum.reduceat(rows, self._starts[:-1], axis=1) < 0)
         if wrong.any():
@@ -217,7 +217,7 @@ class MixedSoftmaxUnits(UnitFamily):
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Raise BadUsage: this method is for hidden units, which have the same number of columns each."""
-        raise BadUsage("softmax units with different numbers of columns cannot be hidden units")
+        raise BadUsage("softmax units with different numbers of columns are possible only in the visible layer")
 
     def layer(self) -> Layer:
         """Return a sampler that draws one column of each unit by its probability."""

@@ -87,7 +87,7 @@ class TwoStateUnits(UnitFamily):
         """Raise DataError if rows (n, D) hold anything but the two values."""
         low, high = self.states
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
-            raise DataError(f"values other than {low} and {high}")
+            raise DataError(f"there are values other than {low} and {high}, but {self.name} units need one of these")
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Return the operation Sigmoid for binary units, Tanh for spins."""
@@ -112,7 +112,7 @@ class TwoStateUnits(UnitFamily):
             return
         self.require(rows.data[:, None])  # every other entry is 0, which `require` must also accept
         if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
-            raise DataError(f"values other than {self.states[0]} and {self.states[1]}")
+            raise DataError(f"there are values other than {self.states[0]} and {self.states[1]}, but {self.name} units need one of these")
 
     def round_rows_to_states(self, rows: Any) -> Any:
         """Return the rows (n, D) unchanged."""

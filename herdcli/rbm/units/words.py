@@ -40,7 +40,7 @@ class WordCountUnits(UnitFamily):
 
     def _known(self) -> int:
         if not self.length:
-            raise BadUsage("models of words have no single partition function", hint="each length of a row has its own")
+            raise BadUsage("a model with words units has no single partition function, because rows of each length have their own")
         return self.length
 
     def log_partition(self, natural: Array) -> Array:
@@ -85,11 +85,11 @@ class WordCountUnits(UnitFamily):
             raise DataError(error.message.replace("poisson units", "words")) from error
         empty = np.flatnonzero(rows.sum(axis=1) == 0)
         if len(empty):
-            raise DataError(f"no word in row {first + empty[0]}")
+            raise DataError(f"row {first + empty[0]} has no words")
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
         """Raise BadUsage: the number of words in a row is not known in the graph."""
-        raise BadUsage("means of words need the length of each row, which a graph of operations does not know")
+        raise BadUsage("models with words units cannot be exported: their means need the length of each row")
 
     def layer(self) -> Layer:
         """Return a sampler that draws as many words as the row has."""

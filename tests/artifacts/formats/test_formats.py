@@ -106,13 +106,13 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
         ("u,v\nhello,world\nx,y\n", "no column of numbers"),
         ("u,u\n1,2\n", "appears twice"),
         ("u,v\n1,inf\n", "infinite"),
-        ("# nothing\n\n", "there are no lines of data"),
-        ("u,split\n1,7\n", "/split has 7"),
-        ("u,split\n1,never\n", "/split has 'never'"),
+        ("# nothing\n\n", "the file has no lines of data"),
+        ("u,split\n1,7\n", "/split has the value 7"),
+        ("u,split\n1,never\n", "/split has the value 'never'"),
         ("MARKOV\n2\n", "UAI network"),
         ("network alarm {\n", "BIF network"),
         ("1 |f a:1 b:2\n", "Vowpal Wabbit"),
-        ("a\0b\x01\x02\x03" * 300, "format is not recognised"),
+        ("a\0b\x01\x02\x03" * 300, "format of the file is not recognised"),
     ],
 )
 def test_text_that_is_no_data_set_is_refused(tmp_path: Path, text: str, message: str) -> None:

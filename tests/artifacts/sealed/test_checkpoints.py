@@ -73,7 +73,7 @@ def test_a_checkpoint_is_no_artifact_and_an_artifact_no_checkpoint(tmp_path: Pat
         load_checkpoint(artifact, State, "d")
     before = Path(artifact).read_bytes()
     for destructive in (lambda: save_checkpoint(artifact, STATE, "d"), lambda: remove_checkpoint(artifact)):
-        with pytest.raises(CannotCreate, match="exists and is not a checkpoint"):
+        with pytest.raises(CannotCreate, match="is an existing file that is not a checkpoint"):
             destructive()
     assert Path(artifact).read_bytes() == before
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_is_no_artifact_and_an_artifact_no_checkpoint(tmp_path: Pat
 def test_the_wrong_kind_is_refused_by_name(tmp_path: Path, dataset: Dataset) -> None:
     path = str(tmp_path / "data.h5")
     save(path, dataset, [])
-    with pytest.raises(DataError, match="is of kind dataset, expected herding or rbm"):
+    with pytest.raises(DataError, match="is of kind dataset, but must be of kind herding or rbm"):
         load(path, kinds={"rbm", "herding"})
 
 

@@ -30,9 +30,9 @@ def test_a_column_of_the_model_is_a_feature_whatever_it_is_called():
 
 
 def test_a_column_that_is_not_there_is_refused():
-    with pytest.raises(BadUsage, match="has nothing named 'part' for --split-column"):
+    with pytest.raises(BadUsage, match="has no column or array 'part' for --split-column"):
         ColumnRoles(split="part").assign_roles(NAMES, None, "t")
-    with pytest.raises(BadUsage, match="has nothing named 'kind' for the labels"):
+    with pytest.raises(BadUsage, match="has no column or array 'kind' for the labels"):
         ColumnRoles().assign_roles(NAMES, "kind", "t")
 
 
@@ -97,5 +97,5 @@ def test_every_format_leaves_columns_out(tmp_path):
     np.savez(tmp_path / "t.npz", X=X)
     for name in ("t.h5", "t.npz"):
         assert np.array_equal(load(str(tmp_path / name), roles=ColumnRoles(columns=("x1:x2",))).value.X, X[:, 1:])
-        with pytest.raises(BadUsage, match="no column is left"):
+        with pytest.raises(BadUsage, match="--columns and --drop leave no column"):
             load(str(tmp_path / name), roles=ColumnRoles(drop=("1:3",)))

@@ -79,13 +79,13 @@ def test_hold_outs_read_as_they_are_written():
 
 def test_a_hold_out_nobody_fits_is_refused(faces):
     with pytest.raises(
-        DataError, match=r"^the hold-out 'mood' fits no label: a label needs at least one row inside and 2 rows outside it$"
+        DataError, match=r"^--hold-out mood suits no label: a label needs at least one row that is held out and 2 that are not$"
     ):
         apply_holdouts(faces, [parse_holdout("mood=calm,glad,sad,wink")], None, 0)
 
 
 def test_a_column_that_is_not_there_is_refused(faces):
-    with pytest.raises(BadUsage, match=r"^--hold-out needs the column 'hat', which is not kept$"):
+    with pytest.raises(BadUsage, match=r"^--hold-out needs the column 'hat', which was not read$"):
         apply_holdouts(faces, [parse_holdout("hat=1")], None, 0)
-    with pytest.raises(DataError, match=r"^no labels 'y', which --hold-out needs$"):
+    with pytest.raises(DataError, match=r"^--hold-out needs labels, but the data have none$"):
         apply_holdouts(Dataset(np.zeros((2, 2))), [parse_holdout("hat=1")], None, 0)

@@ -89,7 +89,7 @@ def test_half_floats_of_parquet_and_columns_in_fortran_order(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("M8[D]", "holds dates or times"), ("m8[s]", "holds lengths of time"), ("c16", "has type complex128, expected numbers")],
+    [("M8[D]", "has dates or times"), ("m8[s]", "has lengths of time"), ("c16", "has the type complex128, but must have numbers")],
 )
 def test_types_that_are_no_numbers_are_refused(tmp_path: Path, kind: str, message: str) -> None:
     """With what they are and what to do."""

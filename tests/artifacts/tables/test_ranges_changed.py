@@ -45,7 +45,7 @@ def test_a_file_that_is_written_to_is_told(tmp_path, monkeypatch, name):
         os.utime(name, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
         with pytest.raises(DataError) as error:
             found.read(9, 20)
-    assert (error.value.message, error.value.where, error.value.hint) == ("changed during the run", name, "run it again")
+    assert (error.value.message, error.value.where, error.value.hint) == ("the file changed during the run", name, "run it again")
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -64,5 +64,5 @@ def test_one_of_several_files_that_is_written_to_is_named(tmp_path, monkeypatch)
     with opened("part-*.h5") as found:
         os.utime("part-2.h5", ns=(1, 1))
         assert found.read(0, 20).X.tolist() == X.tolist()
-        with pytest.raises(DataError, match=r"part-2\.h5: changed during the run"):
+        with pytest.raises(DataError, match=r"part-2\.h5: the file changed during the run"):
             found.read(15, 25)

@@ -54,7 +54,7 @@ def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path, r
 def test_two_quotes_with_rows_between_them_are_refused(tmp_path: Path) -> None:
     """What lies between would be one cell."""
     error = _refused(tmp_path / "a.csv", _with(500, '500,3,"l', (700, '700,3,l"')))
-    assert error.message == "the quoted cell that begins in line 502 holds whole rows: a quote is not closed"
+    assert error.message == "the quoted cell that begins in line 502 contains whole rows, so a quote is not closed"
 
 
 def test_text_behind_a_closing_quote_is_refused(tmp_path: Path) -> None:

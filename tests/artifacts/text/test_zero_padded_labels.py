@@ -34,7 +34,7 @@ def test_labels_with_zeros_deep_in_a_file_are_texts(cell: str) -> None:
     bare = cell.strip()
     assert data.class_names == sorted({"1", "2", bare})
     assert [data.class_names[k] for k in data.y[-2:]] == [bare, "2"]
-    assert notes == [f"t.csv: labels such as {bare} are read as text, so {bare} and {bare.lstrip('0')} are two"]
+    assert notes == [f"t.csv: labels such as {bare} are read as text, so {bare} and {bare.lstrip('0')} are different labels"]
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -43,7 +43,7 @@ def test_blanks_and_quotes_of_titles_are_no_matter(title: str, deep: bool) -> No
     rows = text("01").replace(b"a,y", f"a,{title}".encode())
     data, notes = read(rows if deep else rows.replace(b"0,1\n", b"0,01\n", 1))
     assert data.class_names == ["01", "1", "2"]
-    assert notes[0] == "t.csv: labels such as 01 are read as text, so 01 and 1 are two"
+    assert notes[0] == "t.csv: labels such as 01 are read as text, so 01 and 1 are different labels"
 
 
 def test_rows_with_names() -> None:
@@ -68,7 +68,9 @@ def test_other_labels_are_what_they_were(cells: tuple[str, ...], kind: str) -> N
     assert not notes
 
 
-@pytest.mark.parametrize(("cell", "says"), [("4.5", "has 4.5 in row 300; labels are whole numbers or text"), ("inf", "1 infinite row")])
+@pytest.mark.parametrize(
+    ("cell", "says"), [("4.5", "has the value 4.5 in row 300, but labels must be whole numbers or text"), ("inf", "1 infinite row")]
+)
 def test_what_no_label_can_be_is_refused_as_ever(cell: str, says: str) -> None:
     with pytest.raises(DataError, match=says):
         read(text(cell))
@@ -89,7 +91,7 @@ def test_truth_values_and_bytes_that_are_no_text() -> None:
 
 
 def test_rows_that_are_a_part_of_all_cannot_become_texts() -> None:
-    says = "labels such as 01 are read as text, so 01 and 1 are two, but rows at the beginning have whole numbers"
+    says = "labels such as 01 are read as text, so 01 and 1 are different labels, but rows at the beginning have whole numbers"
     with pytest.raises(DataError, match=says):
         read(text("01"), stretch=True)
     with pytest.raises(DataError, match=says):

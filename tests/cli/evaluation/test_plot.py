@@ -42,7 +42,7 @@ def test_all_pictures_of_a_kind_in_files_of_their_names(herd: Callable, small: P
     assert set(drawn) == {f"out-{name}.svg" for name in names.split()}
     if kind in ("network", "beliefs"):
         assert "no picture" not in ended.err
-        told = "eval: no picture of reference: --plot reference needs something to compare with (--reference FILE)\n"
+        told = "eval: no picture of reference: --plot reference needs a network or beliefs to compare with (--reference FILE)\n"
         assert told in herd("eval", "-v", "made.h5", "--plot", "all", "out.svg").err
     if kind == "classifier":
         again = herd("eval", "made.h5", "--plot", "weights", "again.svg")
@@ -90,7 +90,7 @@ def test_atoms_are_drawn_on_the_rows_they_stand_for(herd: Callable, small: Path)
             2,
             "--plot draws one artifact, but 2 are given\nhint: run herd eval for each\n",
         ),
-        (["model.h5", "--plot", "film", "f.png"], 2, "there is no plot 'film' of kind 'rbm'\nhint: plots of rbm: "),
+        (["model.h5", "--plot", "film", "f.png"], 2, "there is no plot 'film' for artifacts of kind 'rbm'\nhint: plots of rbm: "),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(herd: Callable, model: Path, arguments: list[str], code: int, says: str) -> None:

@@ -35,7 +35,7 @@ def test_what_cannot_be_evaluated_is_named_and_passed_over(herd, model, tmp_path
     assert not (tmp_path / "page.html").exists()
     ended = herd("eval", "model.h5", "table.h5", *report, "--keep-going")
     assert ended.code == 0
-    assert "eval: warning: table.h5 skipped: there is nothing to evaluate in kind 'report'\n" in ended.err
+    assert "eval: warning: table.h5 skipped: artifacts of kind 'report' cannot be evaluated\n" in ended.err
     nothing = herd("eval", "table.h5", "--report", "other.html", "--keep-going")
     assert nothing.code == 2
     assert nothing.err.endswith(

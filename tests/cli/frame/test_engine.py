@@ -166,7 +166,7 @@ def test_what_is_wrong_is_an_exception_and_names_no_folder(small, rows, tmp_path
         herdcli.fit_rbm({1, 0})
     with pytest.raises(TypeError, match="come beside arrays and tables"):
         herdcli.fit_rbm(small, rows["y"])
-    with pytest.raises(DataError, match=r"^model: is of kind network, expected "):
+    with pytest.raises(DataError, match=r"^model: is of kind network, but must be of kind "):
         herdcli.apply(herdcli.network("grid", rows=2, columns=2), small)
     with pytest.raises(AttributeError, match=r"^herdcli has no 'fit_rmb'; did you mean 'fit_rbm'\?  its functions: fit_rbm, "):
         herdcli.fit_rmb  # noqa: B018

@@ -78,12 +78,12 @@ def test_symbolic_link_is_followed(herd, small, tmp_path, quick):
 def test_symbolic_link_to_itself(herd, small, tmp_path, quick):
     (tmp_path / "loop.h5").symlink_to("loop.h5")
     ended = herd(*quick("small.h5", "-o", "loop.h5"))
-    assert (ended.code, ended.err) == (73, "herd fit-rbm: loop.h5: the symbolic link leads to itself\n")
+    assert (ended.code, ended.err) == (73, "herd fit-rbm: loop.h5: is a symbolic link that leads to itself\n")
 
 
 CANNOT_CREATE = {
     "missing/out.h5": "herd fit-rbm: missing/out.h5: the folder missing does not exist\nhint: mkdir -p missing\n",
-    "folder": "herd fit-rbm: folder: is a directory\nhint: name a file in it\n",
+    "folder": "herd fit-rbm: folder: is a directory\nhint: give the name of a file in it\n",
 }
 
 
@@ -134,7 +134,7 @@ def test_full_disk(shell, small, line):
     ended = shell(line)
     assert (ended.code, ended.out) == (74, b"")
     where = "/dev/full" if "-o" in line else "stdout"
-    hint = "make room, or write elsewhere; TMPDIR names the folder for temporary files"
+    hint = "free some disk space, or write elsewhere; TMPDIR sets the folder for temporary files"
     assert ended.err.splitlines()[-2:] == [f"herd fit-rbm: {where}: writing failed (No space left on device)", f"hint: {hint}"]
 
 
@@ -157,7 +157,7 @@ def test_file_size_limit(shell, digits, tmp_path):
 def test_closed_stdout(shell, small, command):
     ended = shell(f"herd {command} >&-")
     assert ended.code == 74
-    assert ended.err.splitlines()[0] == f"herd {command.split()[0]}: stdout: it is closed"
+    assert ended.err.splitlines()[0] == f"herd {command.split()[0]}: stdout: standard output is closed"
 
 
 def test_closed_stdout_does_not_matter_with_a_named_output(shell, small):

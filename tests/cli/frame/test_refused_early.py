@@ -12,10 +12,10 @@ import pytest
     ("place", "code", "says"),
     [
         ("missing/run.state", 73, "missing/run.state: the folder missing does not exist\nhint: mkdir -p missing\n"),
-        ("other.h5", 73, "other.h5: exists and is not a checkpoint\nhint: name another file with --checkpoint\n"),
+        ("other.h5", 73, "other.h5: is an existing file that is not a checkpoint\nhint: give another file name to --checkpoint\n"),
         ("small.h5", 2, "small.h5: --checkpoint would overwrite this input\nhint: name another file: --checkpoint FILE\n"),
         ("-", 2, "--checkpoint needs the name of a file\nhint: --checkpoint FILE; ./- is a file that is called -\n"),
-        ("/dev/null", 73, "/dev/null: is not a regular file, so it cannot hold a checkpoint\nhint: --checkpoint FILE\n"),
+        ("/dev/null", 73, "/dev/null: is not a regular file, so it cannot hold a checkpoint\nhint: give a file name: --checkpoint FILE\n"),
         ("./out.h5", 2, "out.h5: is named by both -o and --checkpoint\nhint: give the checkpoint a name of its own\n"),
     ],
 )

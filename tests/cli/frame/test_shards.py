@@ -217,15 +217,15 @@ WRONG = {
     ),
     "as text": (
         [*STARTS, "--shard", "1/2", "-o", "s.mar"],
-        "s.mar: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
+        "s.mar: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
     ),
     "as a table": (
         [*ATOMS, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
+        "s.csv: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
     ),
     "rows as a table": (
         [*EVIDENCE, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
+        "s.csv: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
     ),
 }
 
@@ -276,13 +276,13 @@ def test_shards_that_do_not_fit_together(run, several):
         code = 66 if "missing" in says else 65
         assert (ended.code, ended.out, ended.err) == (code, "", f"herd merge: {says}\n"), name
         assert not (several / "out.h5").exists()
-    joined = "hint: herd merge joins the shards of a run\n"
+    joined = "hint: join the shards first: herd merge\n"
     for line in (["eval", "s2.h5"], ["apply", "s2.h5", "rows.h5"], ["sample", "s2.h5"]):
         ended = run(*line)
         assert (ended.code, ended.out, ended.err) == (
             65,
             "",
-            f"herd {line[0]}: s2.h5: is shard 2 of 3 of kind rbm, not the whole\n{joined}",
+            f"herd {line[0]}: s2.h5: is only shard 2 of 3 of a run of kind rbm\n{joined}",
         )
     ended = run("merge", "s1.h5", "s2.h5", "s3.h5", "--combine", "mean", "-o", "out.h5")
     assert (ended.code, ended.err.splitlines()[0]) == (0, "merge: warning: --combine has no effect with shards")

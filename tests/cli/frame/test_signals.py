@@ -159,7 +159,7 @@ def test_another_run_cannot_take_the_checkpoint(start, tmp_path):
     wait_for(tmp_path / "state.h5", running)
     second = start("--checkpoint", "state.h5", "-o", "second.h5")
     _, err = second.communicate(timeout=WAIT)
-    message = b"herd fit-rbm: state.h5: is the checkpoint of a run that is still going\nhint: name another file with --checkpoint\n"
+    message = b"herd fit-rbm: state.h5: is the checkpoint of a run that is still going\nhint: give another file name to --checkpoint\n"
     assert (second.returncode, err) == (75, message)
     stop(running, signal.SIGTERM)
     assert names(tmp_path) == {"digits.h5", "state.h5"}

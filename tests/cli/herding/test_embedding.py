@@ -78,7 +78,10 @@ def test_going_on_keeps_the_embedding(herd, table, tmp_path):
     ("options", "message"),
     [
         (("--embedding", "nystrom"), "Invalid value for '--embedding': 'nystrom' is none of exact, sample:N, nystrom:R or fourier:R"),
-        (("--embedding", "fourier:9", "--kernel", "energy"), "--embedding fourier: the kernel energy has no spectral density"),
+        (
+            ("--embedding", "fourier:9", "--kernel", "energy"),
+            "--embedding fourier: random Fourier features do not exist for the kernel energy, which has no spectral density",
+        ),
         (("--embedding", "nystrom:9", "--exact"), "--exact does not work with --embedding nystrom:9"),
         (("--embedding", "fourier:9", "--polish"), "--polish does not work with --embedding fourier"),
     ],

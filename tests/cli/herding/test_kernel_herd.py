@@ -225,10 +225,10 @@ REFUSED = {
         2,
         "a Stein kernel represents the distribution",
     ),
-    "one row": (("one.csv", "-m", 2), 65, "one.csv: needs at least two rows, but has one"),
-    "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
+    "one row": (("one.csv", "-m", 2), 65, "one.csv: has only one row, but at least two are needed"),
+    "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal, so the bandwidth would be 0"),
     "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: line 3)"),
-    "unique": (("rows.csv", "-m", 200, "--unique"), 65, "rows.csv: 200 unique atoms were asked for, but there are only 150 candidates"),
+    "unique": (("rows.csv", "-m", 200, "--unique"), 65, "rows.csv: --unique needs 200 different atoms, but there are only 150 candidates"),
     "outside": (("rows.csv", "-m", 2, "--kernel", "bernoulli:1"), 65, "but the bernoulli kernel is defined only there"),
     "indefinite": (("rows.csv", "-m", 2, "--kernel", "gaussian:1+-1*gaussian:0.2"), 65, "is indefinite on these rows"),
     "memory": (("rows.csv", "-m", 2, "--max-memory", "1M"), 65, "more than the 1 MB allowed"),
@@ -245,7 +245,7 @@ REFUSED = {
     "cube": (
         ("-m", 2, "--distribution", "moments:means.csv", "--candidates", "cube:21", "--kernel", "features:x"),
         2,
-        "D is one of 1 … 20",
+        "D must be from 1 to 20",
     ),
     "columns": (
         ("-m", 2, "--distribution", "moments:means.csv", "--candidates", "cube:3", "--kernel", "features:x"),

@@ -52,7 +52,7 @@ def test_a_seal_holds_on_a_pipe_too(herd, tmp_path):
     assert (ended.code, ended.err.splitlines()[0]) == (65, "herd kernel-herd: stdin: the contents do not match the seal (SHA-256 differs)")
     assert herd(*OPTIONS, "-o", "x.parquet", stdin=good).code == 0
     ended = herd(*OPTIONS, "-o", "y.h5", stdin=(tmp_path / "x.parquet").read_bytes())
-    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd kernel-herd: stdin: is of kind samples, expected dataset")
+    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd kernel-herd: stdin: is of kind samples, but must be of kind dataset")
 
 
 def test_every_format_has_the_same_atoms_within_the_bound(herd, tmp_path):
@@ -113,7 +113,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     ("options", "stdin", "code", "message"),
     [
         ((), piped("csv") + b"1,2\n", 65, "herd kernel-herd: stdin: row 700 has 2 values, expected 3"),
-        ((), b"a,b\n1,2\n", 65, "herd kernel-herd: stdin: needs at least two rows, but has one"),
+        ((), b"a,b\n1,2\n", 65, "herd kernel-herd: stdin: has only one row, but at least two are needed"),
         ((), b"a,b\n1,2\n3,\n", 65, "herd kernel-herd: stdin: column 'b' has 1 missing value (first: row 1)"),
         ((), piped("stream")[:-3000], 65, "herd kernel-herd: stdin: the Arrow stream cannot be read"),
         (("--embedding", "exact"), piped("csv"), 2, "herd kernel-herd: --embedding exact needs all rows in memory"),

@@ -80,7 +80,7 @@ def test_chains_are_thinned_apart(herd, nc, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"layer": "prior"}, "has no group 'prior' of draws"), ({"label": "y"}, "--label y: there is no such label")],
+    [({"layer": "prior"}, "has no group 'prior' with draws"), ({"label": "y"}, "--label y does not exist in MCMC draws")],
 )
 def test_what_is_not_there_is_refused(nc, options, message):
     with pytest.raises(BadUsage, match=message):

@@ -254,7 +254,7 @@ REFUSED = {
     "not Parquet": (
         ("few.csv", "--on-disk"),
         65,
-        "few.csv: --on-disk needs a Parquet or HDF5 file\nhint: herd convert INPUT -o FILE.parquet makes one\n",
+        "few.csv: --on-disk needs a Parquet or HDF5 file\nhint: make one: herd convert INPUT -o FILE.parquet\n",
     ),
 }
 
@@ -463,7 +463,7 @@ def test_foreign_files_with_gaps_and_labels_go_on_disk_too(herd, tmp_path):
             assert ended.code == 0, ended.err
             assert f"{name}: split has only 0 and 1, read as train and test\n" in ended.err
             models.append(load(str(tmp_path / "a.h5")).value)
-        assert f"{name}: labels are left out\n" in ended.err
+        assert f"{name}: labels are ignored\n" in ended.err
         np.testing.assert_array_equal(models[0].covariance, models[1].covariance)
         np.testing.assert_array_equal(models[0].holdout, models[1].holdout)
         assert models[1].known.missing == models[0].known.missing > 0
@@ -494,9 +494,9 @@ def test_what_cannot_be_put_on_disk_is_told(herd, rows, tmp_path):
     with h5py.File(tmp_path / "short.h5", "w") as file:
         file["X"], file["split"] = np.ones((4, 2)), np.zeros(3, dtype=int)
     expected = {
-        "bad.h5": (65, "bad.h5: row 1 has an infinite value\nhint: a missing value is NaN\n"),
-        "flat.h5": (65, "flat.h5: has no dense rows /X (n, d) of numbers, which --on-disk reads\nhint: leave out --on-disk\n"),
-        "short.h5": (65, "short.h5: /split has 3 rows, /X has 4\nhint: give every row of /X one entry\n"),
+        "bad.h5": (65, "bad.h5: row 1 has an infinite value\nhint: write NaN for missing values\n"),
+        "flat.h5": (65, "flat.h5: --on-disk needs dense numbers in /X (n, d), but the file has none\nhint: leave out --on-disk\n"),
+        "short.h5": (65, "short.h5: /split has 3 rows, but /X has 4\nhint: give one entry for each row of /X\n"),
         "absent.h5": (66, "absent.h5: there is no such file\n"),
     }
     for name, (code, message) in expected.items():

@@ -91,8 +91,16 @@ HINT = "hint: herd eval MODEL --data MIXTURES --true-sources SOURCES\n"
             65,
             "wide.npz: /X has 4 rows, the model's rows have 3 columns\nhint: the mixing A of x = A s has a row for each column of x\n",
         ),
-        (["--plot", "trace", "t.png"], 2, "there is no plot 'trace' of kind 'ica'\nhint: plots of ica: filters, spectra, gabors, tiling\n"),
-        (["--plot", "gabors", "t.png"], 65, "model.h5: has no image_shape, which Gabor functions need\n"),
+        (
+            ["--plot", "trace", "t.png"],
+            2,
+            "there is no plot 'trace' for artifacts of kind 'ica'\nhint: plots of ica: filters, spectra, gabors, tiling\n",
+        ),
+        (
+            ["--plot", "gabors", "t.png"],
+            65,
+            "model.h5: has no image_shape, so its filters are not images and Gabor functions cannot be fitted\n",
+        ),
     ],
 )
 def test_what_cannot_be_judged_is_refused(folder, capsys, options, code, message):

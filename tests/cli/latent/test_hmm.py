@@ -272,7 +272,8 @@ def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_
     done = herd("eval", "m.h5", "--data", "short.csv")
     assert done.code == 65
     assert done.err.endswith(
-        "herd eval: short.csv: lacks column v of the model; unknown are w\nhint: columns are matched by name: rename or add them\n"
+        "herd eval: short.csv: lacks column v that the model needs; it has w, unknown to the model\nhint: columns are matched by name: "
+        "rename or add them\n"
     )
     write(tmp_path / "train.csv", ["u", "v", "split"], [[1, 2, "train"], [3, 4, "train"]])
     done = herd("eval", "m.h5", "--data", "train.csv")

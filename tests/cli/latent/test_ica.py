@@ -261,7 +261,7 @@ BAD = [
         "--whiten zca keeps all 4 components, so it cannot keep a share\nhint: use --whiten pca\n",
     ),
     (("mixed.h5", "--whiten", "fa"), 2, "--whiten fa needs a number of components\nhint: --components N\n"),
-    (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine 1 factors at most, not 2\nhint: --components 1\n"),
+    (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine at most 1 factors, not 2\nhint: use --components 1\n"),
     (("mixed.h5", "--components", 9), 2, "cannot keep 9 components of 4 columns\nhint: --components from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),

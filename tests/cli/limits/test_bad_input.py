@@ -36,9 +36,9 @@ ARRAYS = {
     "class without training rows": (
         lambda rows: {"split": np.where(rows["y"] == 1, 2, 0).astype(np.uint8)},
         ["--per-class"],
-        "class '1' has no training rows\nhint: --split sets how many rows of each class train\n",
+        "class '1' has no training rows\nhint: put more rows into the training part: --split .8,.1,.1\n",
     ),
-    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], "/y has 39 rows, /X has 40\nhint: give every row of /X one entry\n"),
+    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], "/y has 39 rows, but /X has 40\nhint: give one entry for each row of /X\n"),
     "no rows": (
         lambda rows: {"X": rows["X"][:0], "y": rows["y"][:0], "split": rows["split"][:0]},
         [],
@@ -47,7 +47,7 @@ ARRAYS = {
     "no training rows": (
         lambda rows: {"split": np.full(40, 2, np.uint8)},
         [],
-        "the split has no training rows\nhint: --split sets how many rows of each class train\n",
+        "the split has no training rows\nhint: put more rows into the training part: --split .8,.1,.1\n",
     ),
     "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], "/X has 40 rows and 0 columns: there is nothing to read\n"),
     "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], "dataset 'X' has 0 dimensions, expected 2 (n, d)\n"),
@@ -79,9 +79,13 @@ ARRAYS = {
     "split code": (
         lambda rows: {"split": np.full(40, 7, np.uint8)},
         [],
-        "/split has 7 in row 0; it may hold 0 train, 1 valid, 2 test\nhint: write 0, 1 or 2 for each row\n",
+        "/split has the value 7 in row 0, but must be 0 (train), 1 (valid) or 2 (test)\nhint: write 0, 1 or 2 for each row\n",
     ),
-    "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], "/y has 0.5 in row 0; labels are whole numbers or text\n"),
+    "fractional labels": (
+        lambda rows: {"y": rows["y"] + 0.5},
+        ["--per-class"],
+        "/y has the value 0.5 in row 0, but labels must be whole numbers or text\n",
+    ),
     "no X": (
         lambda rows: {"X": None},
         [],
@@ -105,7 +109,7 @@ def test_arrays(herd, quick, rows, write, tmp_path, name):
 
 
 def test_split_asks_for_more_rows_than_there_are(herd, quick, small, tmp_path):
-    message = "herd fit-rbm: --split: asks for 40 rows, but class 0 has 20\nhint: ask for at most 20 per class in all\n"
+    message = "herd fit-rbm: --split: needs 40 rows, but class 0 has only 20\nhint: use at most 20 rows per class in all parts together\n"
     refused(herd, tmp_path, quick("small.h5", "--split", "30,5,5"), 65, message)
 
 
@@ -129,7 +133,7 @@ def test_missing_file(herd, quick, tmp_path):
 
 def test_directory(herd, quick, tmp_path):
     (tmp_path / "folder").mkdir()
-    refused(herd, tmp_path, quick("folder"), 66, "herd fit-rbm: folder: is a directory\nhint: name a file in it\n")
+    refused(herd, tmp_path, quick("folder"), 66, "herd fit-rbm: folder: is a directory\nhint: give the name of a file in it\n")
 
 
 def test_empty_file(herd, quick, tmp_path):
@@ -146,7 +150,7 @@ def test_empty_file(herd, quick, tmp_path):
 def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
     message = (
-        "noise: the format is not recognised\n"
+        "noise: the format of the file is not recognised\n"
         "hint: known formats: hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, "
         "also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
     )
@@ -331,7 +335,10 @@ GUARD = {
         [],
         "/X is a virtual dataset, a view of other files; herd does not read linked data\n" + COPY,
     ),
-    bomb: (["--max-memory", "1G"], "/X: declares 800 TB, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n"),
+    bomb: (
+        ["--max-memory", "1G"],
+        "/X: needs 800 TB of memory, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n",
+    ),
     unwritten: (
         [],
         "/X has no data: the file declares it, but it was never written\n"
@@ -339,11 +346,11 @@ GUARD = {
     ),
     zeros_bomb: (
         ["--max-memory", "10M"],
-        "/X: declares 24 MB, more than the 10 MB allowed\nhint: raise --max-memory if the machine has it\n",
+        "/X: needs 24 MB of memory, more than the 10 MB allowed\nhint: raise --max-memory if the machine has it\n",
     ),
     hard_link_twice: (
         [],
-        "/again is a second name of an object that is already in the file\n" + COPY,
+        "/again is a hard link to another object of the file; herd does not read linked data\n" + COPY,
     ),
 }
 
@@ -370,7 +377,7 @@ TEXTS = {
         "bad.csv",
         "a,b,y\n1,0,0\n1,0\n",
         [],
-        "line 3 has 2 values, expected 3\nhint: each line needs as many values as the first\n",
+        "line 3 has 2 values, expected 3\nhint: give each line as many values as the first\n",
     ),
     "csv with nan": (
         "bad.csv",
@@ -389,7 +396,7 @@ TEXTS = {
         "bad.csv",
         "a,b,y\n1,0,0\n1,1,1\n",
         ["--label", "class"],
-        "has nothing named 'class' for the labels\nhint: it has a, b, y\n",
+        "has no column or array 'class' for the labels\nhint: it has a, b, y\n",
     ),
     "svmlight with an index twice": (
         "bad.svm",
@@ -401,13 +408,13 @@ TEXTS = {
         "bad.svm",
         "1 1:1 2:x\n",
         [],
-        "line 1 has '2:x' where index:value was expected\nhint: other text is read with --input-format csv\n",
+        "line 1 has '2:x' where index:value was expected\nhint: if this is not svmlight, use --input-format csv\n",
     ),
     "svmlight with a huge index": (
         "bad.svm",
         "1 1:1 99999999999:1\n",
         [],
-        "line 1 has '99999999999:1' where index:value was expected\nhint: other text is read with --input-format csv\n",
+        "line 1 has '99999999999:1' where index:value was expected\nhint: if this is not svmlight, use --input-format csv\n",
     ),
 }
 
@@ -423,7 +430,7 @@ def test_text(herd, quick, tmp_path, name):
 def test_pickled_npz(herd, quick, tmp_path):
     with (tmp_path / "bad.npz").open("wb") as file:
         np.savez(file, X=np.array([{"a": 1}], dtype=object))
-    message = "array X holds Python objects (a pickle)\nhint: pickles can run code and are never loaded: save numbers or str arrays\n"
+    message = "array X holds Python objects (a pickle)\nhint: save numbers or str arrays: pickles can run code and are never loaded\n"
     refused(herd, tmp_path, quick("bad.npz"), 65, f"herd fit-rbm: bad.npz: {message}")
 
 
@@ -444,7 +451,10 @@ def test_npz_that_declares_more_than_it_holds(herd, quick, tmp_path):
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("X.npy", array)
-    message = "herd fit-rbm: bad.npz: array X declares 8000000000000000 bytes, but the file holds at most 192\nhint: make the file again\n"
+    message = (
+        "herd fit-rbm: bad.npz: array X is damaged: its header says 8000000000000000 bytes, but the file has at most 192\nhint: "
+        "make the file again\n"
+    )
     refused(herd, tmp_path, quick("bad.npz"), 65, message)
 
 
@@ -457,7 +467,7 @@ def test_gzip_bomb(herd, quick, tmp_path):
         tmp_path,
         quick("bad.csv.gz", "--max-memory", "1M"),
         65,
-        "herd fit-rbm: bad.csv.gz: declares 1.44 MB, more than the 1 MB allowed\nhint: raise --max-memory if the machine has it\n",
+        "herd fit-rbm: bad.csv.gz: needs 1.44 MB of memory, more than the 1 MB allowed\nhint: raise --max-memory if the machine has it\n",
     )
 
 
@@ -466,7 +476,7 @@ def test_cut_gzip(herd, quick, tmp_path):
 
     (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n0,1\n" * 500)[:-9])
     reason = "Compressed file ended before the end-of-stream marker was reached"
-    message = f"herd fit-rbm: bad.csv.gz: the compressed file is cut short or damaged ({reason})\nhint: fetch or compress it again\n"
+    message = f"herd fit-rbm: bad.csv.gz: the compressed file is cut short or damaged ({reason})\nhint: download or compress it again\n"
     refused(herd, tmp_path, quick("bad.csv.gz"), 65, message)
 
 

@@ -37,7 +37,9 @@ def test_no_room_for_rows_that_are_read_in_blocks(herd_command: Path, herd_envir
         command, cwd=tmp_path, env=herd_environment(), preexec_fn=limited(9000), capture_output=True, text=True, timeout=120, check=False
     )
     told = (
-        "herd fit-rbm: a file of rows in $TMPDIR: writing failed (File too large)\nhint: make room, or set TMPDIR to a folder with room\n"
+        "herd fit-rbm: a file of rows in $TMPDIR: writing failed (File too large)\nhint: free some disk space, or set TMPDIR to a "
+        "folder with "
+        "enough space\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (74, "", told)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]

@@ -62,10 +62,14 @@ def put(name: str, value: object) -> Callable[[h5py.File], None]:
     [
         ("counts", put("scopes", "nan"), "1.h5: the attribute 'scopes' is not a list of sets of variable indices"),
         ("counts", put("regions", "[[0, 9]]"), "1.h5: the attribute 'regions' is not a list of sets of variable indices"),
-        ("counts", put("cut", float("-inf")), "1.h5: has the threshold -inf"),
+        ("counts", put("cut", float("-inf")), "1.h5: is damaged: the threshold is -inf, but must be finite"),
         ("classifiers", put("rest/y", lambda y: np.where(np.arange(len(y)) == 1, 2**31, y)), "1.h5: rest/y must hold 0 … 1, classes"),
-        ("blocks", put("parts/0/x", lambda x: x[:, :-1]), "1.h5: has atoms of 4 columns, expected 5"),
-        ("sketches", put("parts/0/sums", lambda sums: sums[:0]), "1.h5: has a sketch on -1 landmarks of 5 columns, expected 4 of 5"),
+        ("blocks", put("parts/0/x", lambda x: x[:, :-1]), "1.h5: is damaged: its atoms have 4 columns, but the shard has 5"),
+        (
+            "sketches",
+            put("parts/0/sums", lambda sums: sums[:0]),
+            "1.h5: is damaged: a sketch has -1 landmarks of 5 columns, but the shard has 4 landmarks of 5 columns",
+        ),
         (
             "machines",
             put("parts/0/trace", lambda trace: np.append(trace, 1.0)),
@@ -139,7 +143,10 @@ def test_counts_of_no_possible_rows_are_refused(halves: Callable, run: Callable,
     halves("counts")
     change("1.h5", lambda file: file["parts/0"].attrs.update(rows=rows, mass=mass))
     ended = run("merge", "1.h5", "2.h5", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, f"herd merge: 1.h5: has counts of {rows} rows of weight {mass:g}\n")
+    assert (ended.code, ended.err) == (
+        65,
+        f"herd merge: 1.h5: is damaged: the number of counted rows is {rows} and their weight {mass:g}\n",
+    )
 
 
 def test_numbers_that_sums_cannot_hold_are_refused(halves: Callable, run: Callable) -> None:

@@ -84,7 +84,7 @@ def test_what_reads_rows_whole_says_the_way_that_does_not(run, tmp_path, name):
         file["y"] = np.zeros(200_000, np.uint8)
     words, hint = WAYS[name]
     ended = run(name.split()[0], "rows.h5", *words, "--max-memory", "100M", "-q", "-o", "out.h5")
-    told = f"rows.h5: /X: declares 160 MB, more than the 100 MB allowed\nhint: {hint} --max-memory if the machine has it\n"
+    told = f"rows.h5: /X: needs 160 MB of memory, more than the 100 MB allowed\nhint: {hint} --max-memory if the machine has it\n"
     assert (ended.code, ended.err) == (65, f"herd {name.split()[0]}: {told}")
 
 

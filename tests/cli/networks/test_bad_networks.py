@@ -48,7 +48,7 @@ def copies(tmp_path):
 def test_impossible_evidence_is_told_by_every_algorithm(herd, copies, algorithm):
     ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--algorithm", algorithm, "--format", "mar")
     assert ended.code == 1, ended.err
-    assert "herd ups-infer: no joint state is possible: " in ended.err
+    assert "herd ups-infer: every joint state has probability 0: " in ended.err
     assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
     assert ended.out == b""
 
@@ -57,7 +57,7 @@ def test_impossible_evidence_is_told_by_every_algorithm(herd, copies, algorithm)
 def test_impossible_evidence_is_told_by_every_query(herd, copies, query):
     ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--query", query, "--format", "csv")
     assert ended.code == 1, ended.err
-    assert "herd ups-infer: no joint state is possible: " in ended.err
+    assert "herd ups-infer: every joint state has probability 0: " in ended.err
     assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
 
 
@@ -69,7 +69,7 @@ def test_unknown_states_and_variables_are_named(herd, tmp_path):
         ("x²=no", "there is no variable 'x²'"),
         ("² 0 0", "is not an evidence file"),
         ("snow=no", "there is no variable 'snow'"),
-        ("wet=2", "the evidence gives wet the state 2, but it has 2 states"),
+        ("wet=2", "the evidence gives wet the state 2, but its states are 0 to 1"),
     ):
         (tmp_path / "m.evid").write_text(line + "\n")
         ended = herd("ups-infer", "p.bif", "--evidence", "m.evid")
@@ -90,12 +90,13 @@ def test_a_factor_of_zeros_and_huge_scopes_are_refused_in_a_line(herd, tmp_path)
     scope = " ".join(map(str, range(80)))
     many = " ".join(["1"] * 70)
     for text, message in (
-        ("MARKOV\n2\n2 2\n1\n2 0 1\n4\n0 0 0 0\n", "factor 0 is zero everywhere, so no state has a probability"),
+        ("MARKOV\n2\n2 2\n1\n2 0 1\n4\n0 0 0 0\n", "factor 0 is zero everywhere, so every state has probability 0"),
         (
             f"MARKOV\n80\n{states}\n1\n80 {scope}\n4\n1 2 3 4\n",
-            "line 6, token 1: factor 0 has 4 values, its scope has 1208925819614629174706176 states (2 × 2 × 2 × 2 × 2 × 2 × … of 80)",
+            "line 6, token 1: factor 0 has 4 values, but its variables have 1208925819614629174706176 joint states (2 × 2 × 2 × 2 × 2 × "
+            "2 × … of 80)",
         ),
-        (f"MARKOV\n70\n{many}\n1\n70 {' '.join(map(str, range(70)))}\n1\n1\n", "factor 0 has 70 variables, at most 60 can be handled"),
+        (f"MARKOV\n70\n{many}\n1\n70 {' '.join(map(str, range(70)))}\n1\n1\n", "factor 0 has 70 variables, but herd handles at most 60"),
     ):
         (tmp_path / "bad.uai").write_text(text)
         ended = herd("ups-infer", "bad.uai")
@@ -221,14 +222,14 @@ RAIN = 'probability ( rain ) { property note = "a } b"; table 0.2, 0.8; }'
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0.2, 0.8", "0.2, 0.9", "line 7: a row of rain sums to 1.1, not to 1"),
-        ("0.2, 0.8", "1e-400, 1", "line 7: '1e-400' is too small for float64 and would become 0, an impossible state"),
-        ("{yes,no}", "{no,no}", "line 4: variable wet has two states 'no'"),
+        ("0.2, 0.8", "0.2, 0.9", "line 7: a row of the table of rain sums to 1.1, not to 1"),
+        ("0.2, 0.8", "1e-400, 1", "line 7: '1e-400' is too small for float64 and would become 0, which means an impossible state"),
+        ("{yes,no}", "{no,no}", "line 4: variable wet has two states with the name 'no'"),
         (RAIN, "", "variable rain has no probability block"),
         (RAIN, RAIN + RAIN, "line 7: variable rain has a second probability block"),
         ("0.9, 0.1;", '0.9, 0.1; ("yes, sir") 0.1, 0.9;', "line 8: a row of wet is given twice"),
         (RAIN, "probability ( rain | wet ) { default 0.2, 0.8; }",
-         "the parents form a cycle: rain ← wet ← rain\nhint: a Bayesian network has none"),
+         "the parents form a cycle: rain ← wet ← rain\nhint: remove or reverse one of these edges: a Bayesian network has no cycle"),
     ],
 )  # fmt: skip
 def test_bif_that_is_no_bayesian_network_is_refused(herd, tmp_path, old, new, message):
@@ -256,7 +257,7 @@ def test_bif_is_not_written_of_what_it_cannot_hold(herd, tmp_path):
 def test_numbers_that_no_float64_holds_are_not_taken_for_zeros(herd, tmp_path, word):
     (tmp_path / "s.uai").write_text(f"MARKOV\n1\n2\n1\n1 0\n2\n{word} 1\n")
     ended = herd("ups-infer", "s.uai", "--format", "mar")
-    message = f"line 7, token 1: '{word}' is too small for float64 and would become 0, an impossible state"
+    message = f"line 7, token 1: '{word}' is too small for float64 and would become 0, which means an impossible state"
     hint = "write 0 if the state is impossible, or multiply all values of the factor by a power of ten"
     assert (ended.code, ended.out, ended.err) == (65, b"", f"herd ups-infer: s.uai: {message}\nhint: {hint}\n")
     (tmp_path / "s.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n0e-400 1\n")
@@ -269,5 +270,5 @@ def test_bounds_of_a_network_without_a_possible_state(herd, tmp_path):
     ended = herd("ups-infer", "odd.uai", "--query", "bounds")
     assert ended.code == 1
     assert ended.err.startswith(
-        "herd ups-infer: no joint state is possible: the evidence, or the zeros of the factors, contradict each other"
+        "herd ups-infer: every joint state has probability 0: the evidence and the zeros of the factors contradict each other"
     )

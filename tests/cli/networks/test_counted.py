@@ -238,7 +238,7 @@ def test_a_shard_resumes_and_has_an_estimate(run, storages):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("holdout", 9, "has held-out rows with a state that their variable does not have"),
+        ("holdout", 9, "is damaged: a held-out row has a state number that is out of range"),
         ("holdout_split", 3, "holdout_split has 3, allowed is 1 … 2"),
     ],
 )

@@ -150,12 +150,12 @@ def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
     assert cells(tmp_path / "all.csv") == [*cells(tmp_path / "1.csv"), *cells(tmp_path / "2.csv")[1:]]
     assert herd("sample", "o.bif", "-m", "5", "-q", "-o", "many-3.h5").code == 0
     ended = herd("sample", "t.bif", "--given", "many-*.h5", "-o", "x.csv")
-    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: has different states from many-1.h5\n")
+    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: its columns have other states than those of many-1.h5\n")
     for k in "12":
         (tmp_path / f"truth-{k}.csv").write_text("b\nTrue\nFalse\n")
     ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")
     assert ended.code == 65
-    assert "truth-1.csv: cannot be read in parts" in ended.err
+    assert "truth-1.csv: has a format that cannot be read in parts" in ended.err
 
 
 def test_rows_beside_evidence_for_all_are_told_over_all_states(herd, tmp_path):

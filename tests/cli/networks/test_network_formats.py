@@ -65,7 +65,8 @@ def test_names_lie_beside_packed_files_too(herd, tmp_path):
     ended = herd("ups-infer", "n.uai")
     assert ended.code == 65
     assert ended.err == (
-        "herd ups-infer: n.names.json: names 0 variables, the network has 2\nhint: move it away if it belongs to another network\n"
+        "herd ups-infer: n.names.json: has names for 0 variables, but the network has 2 variables\nhint: if this file belongs to "
+        "another network, move it to another folder\n"
     )
 
 
@@ -126,8 +127,8 @@ def test_rows_of_nan_are_filled_where_that_is_asked_for(herd, tmp_path):
     ended = herd("ups-infer", "n.bif", "--format", "csv")
     assert ended.code == 65
     assert ended.err == (
-        "herd ups-infer: n.bif: the table of b has NaN in 1 of its 2 rows, the first for light on=no\nhint: bnlearn writes NaN for states "
-        "of the parents that its data lack; --missing-rows uniform fills these rows\n"
+        "herd ups-infer: n.bif: the table of b has NaN in 1 of its 2 rows, the first for light on=no\nhint: use --missing-rows uniform: "
+        "bnlearn writes NaN for states of the parents that its data lack\n"
     )
     ended = herd("ups-infer", "n.bif", "--missing-rows", "uniform", "--evidence", "light on=no", "--format", "csv")
     assert ended.code == 0

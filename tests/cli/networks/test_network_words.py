@@ -24,16 +24,16 @@ def test_tables_have_the_names_of_their_variables(herd, files, tmp_path):
     ended = herd("ups-infer", "n.bif", "--algorithm", "tap")
     assert ended.err.startswith("herd ups-infer: --algorithm tap needs positive factors, but the table of b has a zero\n")
     ended = herd("ups-infer", "n.bif", "--soft-evidence", "a=0,0")
-    assert ended.err == "herd ups-infer: n.bif: the likelihood of a must be finite, not negative and not all zero\n"
+    assert ended.err == "herd ups-infer: n.bif: the likelihoods of a must be finite, not negative and not all zero\n"
     (tmp_path / "neg.bif").write_text(BIF.replace("table .5 .5", "table -.5 1.5"))
     ended = herd("ups-infer", "neg.bif")
-    assert ended.err == "herd ups-infer: neg.bif: the table of a: value 0 is -0.5, potentials are finite and not negative\n"
+    assert ended.err == "herd ups-infer: neg.bif: the table of a: value 0 is -0.5, but must be finite and not negative\n"
 
 
 def test_impossible_evidence_is_named_as_it_was_given(herd, files):
     ended = herd("ups-infer", "n.bif", "--evidence", "a=yes", "--evidence", "b=no")
     assert ended.code == 1
-    assert "the evidence has probability 0: no state is possible with a=yes, b=no" in ended.err
+    assert "the evidence has probability 0: the network excludes a=yes, b=no" in ended.err
 
 
 def test_rows_of_sensitivity_say_whose_cell_it_is(herd, files):

@@ -146,7 +146,7 @@ def test_sensitivities_under_evidence_name_the_cells_of_the_file(herd, three, tm
     (tmp_path / "empty.uai").write_text("MARKOV\n1\n2\n0\n")
     ended = herd("ups-infer", "empty.uai", "--query", "sensitivity:x0=1", "--format", "csv")
     assert (ended.code, ended.out) == (65, b"")
-    assert ended.err == "herd ups-infer: empty.uai: the network has no factors, so there is no cell to analyse\n"
+    assert ended.err == "herd ups-infer: empty.uai: the network has no factors, so there are no table entries to analyse\n"
 
 
 def test_what_does_not_fit_is_told_with_a_bound(shell):
@@ -190,14 +190,14 @@ def test_finding_what_zeros_leave_empty_is_held_against_the_memory_allowed(herd,
     ("arguments", "code", "message"),
     [
         (["--query", "best"], 2, "is none of marginals, log-z, bounds, mpe, mmap:A,B"),
-        (["--query", "mmap:x9"], 65, "there is no variable 9, there are 3 (0 to 2)"),
+        (["--query", "mmap:x9"], 65, "there is no variable 9: the network has 3, numbered 0 to 2"),
         (["--query", "mmap:cloud"], 65, "there is no variable 'cloud'"),
         (["--query", "mmap:x1,x1"], 2, "--query mmap names x1 twice"),
         (["--query", "mpe", "--format", "mar"], 2, "--query mpe cannot be written as mar"),
         (["--query", "mpe", "--algorithm", "ups"], 2, "--query mpe does not work with --algorithm ups"),
         (["--query", "log-z", "--algorithm", "bp"], 2, "--query log-z is exact, but --algorithm bp is not"),
         (["--query", "mpe", "--observe", "x0=.5,.5"], 2, "--query mpe does not work with observed marginals"),
-        (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, but it has 3 states"),
+        (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, but its states are 0 to 2"),
         (["--algorithm", "max-product"], 2, "--algorithm max-product finds the most probable states, not marginals\nhint: --query mpe"),
     ],
 )

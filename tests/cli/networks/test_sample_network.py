@@ -49,13 +49,13 @@ def test_known_states_are_kept(herd, rain, tmp_path):
     (tmp_path / "never.csv").write_text("rain,wet\n0,0\n1,\n")
     ended = herd("sample", "rain.bif", "--given", "never.csv")
     assert ended.code == 1
-    assert "the evidence has probability 0: no state is possible with rain=none, wet=yes" in ended.err
+    assert "the evidence has probability 0: the network excludes rain=none, wet=yes" in ended.err
 
 
 def test_gibbs_of_a_network_with_zeros_and_several_states(herd, rain):
     ended = herd("ups-infer", "rain.bif", "--algorithm", "gibbs", "--sweeps", "2000", "--burn-in", "10", "--format", "mar")
     assert ended.code == 0, ended.err
-    assert "gibbs draws 1 block of variables, the largest of 2" in ended.err
+    assert "gibbs samples 1 block of variables, the largest with 2" in ended.err
     found = [float(word) for word in ended.out.split()[2:]]
     assert found == pytest.approx([3, 0.5, 0.3, 0.2, 2, 0.47, 0.53], abs=0.02)
 

@@ -146,7 +146,7 @@ def test_rows_of_evidence_are_read_by_the_names_of_states(herd, tmp_path):
     ("rows", "message"),
     [
         ("smoke\nmaybe\n", "'maybe' of column 'smoke' (1 row) is not one of its states: yes, no"),
-        ("smoke,cough\nyes,3\nno,0\n", "line 2 gives cough the state 3, but its states are 0 to 2, or −1"),
+        ("smoke,cough\nyes,3\nno,0\n", "line 2 gives cough the state 3, but its states are 0 to 2 (−1: unknown)"),
     ],
 )
 def test_rows_of_evidence_with_states_that_are_none(herd, tmp_path, rows, message):

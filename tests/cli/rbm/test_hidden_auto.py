@@ -79,7 +79,11 @@ def test_the_same_bytes_on_threads_and_when_resumed(herd: Callable, small: Path,
             2,
             "herd fit-rbm: --hidden auto and --continue exclude each other\nhint: the model decides: leave out --hidden\n",
         ),
-        (("--split", ".8,0,.2"), 65, "herd fit-rbm: small.h5: the split has no validation rows\nhint: hold some out: --split .6,.2,.2\n"),
+        (
+            ("--split", ".8,0,.2"),
+            65,
+            "herd fit-rbm: small.h5: the split has no validation rows\nhint: hold out some rows: --split .6,.2,.2\n",
+        ),
     ],
 )
 def test_what_cannot_be_chosen_for_is_refused(herd: Callable, small: Path, options: tuple[str, ...], code: int, says: str) -> None:

@@ -170,12 +170,12 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
         ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one training image, but pairs need two"),
         ({"split": np.array([2] * 30)}, (), 65, "edited.h5: there are no training rows (split 0)"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --pairs needs"),
-        ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: no pixel varies among the training images"),
+        ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: all training images are the same: no pixel varies"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),
         ({}, ("--per-class",), 2, "--pairs and --per-class exclude each other"),
         ({}, ("--layers", "4,3"), 2, "--pairs and --layers exclude each other"),
         ({}, ("--average-scores", "2"), 2, "--pairs and --average-scores exclude each other"),
-        ({}, ("--learning-rate", "1e9"), 1, "the model diverged in epoch 1: parameters beyond 1000 or not finite"),
+        ({}, ("--learning-rate", "1e9"), 1, "the model diverged in epoch 1: parameters are above 1000 or not finite"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(faces, herd, tmp_path, changes, options, code, says):

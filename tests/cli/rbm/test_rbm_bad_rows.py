@@ -21,8 +21,8 @@ def table(told: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("arrays", "options", "said"),
     [
-        ({"X": ZERO}, ("--visible-units", "words"), "in.npz: /X has no word in row 0\n"),
-        ({"X": np.eye(60, 5, dtype=np.int64)}, ("--visible-units", "words"), "in.npz: /X has no word in row 5\n"),
+        ({"X": ZERO}, ("--visible-units", "words"), "in.npz: /X: row 0 has no words\n"),
+        ({"X": np.eye(60, 5, dtype=np.int64)}, ("--visible-units", "words"), "in.npz: /X: row 5 has no words\n"),
         (
             {"X": np.eye(60, 5, dtype=np.int64), "y": np.zeros(60, dtype=np.int64)},
             ("--labels", "hybrid"),

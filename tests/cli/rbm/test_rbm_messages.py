@@ -20,8 +20,8 @@ from herdcli.rbm.likelihood.enumeration import exact_log_partition
 Run = Callable[..., Any]
 NOTHING = "warning: verdict: learned nothing"
 ADVICE = (
-    "(more --epochs, a higher --learning-rate, or --standardize for gaussian units; what no pair of columns shows, as a parity, needs "
-    "--algorithm exact --learning-rate 0.3 --epochs 600; columns may be independent)"
+    "(use more --epochs, a higher --learning-rate, or --standardize for gaussian units; dependence that no pair of columns shows, such "
+    "as a parity, needs --algorithm exact --learning-rate 0.3 --epochs 600; or the columns are independent)"
 )
 
 
@@ -83,16 +83,17 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--patience", "2", "--split", ".8,0,.2"), 65, "the split has no validation rows\nhint: hold some out: --split .6,.2,.2"),
+        (("--patience", "2", "--split", ".8,0,.2"), 65, "the split has no validation rows\nhint: hold out some rows: --split .6,.2,.2"),
         (
             ("--per-class", "--patience", "2", "--split", ".8,0,.2"),
             65,
-            "class '0' has no validation rows\nhint: hold some out: --split .6,.2,.2",
+            "class '0' has no validation rows\nhint: hold out some rows: --split .6,.2,.2",
         ),
         (
             ("--patience", "2", "--average", "2"),
             2,
-            "--patience and --average exclude each other\nhint: choose one: the best model, or the mean of the last ones",
+            "--patience and --average exclude each other\nhint: use --patience for the best model, or --average for the mean of the "
+            "last ones",
         ),
         (
             ("--patience", "2", "--keep-state"),
@@ -104,8 +105,9 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
         (
             ("--units", "gaussian", "--track-likelihood"),
             2,
-            "--track-likelihood needs a layer of bounded units: log Z of gaussian and gaussian units can diverge while they are learned\n"
-            "hint: herd eval computes log Z of the finished model",
+            "--track-likelihood needs a layer with a bounded range: log Z of gaussian and gaussian units can diverge while they are "
+            "learned\n"
+            "hint: use herd eval, which computes log Z of the finished model",
         ),
         (("--layers", "3,3", "--continue", "m.h5"), 2, "--layers and --continue exclude each other"),
         (("--pairs", "--average", "2"), 2, "--pairs and --average exclude each other"),
@@ -166,7 +168,7 @@ def test_the_trace_of_validation_rows_is_drawn_where_there_is_one(small: Path, r
     told = run("eval", "m.h5", "--plot", "validation", "v.png")
     assert (told.code, told.err.splitlines()[-1]) == (
         65,
-        "herd eval: m.h5: there is no trace of validation rows: fit-rbm --validate-every 1 keeps one",
+        "herd eval: m.h5: there is no trace of validation rows: fit the model with herd fit-rbm --validate-every 1",
     )
     fit(run, small, "--epochs", "4", "--validate-every", "2", out="v.h5")
     assert run("eval", "v.h5", "--plot", "validation", "v.svg").code == 0
@@ -180,7 +182,7 @@ def test_the_error_of_classes_is_drawn_along_the_epochs_where_there_is_one(small
     told = run("eval", "m.h5", "--plot", "told", "t.png")
     assert (told.code, told.err.splitlines()[-1]) == (
         65,
-        "herd eval: m.h5: there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one",
+        "herd eval: m.h5: there is no trace of errors: fit the model with herd fit-rbm --validate-every 1, and --per-class or --labels",
     )
     fit(run, small, "--epochs", "4", "--validate-every", "2", "--per-class", out="v.h5")
     assert run("eval", "v.h5", "--plot", "told", "t.svg").code == 0
@@ -201,7 +203,7 @@ def test_the_tracked_likelihood_is_a_column_of_eval_and_drawn(small: Path, run: 
     told = run("eval", "plain.h5", "--plot", "tracked", "t.png")
     assert (told.code, told.err.splitlines()[-1]) == (
         65,
-        "herd eval: plain.h5: there is no trace of log Z: fit-rbm --track-likelihood keeps one",
+        "herd eval: plain.h5: there is no trace of log Z: fit the model with herd fit-rbm --track-likelihood",
     )
 
 
@@ -310,5 +312,5 @@ def test_errors_of_models_of_classes_come_without_annealing(small: Path, run: Ru
     }
     assert run("fit-rbm", small, "--hidden", "3", "--epochs", "1", "-q", "-o", "m.h5").code == 0
     told = run("eval", "m.h5", "--likelihood", "none")
-    message = "herd eval: --likelihood none is for models of classes, and of rows with labels\nhint: leave it out\n"
+    message = "herd eval: --likelihood none works only for models that predict labels\nhint: leave out --likelihood\n"
     assert (told.code, told.err) == (2, message)

@@ -224,7 +224,8 @@ def test_other_rows_than_those_held_out_are_refused(run, monkeypatch):
     refused = run("eval", "left.h5", "--data", "other.h5")
     assert refused.code == 65
     assert refused.err == (
-        "herd eval: other.h5: its held-out rows differ from the 80 validation and 80 test rows with which the model was fitted\n"
+        "herd eval: other.h5: the held-out rows of these data are not the 80 validation and 80 test rows that were held out when the "
+        "model was fitted\n"
         "hint: give the data set from which fit-rbm learned the model\n"
     )
 

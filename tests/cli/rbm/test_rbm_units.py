@@ -129,29 +129,29 @@ BAD = {
     "fractions for poisson units": (
         ["plain.h5", "--visible-units", "poisson"],
         65,
-        f"plain.h5: /X has {GREY[0, 0]}.5 in row 0, column 0, but poisson units need whole numbers from 0 upwards\n",
+        f"plain.h5: /X: there is a value {GREY[0, 0]}.5 in row 0, column 0, but poisson units need whole numbers from 0 upwards\n",
     ),
     "softmax groups that do not sum to one": (
         ["grey.h5", "--visible-units", "softmax:2"],
         65,
-        f"grey.h5: /X has columns 0 to 1 of row 0 sum to {GREY[0, :2].sum()}: "
-        "each 2 columns of softmax:2 units must be at least 0 and sum to 1\n",
+        f"grey.h5: /X: columns 0 to 1 of row 0 sum to {GREY[0, :2].sum()}: "
+        "the 2 columns of each softmax:2 unit must be at least 0 and sum to 1\n",
     ),
     "columns that are no whole number of units": (
         ["grey.h5", "--visible-units", "softmax:4"],
         65,
-        "grey.h5: /X has 6 columns, softmax:4 units have 4 each\n",
+        "grey.h5: /X: there are 6 columns, but softmax:4 units need a multiple of 4\n",
     ),
     "hidden columns that are no whole number of units": (
         ["grey.h5", "--hidden-units", "softmax:3"],
         2,
-        "4 hidden columns are not a multiple of the columns of one softmax:3 unit\n",
+        "--hidden 4 must be a multiple of 3, the number of columns of one softmax:3 unit\n",
     ),
     "a pair without a distribution": (
         ["grey.h5", "--visible-units", "gaussian", "--hidden-units", "poisson"],
         2,
-        "gaussian visible and poisson hidden units have no normalisable distribution, whatever the weights\n"
-        "hint: make one layer binary, spin, rate:N or softmax:K\n",
+        "gaussian visible with poisson hidden units have no normalisable distribution, whatever the weights\n"
+        "hint: use binary, spin, rate:N or softmax:K units in one layer\n",
     ),
     "pseudo-likelihood of reals": (
         ["grey.h5", "--visible-units", "gaussian", "--algorithm", "pseudo-likelihood"],
@@ -161,7 +161,8 @@ BAD = {
     "too many states for the exact gradient": (
         ["many.h5", "--algorithm", "exact", "--hidden", "30"],
         2,
-        "the exact gradient enumerates a layer of at most 2^20 states; this model is 30 × 30\nhint: --algorithm pcd samples it\n",
+        "--algorithm exact needs a layer with at most 2^20 states, but this model has 30 visible and 30 hidden units\nhint: use "
+        "--algorithm pcd, which samples instead\n",
     ),
     "layers and classes": (
         ["grey.h5", "--layers", "4,4", "--per-class"],
@@ -225,7 +226,7 @@ def test_divergence_ends_with_1_and_leaves_the_last_good_checkpoint(run: Callabl
     ended = run(*arguments, "--checkpoint", "run.state", "--every", "1")
     assert ended.code == 1
     assert "diverged in epoch" in ended.err
-    assert ended.err.endswith("hint: lower the learning rate (it is 3)\n")
+    assert ended.err.endswith("hint: lower --learning-rate (it is 3)\n")
     assert not (grey.parent / "m.h5").exists()
     with h5py.File(grey.parent / "run.state") as file:
         assert np.isfinite(file["W"][()]).all()
@@ -431,7 +432,7 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
         (
             "w.npz",
             {"W": W, "b": B},
-            "has no array of hidden biases (it has W, b)\nhint: names it may have: W, b, c; weight_matrix, vbias, hbias; "
+            "has no array for the hidden biases (it has W, b)\nhint: names it may have: W, b, c; weight_matrix, vbias, hbias; "
             "components_, intercept_visible_, intercept_hidden_",
         ),
         ("w.h5", {"W": W, "vbias": C, "hbias": C}, "array W has the shape 6 × 3, but there are 3 visible and 3 hidden biases"),
@@ -441,7 +442,7 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
             "has two arrays that could be the weights, W and weights\nhint: keep one of them",
         ),
         ("w.h5", {"W": W * np.nan, "b": B, "c": C}, "/W has values that are not finite"),
-        ("w.npz", {"W": np.full((6, 3), "x"), "b": B, "c": C}, "array W has type <U1, expected numbers"),
+        ("w.npz", {"W": np.full((6, 3), "x"), "b": B, "c": C}, "array W has the type <U1, but must have numbers"),
     ],
 )
 def test_weights_that_are_none_are_refused(run: Callable, tmp_path: Path, path: str, arrays: dict[str, np.ndarray], says: str) -> None:
@@ -465,7 +466,7 @@ def test_options_of_the_other_purpose_are_said_to_do_nothing(run: Callable, grey
 def test_weights_without_a_distribution_are_refused(run: Callable, tmp_path: Path) -> None:
     save(str(tmp_path / "w.npz"), W=2 * np.eye(3), b=C, c=C)
     ended = run("convert", "-q", "w.npz", "--to", "rbm", "--units", "gaussian", "-o", "m.h5")
-    says = "the model is not normalisable: the largest singular value of the weights is 2, gaussian layers need one below 1"
+    says = "the model is not normalisable: the largest singular value of the weights is 2, but gaussian layers need a value below 1"
     assert (ended.code, ended.err) == (65, f"herd convert: w.npz: {says}\n")
 
 
@@ -486,7 +487,7 @@ def test_a_model_without_a_distribution_is_not_judged(run: Callable, tmp_path: P
     )
     artifacts.save(str(tmp_path / "m.h5"), model, [])
     ended = run("eval", "m.h5")
-    says = "the model is not normalisable: a weight is 0.5, poisson layers need weights of at most 0"
+    says = "the model is not normalisable: a weight is 0.5, but poisson layers need weights of at most 0"
     assert (ended.code, ended.err) == (65, f"herd eval: m.h5: {says}\n")
     assert isinstance(model.harmonium(), Harmonium)
     assert model.harmonium().visible is unit_family("poisson")

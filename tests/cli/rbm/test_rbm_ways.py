@@ -57,11 +57,11 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
     [
         (
             ("--optimizer", "natural", "--algorithm", "exact"),
-            "natural updates need sampled states, but --algorithm exact samples none\nhint: --algorithm pcd",
+            "--optimizer natural needs sampled states, but --algorithm exact samples none\nhint: use --algorithm pcd",
         ),
         (
             ("--optimizer", "adam", "--non-negative"),
-            "adam updates do not work with l1_decay or non_negative weights\nhint: leave out --optimizer",
+            "--optimizer adam does not work with --l1-decay or --non-negative\nhint: leave out --optimizer",
         ),
         (
             ("--pairs", "--optimizer", "adam"),
@@ -133,7 +133,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "unseen.csv", "--labels", "hybrid"),
             65,
-            "unseen.csv: class 'c' has no training rows\nhint: --split sets how many rows of each class train",
+            "unseen.csv: class 'c' has no training rows\nhint: put more rows into the training part: --split .8,.1,.1",
         ),
         (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--per-class"),
@@ -148,7 +148,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "rows.csv", "--learn-variances"),
             2,
-            "--learn-variances needs gaussian visible units, but these are binary\nhint: --visible-units gaussian",
+            "--learn-variances needs gaussian visible units, but these are binary\nhint: use --visible-units gaussian",
         ),
         (
             ("apply", "m.h5", "rows.csv", "--want", "completed"),
@@ -257,7 +257,7 @@ def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path,
 def test_a_row_without_words_is_refused(tmp_path: Path, run: Run) -> None:
     np.savetxt("w.csv", np.array([[1, 2, 0]] * 9 + [[0, 0, 0]]), fmt="%d", delimiter=",", header="a,b,c", comments="")
     ended = run("fit-rbm", "w.csv", "--visible-units", "words", "--hidden", "2", "-o", "m.h5")
-    assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X has no word in line 11\n")
+    assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X: line 11 has no words\n")
 
 
 def test_where_a_likelihood_is_not_reliable_one_that_errs_downwards_is_given(small: Path, run: Run) -> None:

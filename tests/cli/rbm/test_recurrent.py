@@ -202,7 +202,7 @@ REFUSED = [
     (("--keep-state",), "--recurrent and --keep-state exclude each other"),
     (("--algorithm", "pcd"), "--recurrent learns by --algorithm cd or exact, not pcd"),
     (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps has no meaning with --algorithm exact"),
-    (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, gaussian have none"),
+    (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, but gaussian units have none"),
     (("--exact",), "--exact does not work with --recurrent"),
     (("--shard", "1/2"), "--shard divides a run by its units of work, but this run has only one unit"),
 ]

@@ -63,12 +63,12 @@ def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
         (("--layers", "3,3"), "--layers and --draw-missing exclude each other"),
         (
             ("--units", "softmax:2"),
-            "missing entries can be drawn for units of one column, not for softmax:2\nhint: --missing drop or mean",
+            "missing values can be sampled only for units with one column, not for softmax:2 units\nhint: use --missing drop or mean",
         ),
         (
             ("--algorithm", "pseudo-likelihood"),
             "missing values cannot be sampled with --algorithm pseudo-likelihood, --learn-variances or --average-scores\n"
-            "hint: --missing drop or mean",
+            "hint: use --missing drop or mean",
         ),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -92,5 +92,5 @@ def test_a_column_without_values_is_refused(herd, torn, tmp_path) -> None:
     told = herd("fit-rbm", "empty.npz", "--hidden", "3", "--draw-missing", "-o", "m.h5")
     assert (told.code, told.err) == (
         65,
-        "herd fit-rbm: empty.npz: column 2 of /X has no known value\nhint: leave the column out with --drop\n",
+        "herd fit-rbm: empty.npz: all values of column 2 of /X are missing\nhint: leave the column out with --drop\n",
     )

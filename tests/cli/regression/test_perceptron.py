@@ -235,7 +235,7 @@ def test_targets_and_offsets_without_squares_are_refused(herd, tmp_path, hidden)
         np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="a,o,y", comments="")
         ended = herd("regress", f"{name}.csv", "--offset", "o", *hidden, "-o", "m.h5")
         assert ended.code == 65
-        assert f"{what} has the value -2e+300; values above 1e+100 in size are too large to be squared and summed" in ended.err
+        assert f"{what} has the value -2e+300, but values above 1e+100 in size are too large for sums of squares" in ended.err
         assert "overflow" not in ended.err
 
 

@@ -40,14 +40,14 @@ def test_counts_by_name_offset_and_weights(herd, table):
     assert "poisson, 300 rows × 3 columns" in ended.err
     ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--weights", "b", "-o", "m.h5")
     assert ended.code == 65
-    assert "weights must be finite, not negative" in ended.err
+    assert "weights of rows must be finite, not negative" in ended.err
 
 
 def test_predictions_are_matched_by_name(herd, table, tmp_path):
     assert herd("regress", "t.csv", "--target", "count", "--family", "poisson", "-o", "m.h5").code == 0
     ended = herd("apply", "m.h5", "swapped.csv", "-o", "p.csv")
     assert ended.code == 65
-    assert "lacks column y of the model" in ended.err
+    assert "lacks column y that the model needs" in ended.err
 
 
 def test_eval_has_a_baseline_and_a_verdict(herd, table):
@@ -384,7 +384,7 @@ def test_residuals_are_drawn(herd, table, tmp_path, family):
     assert herd("regress", "t.csv", "--target", target, "--family", family, "-q", "--split", "1,0,0", "-o", "n.h5").code == 0
     ended = herd("eval", "n.h5", "--plot", "residuals", "none.svg")
     assert ended.code == 65
-    assert ended.err.endswith("there are no held-out rows to draw\nhint: herd regress --split .6,.2,.2\n")
+    assert ended.err.endswith("there are no held-out rows to draw\nhint: fit with held-out rows: herd regress --split .6,.2,.2\n")
 
 
 FAR = {

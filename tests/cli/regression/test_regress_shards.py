@@ -192,7 +192,7 @@ def test_weights_that_cannot_be(run, storages, shard):
     weights = np.where(np.arange(ROWS) == 13, -1.0, 1.0)
     storages(w=weights)
     ended = run("regress", "rows.csv", *LINE, "--weights", "w", *shard, "-q", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, "herd regress: rows.csv: weights must be finite, not negative, and not all 0\n")
+    assert (ended.code, ended.err) == (65, "herd regress: rows.csv: the weights of rows must be finite, not negative and not all 0\n")
 
 
 def test_shards_that_do_not_belong_together(run, storages):

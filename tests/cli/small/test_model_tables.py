@@ -190,7 +190,7 @@ def test_the_history_is_folded_and_omits_defaults(herd, rows):
     ("words", "code", "says"),
     [
         (("--split", "1,0,0", "-o", "t.csv"), 2, "herd convert: r.h5: these options change rows of data\n"),
-        (("-o", "t.npz"), 65, "herd convert: r.h5: is of kind regression, expected dataset\n"),
+        (("-o", "t.npz"), 65, "herd convert: r.h5: is of kind regression, but must be of kind dataset\n"),
     ],
 )
 def test_a_table_of_a_model_is_no_data_set(herd, rows, words, code, says):

@@ -327,7 +327,7 @@ def test_labels_that_nobody_asks_for_may_be_anything(tmp_path, monkeypatch, task
     run("apply", "model.h5", "train.csv", "-o", "known.csv")
     run("apply", "model.h5", f"rows{suffix}", "-o", "made.csv")
     assert (tmp_path / "made.csv").read_bytes() == (tmp_path / "known.csv").read_bytes()
-    with pytest.raises(DataError, match="labels are whole numbers or text"):
+    with pytest.raises(DataError, match="labels must be whole numbers or text"):
         run("fit-rbm", f"rows{suffix}", "--label", "y", "--visible-units", "gaussian", "-o", "rbm.h5")
 
 

@@ -119,7 +119,7 @@ def test_means_of_baselines_with_different_columns_are_those_of_all_columns():
     np.testing.assert_array_equal(found.predictions(csr_matrix(X))[:, 0], scores.argmax(axis=1))
     narrow = X[:, [1, 3]] @ found.centroid[:, :2].T + found.centroid[:, -1]
     np.testing.assert_array_equal(found.predictions(X[:, :5])[:, 0], narrow.argmax(axis=1))
-    with pytest.raises(DataError, match="baselines/columns must ascend and be below 6"):
+    with pytest.raises(DataError, match="/baselines/columns must be in ascending order and below 6"):
         found.require_shape(2, 6)
     found.require_shape(2, 7)
 

@@ -45,5 +45,5 @@ def test_what_has_no_weights_of_features_is_told(herd, rows):
     ended = herd("info", "--top", "3", stdin=herd("data", "digits").out)
     assert (ended.code, ended.err.splitlines()[0]) == (
         2,
-        "herd info: stdin: --top shows weights of features, but kind 'dataset' has none",
+        "herd info: stdin: --top shows the weights of features, but artifacts of kind 'dataset' have none",
     )

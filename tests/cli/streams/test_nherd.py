@@ -345,7 +345,10 @@ def test_numbers_of_a_data_set_are_no_classes(herd, tmp_path, write):
     write(tmp_path / "many.h5", {"X": X, "y": np.arange(1100)})
     real, many = (herd("nherd-train", "-q", name, "-o", "m.h5") for name in ("real.h5", "many.h5"))
     assert real.code == many.code == 65
-    assert real.err.splitlines()[0] == "herd nherd-train: real.h5: /y has 0.390777 in row 0; labels are whole numbers or text"
+    assert (
+        real.err.splitlines()[0]
+        == "herd nherd-train: real.h5: /y has the value 0.390777 in row 0, but labels must be whole numbers or text"
+    )
     assert many.err.splitlines()[0] == "herd nherd-train: many.h5: 1100 different labels exceed the 1000 allowed"
     write(tmp_path / "forty.h5", {"X": X[:40], "y": np.arange(40)})
     forty = herd("nherd-train", "-q", "forty.h5", "--max-classes", "39", "-o", "m.h5")

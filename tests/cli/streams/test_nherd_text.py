@@ -148,7 +148,7 @@ def test_learning_goes_on_with_further_documents(herd, tmp_path):
         ("text,y\nhello there,a\n", ("--text", "text", "--label", "z"), 2, "d.csv: --label z: there is no such column"),
         ("text\nhello there\n", ("--text", "text"), 65, "d.csv: has no column of labels"),
         ('text,y\n"hello there,a\nand so,b\n', ("--text", "text"), 65, "d.csv: line 3: unexpected end of data"),
-        ("text,y\nhello there,a\nwell,b,c\n", ("--text", "text"), 65, "d.csv: line 3 has 3 fields, the header 2"),
+        ("text,y\nhello there,a\nwell,b,c\n", ("--text", "text"), 65, "d.csv: line 3 has 3 fields, but the header has 2"),
         ("text,y\nhello there,a\nwell,\n", ("--text", "text"), 65, "d.csv: document 2 has no label"),
         ("text,y\nhello there,a\n", ("--text", "text", "--task", "regression"), 2, "--text learns classes, not --task regression"),
     ],

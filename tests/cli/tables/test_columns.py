@@ -76,7 +76,7 @@ def test_missing_columns_are_refused_by_name(run, files, kind):
     for line in (("apply", "model.h5", "other.csv"), ("eval", "model.h5", "--data", "other.csv")):
         done = run(*line, "-q")
         assert done.code == 65
-        assert "other.csv: lacks 2 columns (blue, grey) of the model; unknown are azure, violet" in done.err
+        assert "other.csv: lacks 2 columns (blue, grey) that the model needs; it has azure, violet, unknown to the model" in done.err
 
 
 @pytest.mark.parametrize("kind", SOME)

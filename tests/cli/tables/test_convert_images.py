@@ -124,9 +124,9 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         (
             ["--hold-out", "mood=merry"],
             65,
-            "faces.h5: the hold-out 'mood' fits no label: a label needs at least one row inside and 2 rows outside it",
+            "faces.h5: --hold-out mood suits no label: a label needs at least one row that is held out and 2 that are not",
         ),
-        (["--split", "9,0,0"], 65, "--split: asks for 9 rows, but class 0 has 4"),
+        (["--split", "9,0,0"], 65, "--split: needs 9 rows, but class 0 has only 4"),
     ],
 )
 def test_what_cannot_be_done_is_refused(faces, convert, tmp_path, options, code, says):
@@ -166,4 +166,4 @@ def test_edited_columns_of_another_length_are_refused(faces, convert, tmp_path):
         del file["columns/glasses"]
         file["columns/glasses"] = np.zeros(3)
     sealing.write_new_seal(str(path))
-    assert convert(path, name="again.h5") == (65, "herd convert: out.h5: /columns/glasses has shape (3,), /X has 16 rows\n")
+    assert convert(path, name="again.h5") == (65, "herd convert: out.h5: /columns/glasses has the shape (3,), but /X has 16 rows\n")

@@ -203,7 +203,7 @@ def test_columns_of_different_scales_are_no_matter_of_one_threshold(tmp_path, ca
             main([command, str(tmp_path / "wine.csv"), "-o", str(tmp_path / "out.h5")])
         assert ended.value.code == 2
         assert capsys.readouterr().err.replace(f"{tmp_path}/", "") == (
-            f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so no one threshold can be set\n"
+            f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so one threshold for all cannot be set\n"
             f"hint: herd convert --binarize median cuts every column in halves{more}\n"
         )
 
@@ -212,7 +212,7 @@ def test_leading_zeros_of_labels_are_kept_and_of_other_numbers_told(herd, tmp_pa
     (tmp_path / "z.csv").write_text("id,v,y\n007,2.5,01\n1,3,1\n10,4,01\n")
     made = herd("convert", "z.csv", "-o", "out.csv")
     assert made.code == 0
-    assert "convert: z.csv: labels such as 01 are read as text, so 01 and 1 are two\n" in made.err
+    assert "convert: z.csv: labels such as 01 are read as text, so 01 and 1 are different labels\n" in made.err
     assert "convert: z.csv: column 'id' has numbers such as 007, whose leading zeros are lost\n" in made.err
     assert (tmp_path / "out.csv").read_text() == 'id,v,y\n7,2.5,"01"\n1,3,"1"\n10,4,"01"\n'
     (tmp_path / "plain.csv").write_text("id,v,y\n0,0.5,0\n1,3,1\n10,-0.4,0\n")

@@ -24,7 +24,7 @@ def test_a_quantity_as_labels_names_regression(run, tmp_path):
         in ended.err
     )
     assert "--task regression" not in run("nherd-train", "few.csv", "-o", "m.h5").err
-    assert "labels are whole numbers or text" in run("nherd-train", "parts.csv", "-o", "m.h5").err
+    assert "labels must be whole numbers or text" in run("nherd-train", "parts.csv", "-o", "m.h5").err
 
 
 def test_columns_in_messages_have_their_names(run, tmp_path):

@@ -275,7 +275,7 @@ def test_messages_of_zeros_are_named_by_their_ends():
     names = ["a", "b", "c", "a larger factor"]
     loopy_propagation.raise_zero_message(given, graph, -1)
     for d in range(2 * graph.edges):
-        told = f"the message from {names[graph.tail[d]]} to {names[graph.head[d]]} is zero everywhere"
+        told = f"belief propagation failed: the message from {names[graph.tail[d]]} to {names[graph.head[d]]} is zero for all states"
         with pytest.raises(Diverged, match=told) as caught:
             loopy_propagation.raise_zero_message(given, graph, d)
         assert "junction-tree, double-loop or gibbs" in caught.value.hint
@@ -347,15 +347,17 @@ def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
     assert lattice_bp.find_binary_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
     assert lattice_bp.find_binary_lattice(observed()) == "does not work with observed marginals"
     more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
-    assert lattice_bp.find_binary_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
+    assert (
+        lattice_bp.find_binary_lattice(more) == "needs factors that join only neighbours on the grid"
+    )  # 3 follows 2, but a row begins with it
     assert lattice_bp.find_binary_lattice(network.build_network([3] * 6, [], shape=given.shape)) == (
-        "needs two-state variables and positive pairs"
+        "needs two-state variables, and factors without zeros"
     )
     pair = np.array([[0, 1]])
     for weight, fits in ((299.0, True), (301.0, False)):
         one = random_networks.network_from_weights(pair, np.array([1.0]), np.array([weight - 1, 0.0]), shape=np.array([1, 2]))
         assert isinstance(lattice_bp.find_binary_lattice(one), lattice_bp.BinaryLattice) == fits
-    assert lattice_bp.find_binary_lattice(one) == "needs weights that sum to at most 300 at a unit"
+    assert lattice_bp.find_binary_lattice(one) == "needs |weights| that sum to at most 300 at each unit"
 
 
 def test_large_lattices_take_four_sweeps_a_step(monkeypatch):

@@ -224,9 +224,9 @@ def test_cliques_grow_inside_the_junction_tree_by_information():
 
 
 def test_regions_that_hold_no_cluster_are_refused():
-    with pytest.raises(BadUsage, match=r"cluster 0 \(0, 1\) is inside none of the --regions"):
+    with pytest.raises(BadUsage, match=r"no region of --regions contains all variables of cluster 0 \(0, 1\)"):
         learning.make_learner(cases.problem(scopes=[(0, 1)]), LearningSettings(algorithm="cvm", regions=((2, 3),)))
-    with pytest.raises(BadUsage, match="--max-clique 2 is less than the 3 variables of the largest cluster"):
+    with pytest.raises(BadUsage, match="--max-clique 2 is too small: the largest cluster has 3 variables"):
         learning.make_learner(cases.problem(), LearningSettings(algorithm="cvm", max_clique=2))
 
 

@@ -69,5 +69,7 @@ def test_what_is_impossible_is_named():
     given = network.with_observed_marginals(
         network.build_network([2, 2], [((0, 1), np.array([[1.0, 0.0], [1.0, 0.0]]))]), {1: np.array([0.5, 0.5])}
     )
-    with pytest.raises(NegativeResult, match="the observed marginal of x1 gives probability to a state that is impossible"):
+    with pytest.raises(
+        NegativeResult, match="the observed marginal of x1 gives a positive probability to a state that the network excludes"
+    ):
         run(given, "junction-tree")

@@ -115,9 +115,9 @@ def test_what_no_column_is_possible_of_is_a_negative_result(monkeypatch):
     tree = junction_tree.build_clique_tree(given, np.arange(5))
     among = sparse_cliques.possible_columns(given, tree)
     assert among[0].count == 0
-    with pytest.raises(NegativeResult, match="no joint state is possible"):
+    with pytest.raises(NegativeResult, match="every joint state has probability 0"):
         exact_queries.find_most_probable_states(given, range(5), range(5))
-    with pytest.raises(NegativeResult, match="no joint state is possible"):
+    with pytest.raises(NegativeResult, match="every joint state has probability 0"):
         streamed_propagation.propagate(given, tree, message_storage.single_stretch_schedule(tree, given), possible_columns=among)
 
 

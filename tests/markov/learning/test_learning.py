@@ -191,7 +191,7 @@ def test_linear_response_refuses_what_has_no_inverse():
     x[5:, 1:] = 1
     rows = constraints.StateRows(x, np.full(10, 0.1))
     given = LearningProblem(np.full(3, 2), constraints.make_clusters(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
-    with pytest.raises(DataError, match="x0 never changes, so its covariance has no inverse"):
+    with pytest.raises(DataError, match="variable x0 is constant, so the covariance matrix has no inverse"):
         cases.fit(given, "linear-response")
     with pytest.raises(BadUsage, match="needs the marginals of all pairs"):
         cases.fit(cases.problem(cardinality=np.full(6, 2), scopes=[(0, 1)]), "linear-response")

@@ -217,17 +217,22 @@ def test_constraints_that_cannot_be_are_named():
     constraints.validate_problem(
         LearningProblem(np.array([2, 3]), [Cluster((0, 1), np.array([0.0]), f), Cluster((0, 1), np.array([5.0]), f)])
     )
-    refused("cluster 1 names variable 2, there are 2", good, Cluster((2,), np.full(2, 0.5)))
-    refused("cluster 0 names variable -1, there are 2", Cluster((-1,), np.full(2, 0.5)))
-    refused("cluster 0 names a variable twice", Cluster((0, 0), np.full((2, 2), 0.25)))
-    refused("cluster 0 has 2 values, its variables have 6 states", Cluster((0, 1), np.full(2, 0.5)))
+    refused("cluster 1 contains variable 2, but the 2 variables", good, Cluster((2,), np.full(2, 0.5)))
+    refused("cluster 0 contains variable -1, but the 2 variables", Cluster((-1,), np.full(2, 0.5)))
+    refused("cluster 0 contains a variable twice", Cluster((0, 0), np.full((2, 2), 0.25)))
+    refused("the marginal of cluster 0 has 2 values, but its variables have 6 joint states", Cluster((0, 1), np.full(2, 0.5)))
     refused("the marginal of cluster 0 sums to 1.1, not to 1", Cluster((0,), np.array([0.5, 0.6])))
-    refused("cluster 0 has a value that is negative or not finite", Cluster((0,), np.array([1.5, -0.5])))
-    refused("clusters 0 and 1 give x0 marginals that differ by 0.1", good, Cluster((0,), np.array([0.6, 0.4])))
-    refused("clusters 0 and 1 give b marginals that differ by", good, Cluster((1,), np.array([0.5, 0.3, 0.2])), names=["a", "b"])
-    refused("the expectation 5.1 of feature 0 is outside its values 0 to 5", Cluster((0, 1), np.array([5.1]), f))
-    refused("the expectation -0.1 of feature 0 is outside its values 0 to 5", Cluster((0, 1), np.array([-0.1]), f))
-    refused("a feature has one value for each of 6 states", Cluster((0, 1), np.array([1.0, 2.0]), f))
+    refused("the marginal of cluster 0 has a value that is negative or not finite", Cluster((0,), np.array([1.5, -0.5])))
+    refused("clusters 0 and 1 contradict each other: their marginals of x0 differ by 0.1", good, Cluster((0,), np.array([0.6, 0.4])))
+    refused(
+        "clusters 0 and 1 contradict each other: their marginals of b differ by",
+        good,
+        Cluster((1,), np.array([0.5, 0.3, 0.2])),
+        names=["a", "b"],
+    )
+    refused("the expectation 5.1 of feature 0 is outside the range of its values 0 to 5", Cluster((0, 1), np.array([5.1]), f))
+    refused("the expectation -0.1 of feature 0 is outside the range of its values 0 to 5", Cluster((0, 1), np.array([-0.1]), f))
+    refused("each feature needs 6 values", Cluster((0, 1), np.array([1.0, 2.0]), f))
 
 
 def test_moments_that_are_wrong_are_named():
@@ -237,19 +242,22 @@ def test_moments_that_are_wrong_are_named():
 
     begun = '{"cardinality": [2, 3], "clusters": ['
     refused("is not JSON text", "{")
-    refused("has no 'cardinality' and 'clusters'", '{"cardinality": [2]}')
+    refused("must be a JSON object with 'cardinality' and 'clusters'", '{"cardinality": [2]}')
     refused("'cardinality' must be a list with the number of states", '{"cardinality": [0], "clusters": []}')
     refused("'cardinality' must be a list with the number of states", '{"cardinality": [1.5], "clusters": []}')
-    refused("'names' must be a list of 2 names", '{"cardinality": [2, 3], "names": ["a"], "clusters": []}')
-    refused("has no clusters", begun + "]}")
-    refused("cluster 0: there is no variable 2, there are 2", begun + '{"scope": [2], "marginal": [1]}]}')
-    refused("cluster 0 names no variable, or one twice", begun + '{"scope": [1, 1], "marginal": [1]}]}')
-    refused("the marginal of cluster 0 has 1 values, its variables have 2 states", begun + '{"scope": [0], "marginal": [1]}]}')
-    refused("is not a distribution: its values sum to 1.1", begun + '{"scope": [0], "marginal": [0.5, 0.6]}]}')
+    refused("'names' must be a list of 2 different names, one for each variable", '{"cardinality": [2, 3], "names": ["a"], "clusters": []}')
+    refused("'clusters' must be a list of objects, each with a 'scope'", begun + "]}")
+    refused("cluster 0: there is no variable 2: the network has 2", begun + '{"scope": [2], "marginal": [1]}]}')
+    refused("the 'scope' of cluster 0 must be a list of different variables", begun + '{"scope": [1, 1], "marginal": [1]}]}')
+    refused("the marginal of cluster 0 has 1 values, but its variables have 2 joint states", begun + '{"scope": [0], "marginal": [1]}]}')
+    refused(
+        "is not a distribution: values must be at least 0 and sum to 1 \\(they sum to 1.1",
+        begun + '{"scope": [0], "marginal": [0.5, 0.6]}]}',
+    )
     refused("is not a distribution", begun + '{"scope": [0], "marginal": [1.5, -0.5]}]}')
     refused("cluster 0 has no 'features' and no 'marginal'", begun + '{"scope": [0]}]}')
-    refused("must be lists of 2 numbers", begun + '{"scope": [0], "features": [1], "expectations": [1]}]}')
-    refused("has 1 features and 2 expectations", begun + '{"scope": [0], "features": [0, 1], "expectations": [1, 2]}]}')
+    refused("must be a list of 2 numbers", begun + '{"scope": [0], "features": [1], "expectations": [1]}]}')
+    refused("has 1 features, but 2 expectations", begun + '{"scope": [0], "features": [0, 1], "expectations": [1, 2]}]}')
     found = given_moments.read_moments(begun + '{"scope": ["x1", 0], "marginal": [0.25, 0.25, 0, 0, 0.25, 0.25]}]}').clusters[0]
     assert (found.scope, found.target.tolist()) == ((1, 0), [[0.25, 0.25], [0, 0], [0.25, 0.25]])
 
@@ -271,9 +279,9 @@ def test_likelihoods_of_rows_and_marginals_of_any_scopes():
     for scope, p in zip(scopes, fit_summary.scope_marginals(given, found, scopes), strict=True):
         q = table.sum(axis=tuple(k for k in range(4) if k not in scope)) / table.sum()
         np.testing.assert_allclose(p, q if scope != (3, 1) else q.T)
-    with pytest.raises(DataError, match="has 3 columns, the network has 4 variables"):
+    with pytest.raises(DataError, match="the data have 3 columns, but the network has 4 variables"):
         fit_summary.row_log_potentials(given, x[:, :3])
-    with pytest.raises(DataError, match="column 2 has state 2, x2 has 2 states"):
+    with pytest.raises(DataError, match="column 2 has the state 2, but variable x2 has only the states 0 to 1"):
         fit_summary.row_log_potentials(given, np.array([[0, 0, 2, 0]]))
 
 
@@ -285,9 +293,9 @@ def test_structures_are_read_with_their_limits():
     for wrong in ("chow-liu+random:1.1,3", "chow-liu+random:0.5,1", "chow-liu+random:e,3", "ring", "chow-liu+random:.5"):
         with pytest.raises(ValueError, match="is none of chow-liu"):
             structure_selection.parse_structure(wrong)
-    for text, message in (("0 3", "line 1: there is no variable 3, there are 3"), ("0 0", "line 1 names a variable twice"),
-                          ("\n0 1 2", "line 2 has 3 variables, an edge has 2"), ("a 1", "line 1: there is no variable 'a'"),
-                          ("# none", "names no variables")):  # fmt: skip
+    for text, message in (("0 3", "line 1: there is no variable 3: the 3 variables"), ("0 0", "line 1 contains a variable twice"),
+                          ("\n0 1 2", "line 2 has 3 variables, but an edge has 2"), ("a 1", "line 1: there is no variable 'a'"),
+                          ("# none", "has no variables")):  # fmt: skip
         with pytest.raises(DataError, match=message):
             structure_selection.read_scopes(text, None, 3, 2)
     assert structure_selection.read_scopes("b, x2 # c\n0 1", ["a", "b", "c"], 3) == [(1, 2), (0, 1)]
@@ -306,7 +314,7 @@ def test_structures_are_read_with_their_limits():
         (1, 4),
         (2, 5),
     ]
-    with pytest.raises(BadUsage, match="--structure grid needs rows that are pictures"):
+    with pytest.raises(BadUsage, match="--structure grid needs images"):
         structure_selection.structure_pairs("grid", 0, 0, 5, None, np.array([2, 2]), 0)
 
 
@@ -345,13 +353,13 @@ def test_networks_are_made_from_draws_in_their_order():
     count = sum(len(scope) == 2 for scope, _ in sparse.factors())
     assert abs(count - 60) < 5 * np.sqrt(60)
     assert sum(len(scope) == 2 for scope, _ in random_networks.generate_random_network("random", nodes=4, degree=3.0).factors()) == 6
-    with pytest.raises(BadUsage, match=r"--mean-degree 3\.1 is more than 4 nodes can have"):
+    with pytest.raises(BadUsage, match=r"--mean-degree 3\.1 is too large: with 4 nodes it is at most 3"):
         random_networks.generate_random_network("random", nodes=4, degree=3.1)
     with pytest.raises(BadUsage, match="--draw-observed border needs a grid"):
         random_networks.generate_random_network("tree", observe="border")
     one = np.array([[0, 1]])
     assert random_networks.network_from_weights(one, np.array([700.0]), np.zeros(2)).count == 2
-    with pytest.raises(BadUsage, match=r"a random weight is 701, but tables hold at most e\^700"):
+    with pytest.raises(BadUsage, match=r"a random weight is 701, but weights above 700 overflow in a table"):
         random_networks.network_from_weights(one, np.array([0.0]), np.array([-701.0, 0.0]))
 
 

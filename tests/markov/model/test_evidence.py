@@ -69,7 +69,7 @@ def test_names_with_blanks_signs_and_quotes(text, expected):
         ("light on=tru", "light on has no state 'tru'", "did you mean 'true'?"),
         ("zebra=1", "there is no variable 'zebra'", "its variables are light on, dose.mg/kg, O'Neil, a=b, light"),
         ("O'Neil=7", "O'Neil has no state '7'", "its states are 1, yes"),
-        ("light on=true\nlight on=false", "the evidence gives light on two states, true and false", None),
+        ("light on=true\nlight on=false", "the evidence gives variable light on two different states, true and false", None),
         ("nothing of it", "is not an evidence file", f"{EXPECTED}, such as NAME=STATE"),
     ],
 )  # fmt: skip
@@ -85,7 +85,7 @@ def test_what_nearly_fits_is_suggested(text, message, hint):
     [
         ("b=1", {0: 0}, ["b=1 is read as the state named 1, not as state number 1, which is 0"]),
         ("1 0 1", {0: 1}, [
-            "a file of numbers counts variables from 0: 0 is b, not the variable named 0",
+            "an evidence file of numbers counts variables from 0: 0 is b, not the variable with the name 0",
             "a file of numbers counts states from 0: 1 of b is its state 0, not the state named 1",
         ]),
         ("1 1 1", {1: 1}, []),
@@ -102,7 +102,7 @@ def test_pairs_of_the_command_line():
     network = formats.read_network(NAMES, "bif")
     assert parse_assignment("light on=true", network, []) == (0, 0)
     assert parse_assignment('"a=b"=x=y', network, []) == (3, 1)
-    with pytest.raises(DataError, match="'light' is not of the form NAME=STATE"):
+    with pytest.raises(DataError, match="'light' is not evidence of the form NAME=STATE"):
         parse_assignment("light", network, [])
 
 
@@ -116,12 +116,16 @@ def test_lists_of_names_may_have_quotes():
     ("text", "message", "hint"),
     [
         ('{"light on": ', "is not valid JSON: Expecting value: line 1 column 14 (char 13)", 'expected: {"NAME": "STATE", …}'),
-        ('{"light on": ["true"]}', "the state of 'light on' is neither a word nor a number", 'expected: {"NAME": "STATE", …}'),
-        ('{"light on": null}', "the state of 'light on' is neither a word nor a number", 'expected: {"NAME": "STATE", …}'),
-        ('{"light on": "true", "light on": "false"}', "the evidence gives light on two states, true and false", None),
+        ('{"light on": ["true"]}', "the state of variable 'light on' is neither text nor a number", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": null}', "the state of variable 'light on' is neither text nor a number", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": "true", "light on": "false"}', "the evidence gives variable light on two different states, true and false", None),
         ('{"light on": "maybe"}', "light on has no state 'maybe'", "its states are true, false"),
-        ("variable,state\nlight on\n", "row 1 has no variable and state", "expected: 2 cells, variable,state"),
-        ("variable,state\nlight on,true\nlight,\n", "row 2 has no variable and state", "expected: 2 cells, variable,state"),
+        ("variable,state\nlight on\n", "row 1 does not have a variable and a state", "write 2 cells into each row: variable,state"),
+        (
+            "variable,state\nlight on,true\nlight,\n",
+            "row 2 does not have a variable and a state",
+            "write 2 cells into each row: variable,state",
+        ),
     ],
 )
 def test_tables_and_objects_that_are_not_evidence(text, message, hint):

@@ -79,24 +79,32 @@ def test_bif_holds_no_markov_network():
 @pytest.mark.parametrize(
     ("form", "text", "message"),
     [
-        ("uai", "MARCOV\n", "line 1, token 1: 'MARCOV' is neither MARKOV nor BAYES"),
-        ("uai", UAI.replace("2 0 1\n", "2 0 2\n"), "line 6, token 3: factor 1 names variable 2, there are 2 (0 to 1)"),
-        ("uai", UAI.replace("\n6\n", "\n5\n"), "line 9, token 1: factor 1 has 5 values, its scope has 6 states (2 × 3)"),
-        ("uai", UAI[:-4], "ends at line 10, token 4 where a value of factor 1 is expected"),
-        ("uai", UAI.replace("3 4", "3 x"), "line 10, token 4: 'x' is not a number (a value of factor 1)"),
-        ("uai", UAI.replace("3 4", "3 -4"), "factor 1: value 3 is -4, potentials are finite and not negative"),
-        ("uai", UAI.replace("3 4", "3 nan"), "factor 1: value 3 is nan, potentials are finite and not negative"),
-        ("uai", UAI.replace(".4 .6", "0 0"), "factor 0 is zero everywhere, so no state has a probability"),
-        ("uai", UAI.replace("2 3", "2 0"), "line 3, token 2: a cardinality is 0, expected 1 or more"),
-        ("uai", UAI.replace("2 0 1\n", "2 1 1\n").replace("\n6\n", "\n9\n").replace("5 6", "5 6 7 8 9"), "factor 1 names variable 1 twice"),
-        ("uai", UAI + "7\n", "line 11, token 1: '7' after the end of the network"),
-        ("fg", FG.replace("3 2\n5", "3 3\n5"), "line 13, token 2: factor 1 gives variable 3 3 states, an earlier one 2"),
-        ("fg", FG.replace("5 6", "6 6"), "line 19, token 1: factor 1 has no value 6, its scope has 6 states"),
+        ("uai", "MARCOV\n", "line 1, token 1: a UAI network begins with MARKOV or BAYES, not with 'MARCOV'"),
+        (
+            "uai",
+            UAI.replace("2 0 1\n", "2 0 2\n"),
+            "line 6, token 3: factor 1 contains variable 2, but the 2 variables are numbered 0 to 1",
+        ),
+        ("uai", UAI.replace("\n6\n", "\n5\n"), "line 9, token 1: factor 1 has 5 values, but its variables have 6 joint states (2 × 3)"),
+        ("uai", UAI[:-4], "the file ends at line 10, token 4, where a value of factor 1 is expected"),
+        ("uai", UAI.replace("3 4", "3 x"), "line 10, token 4: a value of factor 1 must be a number, not 'x'"),
+        ("uai", UAI.replace("3 4", "3 -4"), "factor 1: value 3 is -4, but must be finite and not negative"),
+        ("uai", UAI.replace("3 4", "3 nan"), "factor 1: value 3 is nan, but must be finite and not negative"),
+        ("uai", UAI.replace(".4 .6", "0 0"), "factor 0 is zero everywhere, so every state has probability 0"),
+        ("uai", UAI.replace("2 3", "2 0"), "line 3, token 2: a cardinality is 0, but must be 1 or more"),
+        (
+            "uai",
+            UAI.replace("2 0 1\n", "2 1 1\n").replace("\n6\n", "\n9\n").replace("5 6", "5 6 7 8 9"),
+            "factor 1 contains variable 1 twice",
+        ),
+        ("uai", UAI + "7\n", "line 11, token 1: the network is complete, but the file continues with '7'"),
+        ("fg", FG.replace("3 2\n5", "3 3\n5"), "line 13, token 2: variable 3 has 3 states in factor 1, but 2 in an earlier factor"),
+        ("fg", FG.replace("5 6", "6 6"), "line 19, token 1: factor 1 has no value number 6: its variables have 6 joint states"),
         ("bif", BIF.replace("rain )", "snow )"), "line 4: variable snow is not declared"),
         ("bif", BIF.replace("(no)", "(maybe)"), "line 5: variable rain has no state 'maybe'"),
         ("bif", BIF.replace("(no) 0.1, 0.2, 0.7;", ""), "line 5: the table of sky has no row for 1 states of its parents"),
         ("bif", BIF.replace("[ 3 ]", "[ 4 ]"), "line 3: variable sky declares 4 states and names 3"),
-        ("bif", BIF[:-4], "ends at line 5 where ';' is expected"),
+        ("bif", BIF[:-4], "the file ends at line 5, where ';' is expected"),
     ],
 )
 def test_bad_texts_are_told_where(form, text, message):
@@ -125,13 +133,13 @@ def test_evidence_may_use_names():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 2 0", "there is no variable 2, there are 2 (0 to 1)"),
-        ("1 1 3", "the evidence gives x1 the state 3, but it has 3 states"),
-        ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
+        ("1 2 0", "there is no variable 2: the network has 2, numbered 0 to 1"),
+        ("1 1 3", "the evidence gives x1 the state 3, but its states are 0 to 2"),
+        ("2 1 1 1 2", "the evidence gives variable x1 two different states, 1 and 2"),
         ("3 1 1", "is not an evidence file"),
-        ("0\n2 1\n\n", "begins with 0 pairs of evidence, but continues with '2'"),
-        ("0\n1 1 2", "begins with 0 pairs of evidence, but continues with '1'"),
-        ("2\n1 0 1\n2 0 0 1 2", "holds 2 cases of evidence, but herd reads only one"),
+        ("0\n2 1\n\n", "the file says that it has 0 pairs of evidence, but continues with '2'"),
+        ("0\n1 1 2", "the file says that it has 0 pairs of evidence, but continues with '1'"),
+        ("2\n1 0 1\n2 0 0 1 2", "has 2 cases of evidence, but --evidence reads only one"),
         ("3\n1 0 1\n2 0 0 1 2", "is not an evidence file"),
         ("snow=1", "there is no variable 'snow'"),
     ],
@@ -203,21 +211,21 @@ def test_rows_that_are_no_distributions_are_found(rows, told):
 
 def test_factors_of_one_variable_twice_are_no_bayesian_network():
     text = "BAYES\n2\n2 2\n2\n1 0\n1 0\n\n2\n.5 .5\n2\n.5 .5\n"
-    assert formats.find_conditional_violation(formats.read_network(text, "uai")) == "factors 0 and 1 are both of x0"
+    assert formats.find_conditional_violation(formats.read_network(text, "uai")) == "factors 0 and 1 are both tables of x0"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("MARKOV\n2\n2 99999999999\n1\n1 0\n2\n1 1\n", "the variables have 1e+11 states together, at most 2147483647 are taken"),
+        ("MARKOV\n2\n2 99999999999\n1\n1 0\n2\n1 1\n", "the variables have 1e+11 states in total, but herd handles at most 2147483647"),
         (
             "MARKOV\n1\n9999999999999999999\n0\n",
-            "line 3, token 1: a cardinality is 9999999999999999999, at most 9223372036854775807 is read",
+            "line 3, token 1: a cardinality is 9999999999999999999, but must be at most 9223372036854775807",
         ),
-        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1_0\n", "line 7, token 2: '1_0' is not a number (a value of factor 0)"),
-        ("MARKOV\n1\n2\n1\n1 0\n2\n1 ١\n", "line 7, token 2: '١' is not a number (a value of factor 0)"),
-        ("MARKOV\n1\n1_0\n0\n", "line 3, token 1: '1_0' is not an integer (a cardinality)"),
-        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e400\n", "factor 0: value 1 is inf, potentials are finite and not negative"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1_0\n", "line 7, token 2: a value of factor 0 must be a number, not '1_0'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 ١\n", "line 7, token 2: a value of factor 0 must be a number, not '١'"),
+        ("MARKOV\n1\n1_0\n0\n", "line 3, token 1: a cardinality must be an integer, not '1_0'"),
+        ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e400\n", "factor 0: value 1 is inf, but must be finite and not negative"),
     ],
 )
 def test_numbers_that_an_artifact_does_not_hold_are_refused_in_text(text, told):

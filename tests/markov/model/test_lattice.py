@@ -128,9 +128,9 @@ def test_what_is_no_lattice_is_told():
         (network.build_network([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
         (
             network.build_network([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])),
-            "needs neighbours on the grid",
+            "needs factors that join only neighbours on the grid",
         ),
-        (random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
+        (random_networks.generate_random_network("grid", rows=4, columns=4, sigma_w=150), r"needs \|weights\| that sum to at most 300"),
     ]
     for given, message in cases:
         with pytest.raises(BadUsage, match=f"--(schedule checkerboard|algorithm bp) {message}"):

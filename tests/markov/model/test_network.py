@@ -43,11 +43,11 @@ def test_another_order_of_the_variables_is_the_same_distribution():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 1\n\n2 3\n", "line 3: there is no variable 3, there are 3 (0 to 2)"),
+        ("0 1\n\n2 3\n", "line 3: there is no variable 3: the 3 variables are numbered 0 to 2"),
         ("# none\n0 1\nx2 z\n", "line 3: there is no variable 'z'"),
-        ("0 1\n1 1\n", "line 2 names a variable twice"),
-        ("0 1 2\n", "line 1 has 3 variables, an edge has 2"),
-        (" # nothing\n", "names no variables"),
+        ("0 1\n1 1\n", "line 2 contains a variable twice"),
+        ("0 1 2\n", "line 1 has 3 variables, but an edge has 2"),
+        (" # nothing\n", "has no variables"),
     ],
 )
 def test_wrong_lists_of_variables_are_told_by_their_line(text, message):
@@ -80,7 +80,7 @@ def test_random_edges_are_distinct_pairs_of_the_degree_asked_for():
     degree = 2 * np.mean([len(edges) for edges in found]) / 12
     assert abs(degree - 3.0) < 4 * np.sqrt(66 * (3 / 11) * (8 / 11) / 60) / 6
     assert len(random_networks.draw_random_edges(5, 4.0, np.random.default_rng(0))) == 10
-    with pytest.raises(BadUsage, match=r"--mean-degree 4.5 is more than 5 nodes can have"):
+    with pytest.raises(BadUsage, match=r"--mean-degree 4.5 is too large: with 5 nodes it is at most 4"):
         random_networks.draw_random_edges(5, 4.5, np.random.default_rng(0))
 
 
@@ -120,6 +120,6 @@ def test_commas_do_not_join_names_that_blanks_part():
     names = ["a b", "a", "b", "C#"]
     assert structure_selection.read_scopes('a b\na, b\n"a b" a\n"C#" b', names, 4, 2) == [(1, 2), (1, 2), (0, 1), (3, 2)]
     assert structure_selection.read_scopes("a b\na b, a", names, 4) == [(0,), (0, 1)]
-    with pytest.raises(DataError, match="line 1 has 3 variables, an edge has 2") as error:
+    with pytest.raises(DataError, match="line 1 has 3 variables, but an edge has 2") as error:
         structure_selection.read_scopes("a b a", names, 4, 2)
-    assert error.value.hint == 'put names that have blanks in quotes, as "a b"'
+    assert error.value.hint == 'put names with blanks into quotes: "a b"'

@@ -99,11 +99,15 @@ def test_noisy_or_of_other_formats(form, text, place):
         (
             "dsl",
             DSL.replace(", .1, .9", ""),
-            "the noisy-max of X has 8 values, expected 10: a row for each state of each parent, and the leak",
+            "the noisy-max of X has 8 values, but needs 10: a row for each state of each parent, and one for the leak",
         ),
-        ("dsl", DSL.replace("(0, 1, 0, 1)", "(0, 0, 0, 1)"), "the strengths of X are not permutations of the states of its parents"),
+        ("dsl", DSL.replace("(0, 1, 0, 1)", "(0, 0, 0, 1)"), "the <strengths> of node X must list every state of each parent once"),
         ("dsl", DSL.replace(".6, .4", ".6, .1"), "a row of the noisy-max of X sums to 0.7, not to 1"),
-        ("net", NET.replace("B, 0.5", "C, 0.5"), "line 4: the NoisyOR of X has B, which is not one of its parents with an inhibitor"),
+        (
+            "net",
+            NET.replace("B, 0.5", "C, 0.5"),
+            "line 4: the NoisyOR of X must have an inhibitor for each parent and for no other variable; B is only in one of the two lists",
+        ),
         ("net", NET.replace(", 0.4", ", x"), "line 4: the NoisyOR of X has 'x', which is not a number"),
     ],
 )

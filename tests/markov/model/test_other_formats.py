@@ -70,9 +70,12 @@ def test_identifiers_lose_no_names_in_dsl():
     ("text", "message"),
     [
         ("[]", "does not hold the names of a network"),
-        ('{"variables": [{"name": "a"}]}', "names 1 variables, the network has 3"),
-        ('{"variables": [{"name": "a"}, {"name": "a"}, {"name": "b"}]}', "has the name a twice"),
-        ('{"variables": [{"name": "a", "states": ["x"]}, {"name": "b"}, {"name": "c"}]}', "names 1 states of a, the network has 3"),
+        ('{"variables": [{"name": "a"}]}', "has names for 1 variables, but the network has 3 variables"),
+        ('{"variables": [{"name": "a"}, {"name": "a"}, {"name": "b"}]}', "gives two variables the name a"),
+        (
+            '{"variables": [{"name": "a", "states": ["x"]}, {"name": "b"}, {"name": "c"}]}',
+            "has 1 state names for variable a, but the network has 3 different states",
+        ),
     ],
 )
 def test_names_of_another_network_are_refused(text, message):
@@ -201,31 +204,31 @@ LAUGHS = (
 @pytest.mark.parametrize(
     ("form", "text", "message"),
     [
-        ("xmlbif", LAUGHS, "line 1: declares an XML entity, which is refused"),
+        ("xmlbif", LAUGHS, "line 1: declares an XML entity, which herd does not read"),
         ("xmlbif", '<!DOCTYPE BIF [<!ENTITY x SYSTEM "file:///etc/passwd">]><BIF>&x;</BIF>',
-         "line 1: declares an XML entity, which is refused"),
-        ("xmlbif", '<!DOCTYPE BIF SYSTEM "http://x/y.dtd"><BIF>&x;</BIF>', "line 1: refers to an XML entity that the file does not have"),
+         "line 1: declares an XML entity, which herd does not read"),
+        ("xmlbif", '<!DOCTYPE BIF SYSTEM "http://x/y.dtd"><BIF>&x;</BIF>', "line 1: refers to an XML entity that the file does not define"),
         ("xmlbif", "<BIF>\n<NETWORK></BIF>", "line 2: is not well-formed XML: mismatched tag"),
-        ("xmlbif", "<BIF>" + "<x>" * 100, "line 1: has more than 64 elements inside one another, or too many of them"),
+        ("xmlbif", "<BIF>" + "<x>" * 100, "line 1: elements are nested more than 64 deep, or there are more than 20000000 of them"),
         ("xmlbif", "<BIF></BIF>", "is not XMLBIF: its root is <bif>"),
-        ("xmlbif", "<BIF><NETWORK/></BIF>", "declares no variable"),
+        ("xmlbif", "<BIF><NETWORK/></BIF>", "the network has no variables"),
         ("xmlbif", AGRUM_XML.replace('TYPE="nature"><NAME>b', 'TYPE="utility"><NAME>b'),
          "variable b is a utility node, but herd reads only chance nodes"),
         ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .3 x"), "the table of b has 'x', which is not a number"),
-        ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .8"), "the table of b has 2 values, expected 3"),
-        ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .3 .1"), "a row of b sums to 0.6, not to 1"),
+        ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .8"), "the table of b has 2 values, but its states and those of its parents need 3"),
+        ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .3 .1"), "a row of the table of b sums to 0.6, not to 1"),
         ("xmlbif", AGRUM_XML.replace("<DEFINITION><FOR>b</FOR><TABLE>.2 .3 .5</TABLE></DEFINITION>", ""), "variable b has no table"),
         ("xmlbif", AGRUM_XML.replace("<FOR>a</FOR>", "<FOR>a</FOR><GIVEN>c</GIVEN>").replace("0.3 <!-- a comment --> 0.7", ".3 .7 .3 .7"),
          "the parents form a cycle: a ← c ← a"),
         ("net", AGRUM_NET.replace("discrete node b", "utility b"), "line 10: a utility node, but herd reads only discrete chance nodes"),
         ("net", AGRUM_NET.replace("data = (.2 .3 .5)", "model_data = (Normal (0, 1))"),
          "line 19: the table of b is given by the expression ( Normal ( 0 , 1 ) ), which herd does not read"),
-        ("net", AGRUM_NET[:-30], "ends at line 19 where '(' is expected"),
+        ("net", AGRUM_NET[:-30], "the file ends at line 19, where '(' is expected"),
         ("xdsl", AGRUM_XDSL.replace("cpt", "decision"),
-         "node b is of the type decision, but herd reads only cpt, deterministic and noisymax"),
-        ("xdsl", "<smile/>", "is not a network of GeNIe: its root is <smile>, not <smile> with <nodes>"),
+         "node b has the type decision, but herd reads only cpt, deterministic and noisymax"),
+        ("xdsl", "<smile/>", "is not a GeNIe network: its root element is <smile>, but must be <smile> with <nodes> inside"),
         ("dsl", AGRUM_DSL.replace("CPT", "EQUATION"),
-         "node b is of the type EQUATION, but herd reads only cpt, deterministic and noisymax"),
+         "node b has the type EQUATION, but herd reads only cpt, deterministic and noisymax"),
         ("bif", UPPER_BIF.replace("TABLE .2 .3 .5 ;", ""), "line 6: the table of b is empty"),
     ],
 )  # fmt: skip
@@ -242,12 +245,12 @@ def test_rows_of_nan_are_refused_as_that_or_made_uniform():
     with pytest.raises(DataError) as caught:
         formats.read_network(NAN_BIF, "bif")
     assert str(caught.value) == "the table of c has NaN in 2 of its 6 rows, the first for a=x, b=q"
-    assert caught.value.hint == "bnlearn writes NaN for states of the parents that its data lack; --missing-rows uniform fills these rows"
+    assert caught.value.hint == "use --missing-rows uniform: bnlearn writes NaN for states of the parents that its data lack"
     notes: list[str] = []
     read = formats.read_network(NAN_BIF, "bif", missing_rows="uniform", notes=notes)
     assert notes == ["2 rows of NaN in 1 table replaced by uniform distributions"]
     assert tables(read)["a", "b", "c"][..., 0].tolist() == [[0.1, 0.5, 0.3], [0.4, 0.5, 0.6]]
-    with pytest.raises(DataError, match="the table of c has NaN and numbers in the same row"):
+    with pytest.raises(DataError, match="a row of the table of c mixes NaN and numbers"):
         formats.read_network(NAN_BIF.replace("NaN NaN", "NaN .5"), "bif", missing_rows="uniform")
     with pytest.raises(DataError, match="the table of a has NaN in its only row"):
         formats.read_network(UPPER_BIF.replace("TABLE .3 .7", "TABLE NaN NaN"), "bif")

@@ -129,7 +129,7 @@ def test_slices_without_an_interface_are_independent():
 
 def test_impossible_rows_are_named():
     given = network.build_network([2, 2], [((0,), np.array([1.0, 1.0])), ((0, 1), np.eye(2))], names=["x_0", "x_t"])
-    with pytest.raises(NegativeResult, match="row 2 has probability 0 given the rows before it"):
+    with pytest.raises(NegativeResult, match="row 2 of the evidence has probability 0 given the rows before it"):
         run_algorithm(
             interface_algorithm.SliceInference(
                 slice_templates.parse_two_slice_network(given), np.array([[0], [-1], [1]]), slice_tasks.parse_task("filtering")
@@ -147,9 +147,9 @@ def test_what_is_no_task_is_refused(text):
     ("names", "states", "told"),
     [
         (None, [2, 2], "a template of two time slices needs named variables, but this network has no names"),
-        (["a_0", "b"], [2, 2], "is not a template of two slices: b belongs to no slice"),
-        (["a_0", "b_t"], [2, 2], "is not a template of two slices: not every variable is in both slices"),
-        (["a_0", "a_t"], [2, 3], "a has 2 states in the first slice and 3 in the next one"),
+        (["a_0", "b"], [2, 2], "is not a template of two time slices: b belongs to no slice"),
+        (["a_0", "b_t"], [2, 2], "is not a template of two time slices: not every variable is in both slices"),
+        (["a_0", "a_t"], [2, 3], "variable a has 2 states in the first slice, but 3 in the next one"),
     ],
 )
 def test_what_is_no_template_is_refused(names, states, told):
@@ -161,5 +161,7 @@ def test_what_is_no_template_is_refused(names, states, told):
 
 def test_the_first_slice_depends_on_no_later_one():
     given = network.build_network([2, 2], [((1,), np.full(2, 0.5)), ((1, 0), np.full((2, 2), 0.5))], names=["a_0", "a_t"], directed=True)
-    with pytest.raises(DataError, match="a_0 of the first slice depends on a_t of the next one"):
+    with pytest.raises(
+        DataError, match="variable a_0 of the first slice depends on a_t of the next slice, but edges must go forward in time"
+    ):
         slice_templates.parse_two_slice_network(given)

@@ -84,7 +84,7 @@ def test_zeros_that_leave_a_variable_nothing_are_told_before_any_message():
     )
     for algorithm in ("bp", "ups"):
         with pytest.raises(
-            NegativeResult, match=r"no joint state is possible: the zeros of the factors, with the evidence, exclude all states of x."
+            NegativeResult, match=r"every joint state has probability 0: zeros of the factors, or the evidence, exclude all states of x."
         ):
             algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm))
 

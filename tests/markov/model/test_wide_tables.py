@@ -88,9 +88,11 @@ def test_tables_that_a_float64_does_not_hold_are_refused_by_name():
     wide = np.array([[1e300, 1e-300], [1e-300, 1e300]])
     given = network.build_network([2] * 3, [((0,), np.array([1e300, 1.0])), ((0, 1), wide), ((1, 2), wide)], names=["a", "b", "c"])
     for algorithm in ("bp", "ups", "belief-optimization", "loop-corrected"):
-        with pytest.raises(Diverged, match=r"the factors over a and b span 10\^600, more than a float64 holds") as caught:
+        with pytest.raises(
+            Diverged, match=r"the values of the factors over a and b differ by a factor of 10\^600, too much for float64"
+        ) as caught:
             run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm)))
-        assert caught.value.hint == "--algorithm junction-tree, gbp, tree-ep or mean-field, which work with logarithms"
+        assert caught.value.hint == "use --algorithm junction-tree, gbp, tree-ep or mean-field, which compute with logarithms"
     for algorithm in ("junction-tree", "gbp", "tree-ep", "mean-field", "tree-reweighted"):
         found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm)))
         assert found.attributes["log_z"] == pytest.approx(900 * np.log(10), rel=1e-12)
@@ -112,7 +114,7 @@ def test_messages_that_lose_a_state_are_warned_of():
     given = network.build_network([2] * 4, factors)
     log_z, _ = in_logs_of_two(given)
     found = run_algorithm(algorithms.make_inference_method(given, InferenceSettings(algorithm="bp")))
-    assert "span more than a float64 holds, so its least likely states are lost" in found.warning
+    assert "differ by more than float64 can hold, so its least probable states are lost" in found.warning
     assert found.attributes["log_z"] != pytest.approx(log_z)
 
 

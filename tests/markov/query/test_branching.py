@@ -71,7 +71,7 @@ def test_a_search_that_is_cut_short_says_so(monkeypatch):
 def test_a_network_of_zeros_is_refused():
     table = np.array([[0.0, 1.0], [1.0, 0.0]])
     given = build_network([2, 2, 2], [((0, 1), table), ((1, 2), table), ((0, 2), table)])
-    with pytest.raises(NegativeResult, match="no joint state is possible"):
+    with pytest.raises(NegativeResult, match="every joint state has probability 0"):
         run_algorithm(search(given, asked=[0]))
 
 

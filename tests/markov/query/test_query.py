@@ -84,7 +84,7 @@ def test_nothing_possible_is_a_negative_result():
         lambda: exact_queries.compute_joint_marginal(given, [0], [1]),
         lambda: exact_queries.compute_exact_log_z(given, [0, 1]),
     ):
-        with pytest.raises(NegativeResult, match="no joint state is possible"):
+        with pytest.raises(NegativeResult, match="every joint state has probability 0"):
             answer()
 
 

@@ -146,7 +146,7 @@ def test_what_cannot_be_drawn_is_told():
     given = network.build_network([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]])), ((0, 1), np.eye(2))])
     with pytest.raises(NegativeResult):
         run_algorithm(NetworkSampling(given, 5, burn_in=5, thin=1, chains=0, seed=0))
-    with pytest.raises(BadUsage, match="--annealing 9 is longer than the burn-in of 5"):
+    with pytest.raises(BadUsage, match="--annealing 9 is more than the 5 sweeps of --burn-in"):
         BlockedGibbs(random_network(0), InferenceSettings(algorithm="gibbs", annealing=9, burn_in=5))
 
 

@@ -209,9 +209,9 @@ def test_every_model_has_its_own_order_which_parts_keep() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"rows": [np.zeros((2, 3), np.int8), np.zeros((2, 4), np.int8)]}, r"shape \(2, 4\), expected \(n, 3\)"),
-        ({"rows": [np.zeros((2, 0), np.int8)]}, r"shape \(2, 0\), expected \(n, 0\)"),
-        ({"rows": [np.zeros(3, np.int8)]}, r"shape \(3,\), expected \(n, 3\)"),
+        ({"rows": [np.zeros((2, 3), np.int8), np.zeros((2, 4), np.int8)]}, r"the shape is \(2, 4\), but must be \(n, 3\)"),
+        ({"rows": [np.zeros((2, 0), np.int8)]}, r"the shape is \(2, 0\), but must be \(n, 0\)"),
+        ({"rows": [np.zeros(3, np.int8)]}, r"the shape is \(3,\), but must be \(n, 3\)"),
         ({"rows": [np.full((2, 3), 2, np.int8)]}, "values other than 0 and 1"),
         (
             {"begun": InitialModels(np.zeros((2, 5, 3)), np.zeros((2, 5)), np.zeros((2, 3)))},
@@ -225,9 +225,9 @@ def test_rows_that_do_not_belong_together_are_refused(given: dict[str, object], 
 
 
 def test_layers_of_half_a_unit_are_refused() -> None:
-    with pytest.raises(DataError, match="4 columns, softmax:3 units have 3 each"):
+    with pytest.raises(DataError, match="there are 4 columns, but softmax:3 units need a multiple of 3"):
         LearningProblem([np.eye(4, dtype=np.float32)], Settings(visible_units="softmax:3"))
-    with pytest.raises(BadUsage, match="3 hidden columns are not a multiple of the columns of one softmax:2 unit"):
+    with pytest.raises(BadUsage, match="--hidden 3 must be a multiple of 2, the number of columns of one softmax:2 unit"):
         LearningProblem(ROWS, Settings(hidden=3, hidden_units="softmax:2"))
     assert LearningProblem(ROWS, Settings(hidden=4, hidden_units="softmax:2")).hidden.group == 2
 
@@ -256,9 +256,11 @@ def test_units_of_several_columns_fit_into_their_layer(visible: str, hidden: str
     if wrong is None:
         found.validate()
     else:
-        with pytest.raises(DataError, match=f"{wrong} are softmax:., but {4 if wrong[0] == 'v' else 3} columns are not a multiple"):
+        with pytest.raises(
+            DataError, match=f"{wrong} are softmax:., but the number of columns, {4 if wrong[0] == 'v' else 3}, does not fit them"
+        ):
             found.validate()
-    with pytest.raises(DataError, match="/column_scale must be above 0"):
+    with pytest.raises(DataError, match="/column_scale has values that are not above 0"):
         replace(
             model.rbm_from_weights(np.zeros((2, 1)), np.zeros(2), np.zeros(1), "binary", "binary"), column_scale=np.array([1.0, 0.0])
         ).validate()
@@ -346,7 +348,7 @@ def test_weights_at_the_edge_of_what_is_normalisable() -> None:
     assert normalizability.divergence_reason(poisson, poisson, np.zeros((2, 2))) is None
     assert (
         normalizability.divergence_reason(gauss, gauss, np.eye(2))
-        == "the largest singular value of the weights is 1, gaussian layers need one below 1"
+        == "the largest singular value of the weights is 1, but gaussian layers need a value below 1"
     )
     assert normalizability.divergence_reason(gauss, gauss, 0.9999 * np.eye(2)) is None
     assert normalizability.divergence_reason(gauss, poisson, np.zeros((2, 2))) is None
@@ -400,7 +402,7 @@ def test_rows_given_in_part_are_held_fast() -> None:
     (means,) = run_algorithm(gibbs_samples.BlockGibbsSampling(replace(problem, means=True))).rows
     np.testing.assert_array_equal(means[known], given[known])
     assert ((means[~known] > 0) & (means[~known] < 1)).all()
-    with pytest.raises(BadUsage, match="there are 6 rows to complete, but 3 chains"):
+    with pytest.raises(BadUsage, match="there are 6 rows to complete, but 3 chains; each row needs one chain"):
         replace(problem, chains=3)
 
 

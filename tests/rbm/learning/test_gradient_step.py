@@ -168,9 +168,9 @@ def test_rates_fall_as_they_are_said_to():
     ("bad", "message"),
     [
         ({"optimizer": "sgd"}, "unknown optimizer 'sgd', expected momentum, adam or natural"),
-        ({"optimizer": "natural", "algorithm": "exact"}, "natural updates need sampled states, but --algorithm exact samples none"),
-        ({"optimizer": "adam", "l1_decay": 0.1}, "adam updates do not work with l1_decay or non_negative weights"),
-        ({"replicas": 1}, "replicas must be at least 2, not 1"),
+        ({"optimizer": "natural", "algorithm": "exact"}, "--optimizer natural needs sampled states, but --algorithm exact samples none"),
+        ({"optimizer": "adam", "l1_decay": 0.1}, "--optimizer adam does not work with --l1-decay or --non-negative"),
+        ({"replicas": 1}, "--replicas must be at least 2, not 1"),
         ({"final_steps": -1}, "final_steps must be at least 0, not -1"),
         ({"rate_decay": "square"}, "unknown rate_decay 'square', expected linear, cosine, inverse or none"),
     ],

@@ -355,7 +355,7 @@ def test_weights_to_start_with() -> None:
     state = parallel_fits.RBMLearning(LearningProblem([correlated("binary")], Settings(2), start=start)).init()
     np.testing.assert_array_equal(state.W[0], start[0])
     np.testing.assert_array_equal(state.b[0], start[1])
-    with pytest.raises(DataError, match=r"the first weights are \(6, 2\), expected \(6, 3\)"):
+    with pytest.raises(DataError, match=r"the initial weights have the shape \(6, 2\), but must have \(6, 3\)"):
         LearningProblem([correlated("binary")], Settings(3), start=start)
 
 
@@ -373,7 +373,7 @@ def test_weights_to_start_with() -> None:
         ),
         (
             {"visible_units": "gaussian", "hidden_units": "poisson"},
-            "gaussian visible and poisson hidden units have no normalisable distribution",
+            "gaussian visible with poisson hidden units have no normalisable distribution",
         ),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_climb_goes_on_from_a_checkpoint_in_the_middle_of_a_size(tmp_path: Pat
 
 
 def test_rows_to_choose_by_are_needed() -> None:
-    with pytest.raises(BadUsage, match="there are no validation rows to choose the number of hidden units with"):
+    with pytest.raises(BadUsage, match="--hidden auto needs validation rows, but there are none"):
         hidden_size_search.HiddenSizeSearch(LearningProblem([TRAIN], SETTINGS)).init()
 
 

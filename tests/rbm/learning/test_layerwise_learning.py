@@ -134,6 +134,6 @@ def test_layers_that_do_not_fit_are_refused() -> None:
     first, other = (run_algorithm(layerwise_learning.LayerwiseLearning(StackingProblem(ROWS, (hidden,), SETTINGS)))[0] for hidden in (5, 4))
     with pytest.raises(DataError) as caught:
         DBN([first, other]).validate()
-    assert caught.value.message == "/layers/1 has 6 binary visible units, the layer below 5 rate:3 ones"
+    assert caught.value.message == "/layers/1 has 6 binary visible units, but the layer below has 5 rate:3 hidden units"
     with pytest.raises(DataError, match="/layers is empty"):
         DBN([]).validate()

@@ -104,7 +104,7 @@ def test_filled_values_are_those_of_their_columns() -> None:
     np.testing.assert_array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
     np.testing.assert_array_equal(found, missing_values.fill_missing_at_random(X, 0))
     X[:, 2] = np.nan
-    with pytest.raises(DataError, match="column 2 of /X has no known value"):
+    with pytest.raises(DataError, match="all values of column 2 of /X are missing"):
         missing_values.fill_missing_at_random(X, 0)
 
 
@@ -147,10 +147,13 @@ def test_each_update_draws_anew() -> None:
 
 def test_what_gaps_do_not_go_with_is_refused() -> None:
     base, known = np.eye(6, dtype=np.float32), np.ones((6, 6), dtype=bool)
-    with pytest.raises(BadUsage, match="missing entries can be drawn for units of one column, not for softmax:3"):
+    with pytest.raises(BadUsage, match="missing values can be sampled only for units with one column, not for softmax:3 units"):
         problem(parallel_fits.Settings(hidden=3, visible_units="softmax:3"), known, np.tile(np.eye(3, dtype=np.float32), (2, 2)))
     joined = parallel_fits.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
-    with pytest.raises(BadUsage, match="missing entries of rows with labels are drawn for --labels generative by sampled algorithms"):
+    with pytest.raises(
+        BadUsage,
+        match="missing values of rows with labels can be sampled only with --labels generative and an algorithm that samples, such as cd",
+    ):
         problem(joined, known, np.tile(np.eye(2, dtype=np.float32)[:, [0, 1, 0, 1, 0, 1]], (3, 1)))
     with pytest.raises(BadUsage, match="missing values cannot be sampled with --algorithm pseudo-likelihood"):
         problem(parallel_fits.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)

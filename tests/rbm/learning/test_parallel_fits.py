@@ -397,7 +397,7 @@ def test_divergence_names_model_epoch_and_remedy(kernels: str, algorithm: str) -
     problem = LearningProblem(SEVERAL, Settings(8, epochs=20, learning_rate=1e5, algorithm=algorithm))
     with pytest.raises(Diverged, match=r"model 0 diverged in epoch \d+") as caught:
         fit(problem)
-    assert caught.value.hint == "lower the learning rate (it is 100000)"
+    assert caught.value.hint == "lower --learning-rate (it is 100000)"
 
 
 def test_parameters_that_are_not_finite_are_divergence(kernels: str) -> None:

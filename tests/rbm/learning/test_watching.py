@@ -179,9 +179,9 @@ def test_without_a_state_parameters_alone_are_gone_on_from() -> None:
 
 
 def test_bad_requests_are_refused() -> None:
-    with pytest.raises(BadUsage, match="patience and average exclude each other"):
+    with pytest.raises(BadUsage, match="--patience and --average exclude each other"):
         parallel_fits.Settings(patience=1, average=1)
-    with pytest.raises(BadUsage, match="there are no rows to validate with"):
+    with pytest.raises(BadUsage, match="validation during learning needs validation rows, but there are none"):
         LearningProblem([ROWS], parallel_fits.Settings(patience=1))
     with pytest.raises(DataError, match="there are no validation rows"):
         LearningProblem([ROWS], parallel_fits.Settings(patience=1), valid=[parallel_fits.SelectedRows(ROWS, np.array([], dtype=int))])

@@ -46,7 +46,7 @@ def test_averaging_does_not_change_what_is_learned():
 
 @pytest.mark.parametrize("updates", [0, 13])
 def test_there_must_be_so_many_updates(updates):
-    with pytest.raises(BadUsage, match="average_scores must be from 1 to the number of updates, not"):
+    with pytest.raises(BadUsage, match="--average-scores must be from 1 to the number of updates, not"):
         problem_of(average_scores=updates)
 
 

@@ -170,16 +170,17 @@ def test_steps_that_few_rows_survive_are_told_in_the_error(monkeypatch: pytest.M
     [
         (
             {"visible_units": "gaussian", "hidden_units": "gaussian"},
-            "--track-likelihood needs a layer of bounded units: log Z of gaussian and gaussian units can diverge while they are learned",
+            "--track-likelihood needs a layer with a bounded range: log Z of gaussian and gaussian units can diverge while they "
+            "are learned",
         ),
         (
             {"visible_units": "poisson", "hidden_units": "poisson"},
-            "--track-likelihood needs a layer of bounded units: log Z of poisson and poisson units can diverge while they are learned",
+            "--track-likelihood needs a layer with a bounded range: log Z of poisson and poisson units can diverge while they are learned",
         ),
-        ({"visible_units": "words"}, "--track-likelihood does not work with words, because each length of a row has its own log Z"),
+        ({"visible_units": "words"}, "--track-likelihood does not work with words units, because rows of each length have their own log Z"),
         (
             {"visible_units": "binary+softmax:3", "joint": "discriminative"},
-            "--track-likelihood and --labels discriminative exclude each other: no likelihood of rows is learned",
+            "--track-likelihood does not work with --labels discriminative, which does not learn the likelihood of rows",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_layer_sum_survives_extreme_parameters():
 def test_large_models_are_not_enumerated():
     h = model("binary", "binary", (26, 27))
     assert not enumeration.is_enumerable(h)
-    with pytest.raises(BadUsage, match="at most 25 units; this model is 26 × 27"):
+    with pytest.raises(BadUsage, match="at most 25 units, but this model has 26 visible and 27 hidden ones"):
         enumeration.exact_log_partition(h)
 
 

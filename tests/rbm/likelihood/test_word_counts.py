@@ -116,11 +116,17 @@ def test_topics_are_learned(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "pcd"}, "words are learned by cd or pt, without centring and without validation during learning"),
-        ({"centering": True}, "words are learned by cd or pt, without centring and without validation during learning"),
-        ({"algorithm": "pt", "optimizer": "natural"}, "natural updates do not work with chains of several lengths"),
-        ({"hidden_units": "gaussian"}, "words need hidden units with a bounded range, but these are gaussian"),
-        ({"visible_units": "binary", "hidden_units": "words"}, "words are visible units"),
+        (
+            {"algorithm": "pcd"},
+            "--visible-units words works only with --algorithm cd or pt, without --centering and without validation during learning",
+        ),
+        (
+            {"centering": True},
+            "--visible-units words works only with --algorithm cd or pt, without --centering and without validation during learning",
+        ),
+        ({"algorithm": "pt", "optimizer": "natural"}, "--optimizer natural does not work with words units and --algorithm pt"),
+        ({"hidden_units": "gaussian"}, "--visible-units words needs hidden units with a bounded range, but these are gaussian"),
+        ({"visible_units": "binary", "hidden_units": "words"}, "words units are possible only in the visible layer"),
     ],
 )
 def test_what_words_do_not_go_with_is_refused(options, message):
@@ -130,7 +136,7 @@ def test_what_words_do_not_go_with_is_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"), [([[1, 2], [0, 0]], "no word in row 1"), ([[1, 0.5]], "0.5 in row 0, column 1, but words need")]
+    ("rows", "message"), [([[1, 2], [0, 0]], "row 1 has no words"), ([[1, 0.5]], "there is a value 0.5 in row 0, column 1, but words need")]
 )
 def test_rows_without_words_are_refused(rows, message):
     with pytest.raises(DataError, match=message):
@@ -181,7 +187,9 @@ def test_an_exact_likelihood_of_words_is_refused_where_hidden_states_are_too_man
     value = replace(rbm_from_weights(h.W, h.b, h.c, "words", "binary"), holdout=held)
     with pytest.raises(BadUsage) as caught:
         metrics(value, EvaluationSettings(likelihood="exact"))
-    assert caught.value.message == "exact likelihood of words enumerates at most 2^20 states of hidden units; this model has 30 of them"
+    assert (
+        caught.value.message == "the exact likelihood of word counts needs at most 2^20 hidden states, but this model has 30 hidden units"
+    )
 
 
 def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():
@@ -190,7 +198,7 @@ def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():
     assert [progress.step for progress in told if progress.figure == "40 words"]
     with pytest.raises(BadUsage) as caught:
         length_annealing.anneal_log_partitions(h, np.array([3]), np.ones(1), chains=1, max_sweeps=60, seed=0)
-    assert caught.value.message == "annealing needs at least 2 chains, not 1"
+    assert caught.value.message == "annealed importance sampling needs at least 2 chains, not 1"
 
 
 @pytest.mark.parametrize("length", [0.4, 1.0, 2.7])

@@ -81,7 +81,9 @@ def test_drawn_rows_have_the_conditional_distribution() -> None:
 
 def test_half_a_unit_cannot_be_known() -> None:
     h = model("softmax:2", "binary")
-    with pytest.raises(DataError, match="columns 2 to 3 are one unit, but row 0 has only some of them"):
+    with pytest.raises(
+        DataError, match="row 0 has values in only some of the columns 2 to 3, which are one unit and must be missing together"
+    ):
         imputation.impute_rows(h, np.ones((1, 4)), np.array([[True, True, True, False]]))
-    with pytest.raises(BadUsage, match="there are 2 rows to complete, but 5 chains"):
+    with pytest.raises(BadUsage, match="there are 2 rows to complete, but 5 chains; each row needs one chain"):
         gibbs_samples.SamplingProblem((h,), 5, given=np.zeros((2, 4)))

@@ -98,7 +98,7 @@ def _score_examples(
     example_input.finish()
     if not there:
         raise DataError(
-            "there are no lines of data", where=example_input.name, hint="check whether the command that wrote the text was interrupted"
+            "the file has no lines of data", where=example_input.name, hint="check whether the command that wrote the text was interrupted"
         )
 
 

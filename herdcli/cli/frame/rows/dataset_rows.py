@@ -136,7 +136,7 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
             made = X
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
-            error.message = f"/X has {error.message}"
+            error.message = f"/X: {error.message}"
         error.where = error.where or artifact.name
         raise
     limits = None if declared is None else np.asarray(declared, dtype=np.float64)

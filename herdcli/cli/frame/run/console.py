@@ -145,7 +145,7 @@ def printable_name(name: str) -> str:
 def write_stdout(text: str) -> None:
     """Write text to stdout, escaped and flushed before the command ends.  Raises WriteFailed if stdout is closed or full."""
     if sys.stdout is None:
-        raise WriteFailed("it is closed", where="stdout")
+        raise WriteFailed("standard output is closed", where="stdout")
     try:
         sys.stdout.write(escape_text(text, keep="\n\t"))
         sys.stdout.flush()

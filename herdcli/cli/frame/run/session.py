@@ -146,7 +146,9 @@ class Session:
         """Lock the checkpoint for the duration of the command, so that no other run uses it."""
         artifacts.check_checkpoint(path)
         stack.enter_context(
-            file_locks.hold_output_lock(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint")
+            file_locks.hold_output_lock(
+                path, "is the checkpoint of a run that is still going", hint="give another file name to --checkpoint"
+            )
         )
 
     def _report_termination(self, exception_type: str | None) -> int:

@@ -161,7 +161,7 @@ def close_under_intersection(network: Network, scopes: Iterable[Scope], max_regi
     for scope in outer:
         cells = _table_cells(network.cardinality, scope)
         if cells > MOST_CELLS:
-            raise DataError(f"a region of {len(scope)} variables has {cells:.3g} states, at most {MOST_CELLS} can be handled")
+            raise DataError(f"a region of {len(scope)} variables has {cells:.3g} joint states, but herd handles at most {MOST_CELLS}")
     every: set[Scope] = set(outer)
     fresh = set(outer)
     members: dict[int, set[Scope]] = defaultdict(set)
@@ -174,7 +174,8 @@ def close_under_intersection(network: Network, scopes: Iterable[Scope], max_regi
         every |= fresh
         if max_regions is not None and len(every) > max_regions:
             raise DataError(
-                f"the regions have more than {max_regions} intersections", hint="use fewer or smaller regions: --regions cliques:3"
+                f"the regions have more than {max_regions} intersections, which is too many",
+                hint="use fewer or smaller regions: --regions cliques:3",
             )
     inner = sorted(every - set(outer), key=lambda scope: (-len(scope), scope))
     number = {scope: k for k, scope in enumerate(outer)}

@@ -102,7 +102,7 @@ def structure_pairs(
         return list(combinations(range(nodes), 2))
     if kind == "grid":
         if shape is None or int(np.prod(shape)) != nodes:
-            raise BadUsage("--structure grid needs rows that are pictures (image_shape)", hint="--edges FILE names the pairs")
+            raise BadUsage("--structure grid needs images, that is rows with an image_shape", hint="list the pairs in a file: --edges FILE")
         return [(int(i), int(j)) for i, j in grid_edges(int(shape[0]), int(shape[1]))]
     if information is None:
         raise BadUsage(f"--structure {kind} needs rows, but --moments has none")
@@ -126,7 +126,7 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
             continue
         if size is not None and len(words) != size:
             raise DataError(
-                f"line {number} has {len(words)} variables, an edge has {size}", hint='put names that have blanks in quotes, as "a b"'
+                f"line {number} has {len(words)} variables, but an edge has {size}", hint='put names with blanks into quotes: "a b"'
             )
         scope = []
         for word in words:
@@ -134,13 +134,13 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
             if i < 0:
                 raise DataError(f"line {number}: there is no variable '{word}'")
             if i >= nodes:
-                raise DataError(f"line {number}: there is no variable {i}, there are {nodes} (0 to {nodes - 1})")
+                raise DataError(f"line {number}: there is no variable {i}: the {nodes} variables are numbered 0 to {nodes - 1}")
             scope.append(i)
         if len(set(scope)) != len(scope):
-            raise DataError(f"line {number} names a variable twice")
+            raise DataError(f"line {number} contains a variable twice")
         found.append(tuple(scope))
     if not found:
-        raise DataError("names no variables", hint="one cluster per line, as: 0 1")
+        raise DataError("has no variables", hint="write one cluster into each line, such as: 0 1")
     return found
 
 

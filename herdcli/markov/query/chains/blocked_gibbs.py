@@ -55,7 +55,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         self.steps = settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
             hint = f"raise --burn-in to {settings.annealing} or more"
-            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
+            raise BadUsage(f"--annealing {settings.annealing} is more than the {settings.burn_in} sweeps of --burn-in", hint=hint)
         self.inner = restrict_to_possible_states(network)
         self.blocks = sampling.partition_into_blocks(self.inner.network, sampling.CELLS)
         self.first = state_offsets(self.inner.network)
@@ -63,7 +63,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         with np.errstate(divide="ignore"):
             self.logs = np.log(self.inner.network.table)
         count = len(self.blocks)
-        self.note = f"gibbs draws {count} block{'s' if count != 1 else ''} of variables, the largest of {self._largest()}"
+        self.note = f"gibbs samples {count} block{'s' if count != 1 else ''} of variables, the largest with {self._largest()}"
 
     def _largest(self) -> int:
         return max((len(block.order) for block in self.blocks), default=0)
@@ -166,7 +166,7 @@ def draw_initial_states(
         try:
             found = run_algorithm(MaxProduct(small, settings, LOOK)).states
         except NegativeResult as error:
-            raise NegativeResult("gibbs found no initial state with a probability above 0", hint="--algorithm ups") from error
+            raise NegativeResult("gibbs found no initial state with a probability above 0", hint="use --algorithm ups") from error
         x[...] = np.array([found[i] for i in range(small.count)])[:, None]
         return x, True
     good = np.flatnonzero(~bad)

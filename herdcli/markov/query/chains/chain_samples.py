@@ -203,7 +203,7 @@ def draw_block(
         if len(scope) > 1:
             waiting[place[scope[1]]].append((scope[1:], message))
         elif (message == -np.inf).any():
-            raise NegativeResult("a chain is in a state with probability 0")
+            raise NegativeResult("gibbs failed: a chain is in a state with probability 0")
     row = np.arange(chains)
     for k in range(len(block.order) - 1, -1, -1):
         # P(x_i | later variables and those outside) is proportional to the product of the tables at the elimination of x_i, which include

@@ -106,8 +106,8 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self.steps = self.before + self.kept
         self.tables: dict[float, list[list[Array]]] = {}
         count, hot = len(self.powers), float(self.powers[0])
-        self.note = f"tempered-gibbs draws blocks of up to {self._largest()} variables at " + (
-            f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "the network's own temperature alone"
+        self.note = f"tempered-gibbs samples blocks of up to {self._largest()} variables at " + (
+            f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "only the temperature of the network"
         )
 
     def with_settings(self, settings: InferenceSettings) -> TemperedGibbs:

@@ -81,9 +81,7 @@ class SessionOptions:
         metavar="COLUMN",
         help="Column that assigns each row to train, valid or test (or 0, 1 or 2); none: ignore such columns.",
     )
-    threads: int | None = option(
-        integer_kind(1), "-j", "--threads", group=LONG, help="Number of threads; any number gives the same result."
-    )
+    threads: int | None = option(integer_kind(1), "-j", "--threads", group=LONG, help="Number of threads; it does not change the result.")
     shard: ShardPlace | None = option(
         SHARD,
         metavar="I/N",

@@ -9,7 +9,7 @@ Source: Steihaug (1983); Lin, Weng & Keerthi (2008) for the loss of classes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ RESIDUAL = 0.1  # largest share of the gradient that conjugate gradients leave
 PRODUCTS = 1000  # largest number of products per step
 FLATTEST = 1e-3  # least share of its first value that the metric keeps where the curvature vanishes
 TOLERANCE = 1e-14  # an expected decrease of at most this share of the loss is rounding
+CORRELATED = 100  # most columns per class whose correlations are part of the metric
 CACHED = 128  # number of dense rows whose two products follow each other
 COPIES = 8  # number of curvature matrices in memory while errors are computed
 SPECTRUM = 2.4e-10  # seconds of processor time for errors, times the cube of the number of coefficients: 85 s for 7,065
@@ -178,6 +179,44 @@ def poorly_classified_row_mask(problem: RegressionProblem, eta: Array, y: Array)
     return np.asarray(~(own - whole.max(axis=1) > MARGIN))
 
 
+@dataclass(frozen=True)
+class ColumnProducts(BlockStatistics):
+    """A function from a block to the weighted sum of products of its columns, the intercept's ones last, (p, p)."""
+
+    problem: RegressionProblem
+
+    def __call__(self, block: RowBlock | SparseBlock) -> Sums:
+        """Return the sums of a block."""
+        Z, _, _, weight = self.problem.parts(block)
+        return {"products": (Z.T * weight) @ Z}
+
+
+@dataclass(frozen=True)
+class CorrelatedMetric:
+    """The metric that multiplies row k of a direction (K, p) by c_k A + λ: A are mean products of columns, which all classes share.
+
+    Conjugate gradients then need few products where columns are correlated.
+    vectors, values  (p, p), (p,) eigenvectors and eigenvalues of A.  scales  (K, p) c_k times the eigenvalues, plus λ.
+    Source: Boehning (1992), whose bound of the curvature of classes has the same factor A.
+    """
+
+    vectors: Array
+    scales: Array
+
+    def times(self, d: Array) -> Array:
+        """Return the product with d (K, p)."""
+        found: Array = ((d @ self.vectors) * self.scales) @ self.vectors.T
+        return found
+
+    def solve(self, d: Array) -> Array:
+        """Return the product of the inverse with d (K, p)."""
+        found: Array = ((d @ self.vectors) / self.scales) @ self.vectors.T
+        return found
+
+
+Metric = Array | CorrelatedMetric
+
+
 @dataclass
 class TrustRegionState:
     """The state of the descent: θ, f and its derivatives there, the next step to try, and f after each accepted step."""
@@ -202,6 +241,7 @@ class TrustRegion(DescentBase):
     """The trust-region descent as an algorithm."""
 
     state = TrustRegionState  # the type of its states
+    spectrum: list[Array] = field(default_factory=list, compare=False)  # eigenvalues and eigenvectors of the mean products, once known
 
     def init(self) -> TrustRegionState:
         """Return the initial θ; the first step evaluates it."""
@@ -218,7 +258,7 @@ class TrustRegion(DescentBase):
         share = 1.0 if begun else (state.objective - objective) / state.foreseen
         state.step += 1
         if not begun:
-            length = _scaled_norm(state.direction, state.metric)
+            length = _scaled_norm(state.direction, self._metric(state))
             if not share >= POOR:
                 state.radius = NARROWER * length
             elif share > GOOD and not state.inside:
@@ -231,12 +271,33 @@ class TrustRegion(DescentBase):
             state.first = diagonal if begun else state.first
             state.metric = np.maximum(diagonal, FLATTEST * state.first)
             state.trace = np.append(state.trace, objective)
+        metric = self._metric(state)
         if begun:
-            state.radius = _scaled_norm(_divide_by_metric(state.gradient, state.metric), state.metric)
+            state.radius = _scaled_norm(_divide_by_metric(state.gradient, metric), metric)
         state.direction, state.foreseen, state.inside = trust_region_step(
-            self._curvature_product(state), state.gradient, state.metric, state.radius
+            self._curvature_product(state), state.gradient, metric, state.radius
         )
+        if isinstance(metric, CorrelatedMetric) and len(tried) == getattr(problem.family, "classes", 0):
+            # The same change of all intercepts changes no probability.  The diagonal metric and Newton's steps have none of it.
+            own = state.metric[:, -1]
+            state.direction[:, -1] -= own @ state.direction[:, -1] / own.sum()
         return state
+
+    def _metric(self, state: TrustRegionState) -> Metric:
+        """Return the metric of the region: that of the state's diagonal, or one with the same mean and the correlations of the columns."""
+        K, p = state.theta.shape
+        many = MANY <= K * p <= CORRELATED * K**2
+        if not (many and self.problem.l2) or isinstance(self.problem.rows, SparseRows) or type(self) is not TrustRegion:
+            return state.metric
+        if not self.spectrum:
+            products = sum_statistics(self.source, ColumnProducts(without_rows(self.problem)), self.map)["products"] / state.mass
+            self.spectrum.extend(np.linalg.eigh(products))
+        values, vectors = self.spectrum
+        values = np.maximum(values, 0.0)
+        scale = np.maximum(state.metric - self.problem.l2 * self.problem.penalised.reshape(K, p), 0.0).sum(axis=1) / values.sum()
+        if len(scale) == getattr(self.problem.family, "classes", 0):
+            scale[:] = scale.mean()  # no class is the reference: the curvature couples all of them alike, and needs fewer products
+        return CorrelatedMetric(vectors, scale[:, None] * values + self.problem.l2)
 
     def gradient_sums(self, theta: Array) -> BlockStatistics:
         """Return the statistics `GradientSums` at θ."""
@@ -278,7 +339,8 @@ class TrustRegion(DescentBase):
         """Return the bytes of the curvature and its inverse, needed for errors without penalty, or else of the coefficients in use."""
         q = self.start.size
         curves = self.problem.rows.count * self.problem.outputs
-        return 8 * (20 * q + curves if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
+        correlated = 4 * (q // self.problem.outputs) ** 2 if MANY <= q <= CORRELATED * self.problem.outputs**2 else 0
+        return 8 * (20 * q + curves + correlated if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
 
     def after(self, state: TrustRegionState) -> tuple[float, int]:
         """Return the approximate seconds and bytes for the errors after a descent that continues from this state."""
@@ -295,7 +357,7 @@ class TrustRegion(DescentBase):
         return RegressionFit(state.theta, curve, state.trace, state.mass, self.settled(state) and not separated, separated)
 
 
-def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Array, radius: float) -> tuple[Array, float, bool]:
+def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Metric, radius: float) -> tuple[Array, float, bool]:
     """Return d (K, p) that nearly minimises g'd + ½ d'Hd over Σ metric d² ≤ radius², the predicted decrease, and if it ends inside.
 
     product  v ↦ Hv.  Coordinates with metric 0 stay 0.  The iterates of conjugate gradients grow in length in their preconditioner's
@@ -307,12 +369,15 @@ def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric
     slope = begun = float((rest * scaled).sum())
     least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster from step to step of the descent: order 3/2
     way, inside = scaled, True
+    # M d and M way for the metric M, whose products with a direction are not needed: M M⁻¹ r = r.
+    lengths = None if isinstance(metric, np.ndarray) else (np.zeros_like(d), rest)
     for _ in range(min(PRODUCTS, 2 * gradient.size)):  # without rounding, as many products as coordinates are enough
         if slope <= least:
             break
         image = product(way)
         bent = float((way * image).sum())
-        reach = _distance_to_border(d, way, metric, radius)
+        images = (metric * d, metric * way) if isinstance(metric, np.ndarray) or lengths is None else lengths
+        reach = _distance_to_border(d, way, images, radius)
         rate = slope / bent if bent > 0 else np.inf
         inside = rate < reach
         rate = rate if inside else reach
@@ -323,20 +388,28 @@ def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric
         scaled = _divide_by_metric(rest, metric)
         slope, last = float((rest * scaled).sum()), slope
         way = scaled + slope / last * way
+        if lengths is not None:
+            lengths = lengths[0] + rate * lengths[1], rest + slope / last * lengths[1]
     return d, -float((gradient * d).sum() + 0.5 * (d * along).sum()), inside
 
 
-def _distance_to_border(d: Array, direction: Array, metric: Array, radius: float) -> float:
-    """Return t ≥ 0 with ‖d + t way‖ = radius."""
-    a, b = float((direction * metric * direction).sum()), float((d * metric * direction).sum())
-    c = radius**2 - float((d * metric * d).sum())
+def _distance_to_border(d: Array, direction: Array, images: tuple[Array, Array], radius: float) -> float:
+    """Return t ≥ 0 with ‖d + t way‖ = radius; images  the products of the metric with d and the direction."""
+    a, b = float((direction * images[1]).sum()), float((d * images[1]).sum())
+    c = radius**2 - float((d * images[0]).sum())
     return float((np.sqrt(b * b + a * max(c, 0.0)) - b) / a)
 
 
-def _scaled_norm(d: Array, metric: Array) -> float:
-    return float(np.sqrt((d * metric * d).sum()))
+def _scaled_norm(d: Array, metric: Metric) -> float:
+    return float(np.sqrt((d * _multiply_by_metric(d, metric)).sum()))
 
 
-def _divide_by_metric(values: Array, metric: Array) -> Array:
+def _multiply_by_metric(values: Array, metric: Metric) -> Array:
+    return metric.times(values) if isinstance(metric, CorrelatedMetric) else metric * values
+
+
+def _divide_by_metric(values: Array, metric: Metric) -> Array:
+    if isinstance(metric, CorrelatedMetric):
+        return metric.solve(values)
     found: Array = np.divide(values, metric, out=np.zeros_like(values), where=metric > 0)
     return found

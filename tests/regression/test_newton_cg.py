@@ -227,3 +227,60 @@ def test_errors_alone_need_the_curvature():
     ridge = replace(run, problem=problem_of("softmax", l2=0.1))
     assert run.after(apart) == ridge.after(run.init()) == (0.0, 0)
     assert ridge.memory() == 8 * (2000 * 20 + N * 3)  # and the second derivatives of each row
+
+
+def correlated_metric() -> newton_cg.CorrelatedMetric:
+    """A metric of two classes and four columns."""
+    random = np.random.default_rng(8)
+    values, vectors = np.linalg.eigh(np.cov(random.normal(size=(4, 9))))
+    return newton_cg.CorrelatedMetric(vectors, np.array([[0.5], [2.0]]) * values + 0.1)
+
+
+def test_a_correlated_metric_is_its_matrix():
+    metric, d = correlated_metric(), np.random.default_rng(1).normal(size=(2, 4))
+    whole = [metric.vectors @ np.diag(scales) @ metric.vectors.T for scales in metric.scales]
+    for found, expected in zip(metric.times(d), (M @ row for M, row in zip(whole, d, strict=True)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(metric.solve(metric.times(d)), d, rtol=1e-12)
+
+
+def test_a_step_in_a_correlated_metric_ends_at_its_minimum_or_border():
+    H, g, _ = quadratic()
+    metric, small = correlated_metric(), 1e-12 * g
+    d, foreseen, inside = newton_cg.trust_region_step(lambda v: (H @ v.ravel()).reshape(v.shape), small, metric, np.inf)
+    assert inside
+    np.testing.assert_allclose(d.ravel(), np.linalg.solve(H, -small.ravel()), rtol=1e-2)
+    free = newton_cg.trust_region_step(lambda v: (H @ v.ravel()).reshape(v.shape), g, metric, np.inf)[0]
+    for share in (0.9, 0.5, 0.05):
+        radius = share * newton_cg._scaled_norm(free, metric)
+        d, foreseen, inside = newton_cg.trust_region_step(lambda v: (H @ v.ravel()).reshape(v.shape), g, metric, radius)
+        assert not inside
+        assert newton_cg._scaled_norm(d, metric) == pytest.approx(radius)
+        assert foreseen == pytest.approx(-model_of(H, g, d))
+
+
+def test_correlated_columns_need_few_products(monkeypatch):
+    random = np.random.default_rng(3)
+    X = random.normal(size=(400, 3)) @ random.normal(size=(3, 30)) + 0.05 * random.normal(size=(400, 30)) + 1.0
+    y = (X[:, :4] + random.gumbel(size=(400, 4))).argmax(axis=1).astype(float)
+    rows = ArrayRows(np.column_stack([X, y, np.zeros(400)]))
+    problem = fit.RegressionProblem(rows, families.Softmax(4, 4), 4, 30, l2=1e-3)
+    counts, fits = [], []
+    monkeypatch.setattr(newton_cg, "MANY", 100)
+    for correlated in (100, 0):
+        monkeypatch.setattr(newton_cg, "CORRELATED", correlated)
+        done, original = [0], newton_cg.HessianProduct.product_sums
+
+        def counted(self, block, curve, done=done, original=original):
+            done[0] += 1
+            return original(self, block, curve)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(newton_cg.HessianProduct, "product_sums", counted)
+            fits.append(run_algorithm(newton_cg.TrustRegion(problem, np.zeros((4, 31)), 200)))
+        counts.append(done[0])
+    assert fits[0].converged
+    assert counts[0] < 0.6 * counts[1]
+    np.testing.assert_allclose(fits[0].theta[:, :-1], fits[1].theta[:, :-1], atol=1e-5)
+    shift = fits[0].theta[:, -1] - fits[1].theta[:, -1]  # the same of all intercepts changes no probability
+    np.testing.assert_allclose(shift, shift.mean(), atol=1e-5)

@@ -9,6 +9,7 @@ import click
 from herdcli.cli.frame.history.request import input_file_field
 from herdcli.cli.frame.options.common_options import command_with_request
 from herdcli.cli.frame.options.help_pages import Command
+from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def command(session: Session, request: Request) -> None:
     """
     from herdcli.artifacts.sealed import sealing
 
+    if "-" in request.sources:
+        raise BadUsage("files are sealed in place, which stdin cannot be", hint="herd seal FILE; ./- is a file that is called -")
     for path in request.sources:
         sealing.write_new_seal(path)
         session.console.detail(f"{path}: sealed")

@@ -192,6 +192,12 @@ def test_stdout_and_stdin_do_not_take_the_place_of_a_file(
     assert os.listdir() == ["in.csv"]
 
 
+def test_stdin_is_not_sealed(run: Callable) -> None:
+    ended = run("seal", "-")
+    says = "herd seal: files are sealed in place, which stdin cannot be\nhint: herd seal FILE; ./- is a file that is called -\n"
+    assert (ended.code, ended.err) == (2, says)
+
+
 def test_a_lock_is_a_file_with_a_name_of_its_own(run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("a,b\n1,0\n0,1\n1,1\n")

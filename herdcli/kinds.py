@@ -71,7 +71,9 @@ KINDS: dict[str, Kind] = {
             ),
             findings="herdcli.evaluation.verdicts.rbm_findings",
             advice={
-                "worse than one Gaussian": "use --learn-variances, --standardize, more --hidden or more --epochs; or herd em",
+                "worse than one Gaussian": (
+                    "use more --epochs or --hidden, --learn-variances or --standardize if they were left out, or herd em"
+                ),
                 "learned nothing": (
                     "use more --epochs, a higher --learning-rate, or --standardize for gaussian units; dependence that no pair of columns "
                     "shows, such as a parity, needs --algorithm exact --learning-rate 0.3 --epochs 600; or the columns are independent"

@@ -27,7 +27,7 @@ TEMPERED_RATE = 0.2  # largest learning rate of pt
 LONG, MANY = 10.0, 16  # largest value of rate × hidden units × mean squared number of words; fewer than MANY hidden units count as MANY
 ADAM_RATE = 0.01  # learning rate of adam for batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the learning rate of binary units at momentum .9 in a fit with this number of updates of 20 rows
-VARIANCES_RATE = 0.005  # learning rate of cd while variances are learned
+VARIANCES_RATE = 0.005  # learning rate of sampled algorithms while variances are learned
 RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # RATE of rpcd; the largest rate × largest eigenvalue of the covariance; its least value
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # for two-state units: weight decay × number of rows, and the largest weight decay
@@ -284,8 +284,9 @@ def fill_defaults(
     chains keeps up.  The exception is rows that vary mainly along one direction, where `curvature_bound.largest_covariance_eigenvalue` of
     the rows, in unit values, bounds the rate.  For rows of N words each hidden input is a sum over N words, and all hidden units affect the
     same words, so that the mean of N² times the number of hidden units bounds the rate of cd; `largest_eigenvalue` computes the mean of N².
-    Chains of pt exchange their lengths and keep up; there `curvature_bound.estimate_hidden_input_shift` bounds the rate.  Chains of cd
-    never leave narrow clusters, so that learned variances shrink without end unless the rate is low.
+    Chains of pt exchange their lengths and keep up; there `curvature_bound.estimate_hidden_input_shift` bounds the rate.  While
+    variances are learned, rates are low: chains of cd never leave narrow clusters, so that variances shrink without end, and persistent
+    chains lag behind variances that change fast.
     """
     visible = unit_family(settings.visible_units)
     layers = visible.columns, unit_family(settings.hidden_units)
@@ -300,7 +301,7 @@ def fill_defaults(
         )
         first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
-    if settings.learn_variances and settings.algorithm == "cd" and rate:
+    if settings.learn_variances and settings.algorithm in SAMPLED and rate:
         return replace(settings, learning_rate=VARIANCES_RATE)
     if not all(units.two_state for units in layers):
         return settings

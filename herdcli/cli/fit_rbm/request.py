@@ -108,8 +108,8 @@ class Request:
         group=LEARNING,
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
         help="Gradient by cd (contrastive divergence), pcd (persistent chains), rpcd (restarted), fpcd (fast weights), pt (parallel "
-        "tempering), tap (mean field), pseudo-likelihood, exact. auto: pt for word counts, rpcd for up to 32 binary hidden units, "
-        "exact for few with --learn-variances, else cd.",
+        "tempering), tap (mean field), pseudo-likelihood, exact. auto: pt for word counts, rpcd for up to 32 binary hidden units "
+        "and for --learn-variances (exact for few units), else cd.",
     )
     steps: int = option(
         integer_kind(1),
@@ -417,7 +417,7 @@ class Request:
         return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
     def _default_algorithm(self) -> str:
-        """Return the default algorithm: rpcd, pt for words or exact for variances, where experiments found it best, else cd."""
+        """Return the default algorithm: rpcd, pt for words or exact for few units and their variances, where it is best, else cd."""
         from herdcli.rbm.units import unit_family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
@@ -427,7 +427,7 @@ class Request:
             return "cd" if self.mean_field != "none" else "pt"
         if self.learn_variances and not any(other):
             few = isinstance(self.hidden, int) and self.hidden <= ENUMERATED and unit_family(units[0]).two_state
-            return "exact" if few and not self.layers else "cd"
+            return "exact" if few and not self.layers else "rpcd"
         return "rpcd" if not any(other) and all(unit_family(name).two_state for name in units) else "cd"
 
     def resolve_for_columns(self, columns: int, visible: str) -> Request:
@@ -441,7 +441,7 @@ class Request:
         from herdcli.rbm.units import unit_family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
-        if self.algorithm in ("pt", "exact"):
+        if self.algorithm in ("pt", "exact") or self.learn_variances:
             return self
         other = most > FEW or columns * most >= WIDE or not unit_family(visible).two_state
         return replace(self, algorithm="cd") if self.suited and other else self

@@ -85,7 +85,8 @@ def _train_on_documents(
     made = session.run(learner, label="learning", ended=learner.report_last_pass)
     made = calibrate_model(heldout_scores.with_heldout_scores(made, rows))
     if used is not None:
-        made = replace(made, column=np.append(np.arange(settings.bias), used + settings.bias), baselines=None)
+        baselines = None if made.baselines is None else replace(made.baselines, columns=used.astype(np.int64))
+        made = replace(made, column=np.append(np.arange(settings.bias), used + settings.bias), baselines=baselines)
     order = np.array(sorted(names), dtype=np.int64)
     made = replace(made, documents=conversion, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
     return made, given

@@ -18,11 +18,12 @@ from herdcli.errors import HerdError
 
 WAYS = {
     "8 units: `cd` at .05": {"hidden": 8, "algorithm": "cd", "learning_rate": 0.05},
-    "`rpcd`": {"hidden": 8, "algorithm": "rpcd"},
-    "`pt`": {"hidden": 8, "algorithm": "pt"},
+    "`rpcd`": {"hidden": 8, "algorithm": "rpcd", "learning_rate": 0.05},
+    "`pt`": {"hidden": 8, "algorithm": "pt", "learning_rate": 0.05},
     "`exact`": {"hidden": 8, "algorithm": "exact"},
     "100 units: `cd` at .05": {"hidden": 100, "algorithm": "cd", "learning_rate": 0.05},
     "`cd` at .005": {"hidden": 100, "algorithm": "cd", "learning_rate": 0.005},
+    "`rpcd` at .005": {"hidden": 100, "algorithm": "rpcd", "learning_rate": 0.005},
     "`pt` at .01": {"hidden": 100, "algorithm": "pt", "learning_rate": 0.01},
 }
 

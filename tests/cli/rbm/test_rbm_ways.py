@@ -344,7 +344,7 @@ def test_errors_of_labels_have_a_standard_error_beside_the_commonest_class(run, 
     assert "no better than chance" in row["verdict"]
 
 
-@pytest.mark.parametrize(("hidden", "algorithm", "rate"), [("4", "exact", 0.05), ("13", "cd", 0.005)])
+@pytest.mark.parametrize(("hidden", "algorithm", "rate"), [("4", "exact", 0.05), ("13", "rpcd", 0.005), ("100", "rpcd", 0.005)])
 def test_variances_of_clusters_far_apart_are_learned_by_default(run, tmp_path, hidden, algorithm, rate):
     """With CD-1 at the rate of other models, deviations shrink and the model ends below independent columns."""
     random = np.random.default_rng(2)
@@ -357,6 +357,21 @@ def test_variances_of_clusters_far_apart_are_learned_by_default(run, tmp_path, h
     (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
     assert row["log_likelihood"] > row["independent"] + 0.3
     assert "worse than independent" not in row["verdict"]
+
+
+@pytest.mark.parametrize("algorithm", ["cd", "pcd", "rpcd", "fpcd", "pt"])
+def test_no_sampled_algorithm_diverges_while_variances_are_learned(run, tmp_path, algorithm):
+    """Of few rows of a small table, many hidden units and correlated columns: no fit ends below independent columns."""
+    random = np.random.default_rng(7)
+    X = random.normal(size=(150, 1)) * [1.0, -0.5, 1.5, 0.7] + 0.3 * random.normal(size=(150, 4)) + 2 * random.integers(0, 2, (150, 1))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="a,b,c,d", comments="")
+    line = ("fit-rbm", "t.csv", "--visible-units", "gaussian", "--learn-variances", "--hidden", "60", "--algorithm", algorithm)
+    ended = run(*line, "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
+    assert row["log_likelihood"] > row["independent"], row
+    if row["log_likelihood"] < row["gaussian"] - 2.1 * row["gaussian_gain_se"]:
+        assert row["verdict"].startswith("worse than one Gaussian")
 
 
 @pytest.mark.parametrize("split", [".5,.2,.3", ".6,0,.4"])

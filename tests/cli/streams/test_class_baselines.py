@@ -141,3 +141,24 @@ def test_a_continued_stream_is_judged_by_its_own_centroids(herd, tmp_path):
     assert fitted is not None
     assert found[0] == pytest.approx((fitted.predictions(X[1500:])[:, 0] != y[1500:]).mean(), abs=0.02)
     assert found[1] is None  # most of the held-out examples are older than the sums
+
+
+def test_other_documents_are_judged_by_the_baselines_of_a_table_of_documents(herd, tmp_path):
+    """The test documents of a table, alone in a file, have the errors that they have in the table."""
+    random = np.random.default_rng(3)
+    words = (["ball", "goal", "team", "match"], ["vote", "party", "law", "court"])
+    lines = []
+    for number in range(200):
+        topic = int(random.integers(2))
+        text = " ".join(random.choice([*words[topic], words[1 - topic][0], "the", "of", "and"]) for _ in range(6))
+        lines.append(f"{text},{'ab'[topic]},{'train' if number < 120 else 'test'}")
+    (tmp_path / "t.csv").write_text("\n".join(["text,label,split", *lines]) + "\n")
+    (tmp_path / "n.csv").write_text("\n".join(["text,label,split", *lines[120:]]) + "\n")
+    line = ("nherd-train", "t.csv", "--text", "text", "--algorithm", "perceptron", "--passes", "1", "-o", "m.h5")
+    assert herd(*line).code == 0
+    (own,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    (other,) = json.loads(herd("eval", "m.h5", "--data", "n.csv", "--format", "json").out)
+    for name in ("rows", "error", "error_centroid", "error_linear", "verdict"):
+        assert own[name] == other[name], name
+    assert own["rows"] == 80
+    assert own["error_centroid"] < own["error"]

@@ -23,7 +23,7 @@ HOWTO = {
     "bayesian-networks": 4,
     "sources": 2,
     "clusters-of-a-table": 3,
-    "lecture": 3,
+    "lecture": 6,
     "slurm": 1,
     "export": 1,
     "scikit-learn": 1,

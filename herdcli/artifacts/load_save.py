@@ -410,9 +410,9 @@ def output_format(path: str, format: str | None, kind: str) -> str:
     if form in ("netcdf", *format_detection.OF_MODELS):
         _check_export(path, form, kind)
     elif form not in ("hdf5", "parquet") and kind != "dataset":
-        raise BadUsage(
-            f"an artifact of kind {kind} cannot be written as {form}; only a data set can", where=path, hint="write HDF5: -o FILE.h5"
-        )
+        table = form == "csv" and KINDS[kind].summary is not None
+        hint = f"write HDF5: -o FILE.h5{', and its table: herd convert FILE.h5 -o TABLE.csv' if table else ''}"
+        raise BadUsage(f"an artifact of kind {kind} cannot be written as {form}; only a data set can", where=path, hint=hint)
     return form
 
 

@@ -3,7 +3,7 @@
     python scripts dev/make_gallery            write docs/gallery/*.svg and the table
     python scripts dev/make_gallery --check    only see whether the table is up to date
 
-Runs `herd` beside this interpreter.
+Runs `herd` beside this interpreter, the blocks of the page after the first one side by side.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from herdcli.kinds import KINDS
@@ -45,8 +46,14 @@ def pictures() -> None:
     text = PAGE.read_text(encoding="utf-8")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     with tempfile.TemporaryDirectory() as folder:
-        for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+
+        def run(block: str) -> None:
             subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+        first, *others = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        run(first)  # which writes the digits that the others read
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(run, others))
         PICTURES.mkdir(exist_ok=True)
         for name in re.findall(r"\(gallery/([^)]+)\)", text):
             shutil.copyfile(Path(folder) / name, PICTURES / name)

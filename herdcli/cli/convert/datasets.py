@@ -13,13 +13,14 @@ from herdcli.cli.convert.images import normalize_images
 from herdcli.cli.convert.row_transforms import binarize_at_median, transform_rows
 from herdcli.cli.convert.splits import assign_splits
 from herdcli.cli.frame.output import outputs
-from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows import network_files, streamed_rows
 from herdcli.errors import BadUsage
 from herdcli.kinds import KINDS, kinds_exporting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.convert.request import Request
@@ -48,6 +49,9 @@ def _convert_dataset(session: Session, request: Request) -> None:
             return
     elif session.shard is not None:
         raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
+    if (network := _network_of_text(session, request)) is not None:
+        write_main_table(session, request, network)
+        return
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
     kinds = kinds_exporting("netcdf") if target == "netcdf" else ["dataset"]
     if target == "csv":
@@ -71,6 +75,13 @@ def _convert_dataset(session: Session, request: Request) -> None:
             2 * rows * columns, f"{rows} × {columns} values as {'CSV' if target == 'csv' else target}, two bytes each at least,"
         )
     outputs.write_artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)
+
+
+def _network_of_text(session: Session, request: Request) -> Artifact | None:
+    """Return the network of a text file if its table is wanted; None for other inputs and outputs."""
+    if request.source == "-" or request.input_format or output_format(session.output, request.format, "dataset") != "csv":
+        return None
+    return network_files.load_network_text(session, request.source)
 
 
 def copies_rows_unchanged(session: Session, request: Request) -> bool:

@@ -198,3 +198,15 @@ def test_a_table_of_a_model_is_no_data_set(herd, rows, words, code, says):
     ended = herd("convert", "r.h5", *words)
     assert ended.code == code
     assert ended.err.startswith(says)
+
+
+def test_the_text_of_a_network_has_a_table_too(herd, tmp_path):
+    (tmp_path / "small.bif").write_text(BIF)
+    assert herd("convert", "small.bif", "-q", "-o", "table.csv").code == 0
+    assert (tmp_path / "table.csv").read_text().splitlines()[3] == "grass,rain=yes,dry,0.1"
+    ended = herd("network", "convert", "small.bif", "-o", "table.csv")
+    assert (ended.code, ended.err) == (
+        2,
+        "herd network: table.csv: an artifact of kind network cannot be written as csv; only a data set can\n"
+        "hint: write HDF5: -o FILE.h5, and its table: herd convert FILE.h5 -o TABLE.csv\n",
+    )

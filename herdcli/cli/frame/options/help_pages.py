@@ -58,7 +58,7 @@ FIRST: dict[str, str] = {
     "fit-rbm": "hidden per_class layers visible_units standardize algorithm epochs learning_rate value_range threshold threads",
     "herd": "model hidden iterations per_class value_range threshold keep threads plots",
     "nherd-train": "task algorithm C covariance kernel passes text model positive classes",
-    "kernel-herd": "count rule kernel target by unique scale threads weights",
+    "kernel-herd": "count rule kernel target by scale threads weights",
     "network": "rows columns nodes degree sigma_w sigma_b observe evidence steps format",
     "ups-infer": "algorithm evidence likelihood query tolerance iterations damping format",
     "fit-mrf": "structure edges clusters algorithm smoothing tolerance iterations value_range threshold format",

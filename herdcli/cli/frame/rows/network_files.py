@@ -41,6 +41,16 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
     return _add_names(session, found, path) if form in LOSSY else found
 
 
+def load_network_text(session: Session, path: str) -> Artifact | None:
+    """Return the network of a text file; None for files of other contents."""
+    with session.open_text_input(path) as source:
+        form = format_detection.detect_network_format(source.head)
+        if form not in TEXT_FORMATS or (form == "fg" and ".fg" not in Path(source.name).suffixes):
+            return None
+        found = _load_text_network(session, source, form, "data")
+    return _add_names(session, found, path) if form in LOSSY else found
+
+
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """Return an artifact of one of these kinds, or a network from text.  raw: rows as they are stored, with missing values and profiles."""
     with session.open_text_input(path) as source:

@@ -18,6 +18,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
+from herdcli.numerics.row_selection import iterate_row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -115,11 +116,12 @@ def scale_likelihoods(logs: Array) -> ScaledLikelihoods:
     top = logs.max(axis=1)
     top[np.isneginf(top)] = 0.0
     b = np.zeros((len(logs), padded_width(logs.shape[1])))
-    inner = b[:, : logs.shape[1]]
-    np.subtract(logs, top[:, None], out=inner)
-    np.maximum(inner, LOWEST, out=inner)
-    np.exp(inner, out=inner)
-    inner[np.isneginf(logs)] = 0.0
+    for rows in iterate_row_slices(b):  # signals are handled between them
+        own, inner = logs[rows], b[rows, : logs.shape[1]]
+        np.subtract(own, top[rows, None], out=inner)
+        np.maximum(inner, LOWEST, out=inner)
+        np.exp(inner, out=inner)
+        inner[np.isneginf(own)] = 0.0
     return ScaledLikelihoods(b, top, lambda rows: logs[rows])
 
 
@@ -163,7 +165,7 @@ def smooth_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array, w
     alpha, scale, found, lost = _forward_pass(chain, rows, offsets)
     broken = np.isneginf(found)
     gamma, pairs, high = rows.b, np.zeros((chain.states, chain.width)), np.empty(len(w))
-    kept = gamma.copy() if lost.any() else gamma
+    kept = _copy_rows(gamma) if lost.any() else gamma
     fast.chain_backward(gamma, offsets, chain.states, chain.column_transitions, alpha, scale, np.where(broken, 0.0, w), pairs, high)
     again = broken | (lost & ~(high < HARMLESS))
     if (again & ~broken).any():  # rare: the pairs of these chains must not be counted
@@ -177,6 +179,14 @@ def smooth_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array, w
         alpha[part, : chain.states], gamma[part, : chain.states], found[s] = own.filtered, own.smoothed, own.log_likelihood[0]
         total += w[s] * own.pairs
     return SmoothedChain(alpha, gamma, total, found)
+
+
+def _copy_rows(rows: Array) -> Array:
+    """Return a copy of rows (m, width), made in blocks, so that a signal can end it."""
+    found = np.empty_like(rows)
+    for part in iterate_row_slices(rows):
+        found[part] = rows[part]
+    return found
 
 
 def forward_log_pass(chain: HiddenChain, logs: Array) -> tuple[Array, float]:

@@ -31,6 +31,7 @@ RESIDUAL = 0.1  # largest share of the gradient that conjugate gradients leave
 PRODUCTS = 1000  # largest number of products per step
 FLATTEST = 1e-3  # least share of its first value that the metric keeps where the curvature vanishes
 TOLERANCE = 1e-14  # an expected decrease of at most this share of the loss is rounding
+CAREFUL = 100.0  # factor for the intercepts, which are not penalised
 CORRELATED = 100  # most columns per class whose correlations are part of the metric
 CACHED = 128  # number of dense rows whose two products follow each other
 COPIES = 8  # number of curvature matrices in memory while errors are computed
@@ -271,6 +272,11 @@ class TrustRegion(DescentBase):
             state.first = diagonal if begun else state.first
             state.metric = np.maximum(diagonal, FLATTEST * state.first)
             state.trace = np.append(state.trace, objective)
+        # A penalised loss has a curvature of at least λ₂, so that no step gains more than |g|²/(2 λ₂): then none has to be computed.
+        gain = float(np.square(state.gradient).sum()) / (2.0 * problem.l2) if problem.l2 and type(self) is TrustRegion else np.inf
+        if CAREFUL * gain <= TOLERANCE * max(1.0, abs(state.objective)):
+            state.direction, state.foreseen, state.inside = np.zeros_like(tried), gain, True
+            return state
         metric = self._metric(state)
         if begun:
             state.radius = _scaled_norm(_divide_by_metric(state.gradient, metric), metric)

@@ -284,3 +284,14 @@ def test_correlated_columns_need_few_products(monkeypatch):
     np.testing.assert_allclose(fits[0].theta[:, :-1], fits[1].theta[:, :-1], atol=1e-5)
     shift = fits[0].theta[:, -1] - fits[1].theta[:, -1]  # the same of all intercepts changes no probability
     np.testing.assert_allclose(shift, shift.mean(), atol=1e-5)
+
+
+def test_the_end_of_a_penalised_descent_needs_no_products(monkeypatch):
+    problem = problem_of("softmax", l2=0.1)
+    found, seen = descended(problem)
+    assert found.converged
+    assert not seen[-1].direction.any()
+    assert all(state.direction.any() for state in seen[:-1])
+    monkeypatch.setattr(newton_cg, "CAREFUL", np.inf)
+    other, _ = descended(problem)
+    assert found.theta.tobytes() == other.theta.tobytes()

@@ -89,7 +89,7 @@ CASES = {
     "fit-rbm": Case("fit-rbm {0} --algorithm cd --hidden 50 --epochs 2 -o {1}" + ALL, 20_000, 50, bits),
     "herd": Case("herd {0} --iterations 500 --hidden 10 -o {1}" + ALL, 5_000, 50, bits),
     "nherd-train": Case("nherd-train {0} --passes 1 --algorithm nherd --C 1 -o {1}" + ALL, 50_000, 20, labelled),
-    "kernel-herd": Case("kernel-herd {0} -m 50 -o {1}" + ALL, 20_000, 20, numbers),
+    "kernel-herd": Case("kernel-herd {0} -m 50 -o {1}", 20_000, 20, numbers),
     "ups-infer": Case("ups-infer {0} --algorithm bp --iterations 30 -o {1}", 200, 100, network),
     "fit-mrf": Case("fit-mrf {0} -o {1}" + ALL, 5_000, 12, bits, (1.0, 2.0)),  # every pair of columns is looked at
     "ica": Case("ica {0} --iterations 10 -o {1}" + ALL, 20_000, 10, numbers, (1.0, 2.0)),  # D × D filters
@@ -100,7 +100,7 @@ CASES = {
     "convert": Case("convert {0} -o {1}", 200_000, 10, numbers),
     "eval": Case("eval {2} --data {0}", 50_000, 10, numbers, model=GMM),
     "apply": Case("apply {2} {0} -o {1}", 50_000, 10, numbers, model=GMM),
-    "sample": Case("sample {2} --rows {3} -o {1}", 50_000, 10, numbers, model=GMM),
+    "sample": Case("sample {2} --count {3} -o {1}", 50_000, 10, numbers, model=GMM),
     "info": Case("info {0}", 50_000, 10, numbers),
 }
 

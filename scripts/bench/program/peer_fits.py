@@ -1,6 +1,6 @@
 """The jobs of bench/program/peers.py in other programs; prints one line of JSON with the processor seconds of the fit.
 
-python scripts/bench/program/peer_fits.py logistic FILE.svm|FILE.npz L2 SOLVER    scikit-learn
+python scripts/bench/program/peer_fits.py logistic FILE.svm|FILE.npz L2 SOLVER [TOL]    scikit-learn
 python scripts/bench/program/peer_fits.py rbm BITS.npz sklearn|torch EPOCHS
 python scripts/bench/program/peer_fits.py kmeans ROWS.npy sklearn|faiss
 python scripts/bench/program/peer_fits.py marginals NETWORK.bif                   pyAgrum
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 
-def logistic(path: str, l2: str, solver: str) -> Callable[[], Any]:
+def logistic(path: str, l2: str, solver: str, tolerance: str = "1e-4") -> Callable[[], Any]:
     """Logistic or softmax regression with herd's objective: the mean loss and ½ l2 |β|², so that C = 1 / (l2 n)."""
     from sklearn.linear_model import LogisticRegression
 
@@ -29,7 +29,7 @@ def logistic(path: str, l2: str, solver: str) -> Callable[[], Any]:
     else:
         with np.load(path) as arrays:
             X, y = arrays["X"], arrays["y"]
-    model = LogisticRegression(C=1 / (float(l2) * X.shape[0]), solver=solver, max_iter=1000)
+    model = LogisticRegression(C=1 / (float(l2) * X.shape[0]), solver=solver, tol=float(tolerance), max_iter=1000)
     return lambda: model.fit(X, y)
 
 

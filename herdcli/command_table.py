@@ -19,49 +19,33 @@ class CommandEntry(NamedTuple):
 
 
 TABLE: dict[str, CommandEntry] = {
-    "fit-rbm": CommandEntry("herdcli.cli.fit_rbm.command", "Learn restricted Boltzmann machines by contrastive divergence.", "learn"),
-    "herd": CommandEntry(
-        "herdcli.cli.herd.command", "Herd: deterministic weights and pseudo-samples that match the data's moments.", "learn"
-    ),
-    "nherd-train": CommandEntry(
-        "herdcli.cli.nherd_train.command", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin.", "learn"
-    ),
-    "merge": CommandEntry("herdcli.cli.small.merge", "Join the shards of a run, or make one classifier of several.", "compute"),
+    "fit-rbm": CommandEntry("herdcli.cli.fit_rbm.command", "Fit restricted Boltzmann machines and deep belief networks.", "learn"),
+    "herd": CommandEntry("herdcli.cli.herd.command", "Generate samples that match the data's averages, without random numbers.", "learn"),
+    "nherd-train": CommandEntry("herdcli.cli.nherd_train.command", "Train a classifier or a regression on a stream of examples.", "learn"),
+    "merge": CommandEntry("herdcli.cli.small.merge", "Join the shards of a run, or combine several classifiers.", "compute"),
     "kernel-herd": CommandEntry(
         "herdcli.cli.kernel_herd.command", "Choose a few weighted points that represent a data set or a density.", "learn"
     ),
-    "network": CommandEntry(
-        "herdcli.cli.network.command", "Make Markov networks: lattices, trees, random graphs; change their format.", "compute"
-    ),
-    "ups-infer": CommandEntry(
-        "herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies.", "compute"
-    ),
-    "fit-mrf": CommandEntry(
-        "herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies.", "learn"
-    ),
-    "ica": CommandEntry(
-        "herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding.", "learn"
-    ),
-    "em": CommandEntry(
-        "herdcli.cli.em.command", "Find clusters and factors by EM: Gaussian mixtures, k-means, factor analysis, PCA.", "learn"
-    ),
-    "regress": CommandEntry(
-        "herdcli.cli.regress.command", "Fit generalised linear models: least squares, logistic, Poisson, gamma, softmax.", "learn"
-    ),
-    "eval": CommandEntry("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact.", "compute"),
-    "cv": CommandEntry("herdcli.cli.cv.command", "Cross-validate a fitting command: K fits, tested on rows they have not seen."),
-    "apply": CommandEntry("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes.", "compute"),
-    "sample": CommandEntry("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling.", "compute"),
-    "convert": CommandEntry("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs.", "learn"),
+    "network": CommandEntry("herdcli.cli.network.command", "Make, convert and describe Markov and Bayesian networks.", "compute"),
+    "ups-infer": CommandEntry("herdcli.cli.ups_infer.command", "Compute probabilities or most probable states in a network.", "compute"),
+    "fit-mrf": CommandEntry("herdcli.cli.fit_mrf.command", "Learn a Markov or Bayesian network from data.", "learn"),
+    "ica": CommandEntry("herdcli.cli.ica.command", "Separate independent sources, or learn sparse filters.", "learn"),
+    "em": CommandEntry("herdcli.cli.em.command", "Fit mixtures, k-means, factor models and time-series models.", "learn"),
+    "regress": CommandEntry("herdcli.cli.regress.command", "Fit generalised linear models and multilayer perceptrons.", "learn"),
+    "eval": CommandEntry("herdcli.cli.eval.command", "Evaluate results: figures, baselines and a verdict.", "compute"),
+    "cv": CommandEntry("herdcli.cli.cv.command", "Cross-validate a fitting command."),
+    "apply": CommandEntry("herdcli.cli.apply.command", "Apply a model to new rows: classes, features, filled gaps.", "compute"),
+    "sample": CommandEntry("herdcli.cli.small.sample", "Draw new rows from a model, or fill gaps with draws.", "compute"),
+    "convert": CommandEntry("herdcli.cli.convert.command", "Convert data sets and models to other formats.", "learn"),
     "data": CommandEntry(
         "herdcli.cli.data.command",
-        "Write a data set: digits, which ships with herd, or one of the papers', downloaded once.",
+        "Write the digits that ship with herd, or download a data set.",
         "compute",
     ),
-    "info": CommandEntry("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
-    "check": CommandEntry("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
-    "seal": CommandEntry("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
-    "selftest": CommandEntry("herdcli.cli.small.selftest", "Check known answers on this machine."),
+    "info": CommandEntry("herdcli.cli.small.info", "Show what a file contains and how it was made."),
+    "check": CommandEntry("herdcli.cli.small.check", "Verify that files are undamaged and valid."),
+    "seal": CommandEntry("herdcli.cli.small.seal", "Renew the checksum of a file that you edited."),
+    "selftest": CommandEntry("herdcli.cli.small.selftest", "Test this installation against known answers."),
     "completion": CommandEntry("herdcli.cli.small.completion", "Print the completion script of a shell."),
 }
 

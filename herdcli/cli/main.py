@@ -143,8 +143,8 @@ herd fits, evaluates and applies probabilistic models.  Try:
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.option("-v", "--verbose", "more", is_flag=True, is_eager=True, help="As after a command; with --version also the instruction set.")
-@click.option("-q", "--quiet", "less", is_flag=True, help="As after a command: print errors only.")
+@click.option("-v", "--verbose", "more", is_flag=True, is_eager=True, help="Print more messages; with --version: also the instruction set.")
+@click.option("-q", "--quiet", "less", is_flag=True, help="Print only errors.")
 @click.option("-V", "--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
 @click.pass_context
 def cli(ctx: click.Context, more: bool, less: bool) -> None:

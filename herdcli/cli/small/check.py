@@ -1,4 +1,4 @@
-"""herd check: verify seals and contents, silent when all is well."""
+"""herd check: verify that files are undamaged and valid."""
 
 from __future__ import annotations
 

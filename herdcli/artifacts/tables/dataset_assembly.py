@@ -97,7 +97,11 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
         check_finite("/y", y, where)
         if (y != np.round(y)).any() or np.abs(y).max(initial=0) >= 2**53:
             first = tuple(np.argwhere((y != np.round(y)) | (np.abs(y) >= 2**53))[0].tolist())
-            raise DataError(f"/y has the value {y[first]:g} in row {first[0]}, but labels must be whole numbers or text", where=where)
+            raise DataError(
+                f"/y has the value {y[first]:g} in row {first[0]}, but labels must be whole numbers or text",
+                where=where,
+                hint="use herd regress or herd nherd-train --task regression to predict numbers",
+            )
         return y.astype(np.int64), class_names
     return (y.astype(np.uint8), class_names or list(TRUTHS)) if y.dtype.kind == "b" else (y, class_names)
 

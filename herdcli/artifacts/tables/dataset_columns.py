@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -112,7 +112,8 @@ def dataset_from_table(
         name: _text_column(table.column(name), name, where) for name in worded
     }
     response = bool(options.roles.response)
-    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=options.stretch, response=response)
+    with _named_label_errors(roles.get("y")):
+        data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=options.stretch, response=response)
     options.roles.report(use if options.labels else use.for_unlabelled_rows)  # for rows that were accepted, not for those that are refused
     if data.y is None or not unlabelled.any():
         return data
@@ -227,6 +228,17 @@ def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str
     if options.roles.response and options.label is None and "y" in names and "y" in options.keep:  # it is the target
         found.pop("y", None)
     return found
+
+
+@contextmanager
+def _named_label_errors(column: str | None) -> Iterator[None]:
+    """Name the column of labels in errors that call it /y."""
+    try:
+        yield
+    except DataError as error:
+        if column is not None and error.message.startswith("/y "):
+            error.message = f"column '{column}' {error.message.removeprefix('/y ')}"
+        raise
 
 
 def with_named_splits(names: list[str], column: Callable[[str], Any], roles: dict[str, str], options: LoadOptions) -> dict[str, str]:

@@ -52,5 +52,6 @@ def floor_reason(recoding: Recoding | None, names: list[str] | None, part: str, 
 
 def warn_of_variance_floors(console: Console, count: int, what: str, floor: float | None, why: str) -> None:
     """Warn about variances that were raised.  floor  the floor of all columns; None: each column has its own."""
-    which = "their columns" if floor is None else f"{floor:.3g}"
+    columns = "its column" if count == 1 else "their columns"
+    which = columns if floor is None else f"{floor:.3g}"
     console.warn(f"{count} {what}{' was' if count == 1 else 's were'} raised to the floor of {which}: {why}")

@@ -94,10 +94,9 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := max_identifiable_factors(len(value.mean))):
-        factors = f"{most} factor{'s' if most != 1 else ''}"
-        session.console.warn(
-            f"{len(value.mean)} columns determine at most {factors}, so the {search.size} factors of this model are not unique"
-        )
+        determined = f"at most {most} factor{'s' if most != 1 else ''}" if most else "no factor"
+        own = "1 factor of this model is" if search.size == 1 else f"{search.size} factors of this model are"
+        session.console.warn(f"{len(value.mean)} columns determine {determined}, so the {own} not unique")
     if search.size == 1 and len(search.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
         session.console.note("--criterion chooses one component; --covariance diagonal has fewer parameters and may find more components")
     if request.components is not None and len(search.scores) > 1 and search.size == request.components[1]:

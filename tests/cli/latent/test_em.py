@@ -282,7 +282,7 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     table(tmp_path / "double.csv", [[value, 1e6 * value, 7, 8] for value in draws], ["a", "b", "c", "d"])
     ended = herd("em", "double.csv", "--components", "1", "-o", "x.h5")
     assert "em: 2 columns are constant ('c', 'd') and not used by the fit; their variances are set to " in ended.err
-    line = "1 variance was raised to the floor of their columns: columns depend on each other\n"
+    line = "1 variance was raised to the floor of its column: columns depend on each other\n"
     assert f"em: warning: {line}" in ended.err
     table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])
     ended = herd("em", "repeated.csv", "--components", "3", "-o", "x.h5")
@@ -297,19 +297,22 @@ def test_one_hot_columns_at_their_floors_are_named(herd, tmp_path):
     random = np.random.default_rng(0)
     cells = [f"{6 * (i % 3) + random.normal():.3f},{random.normal():.3f},{'abc'[i % 3]}" for i in range(90)]
     (tmp_path / "t.csv").write_text("\n".join(["u,v,kind", *cells]) + "\n")
-    for count, why in (("3", "hardly vary within a component"), ("1", "depend on each other")):
+    for count, whose, why in (("3", "their columns", "hardly vary within a component"), ("1", "its column", "depend on each other")):
         ended = herd("em", "t.csv", "--components", count, "-o", "x.h5")
         assert ended.code == 0
-        assert f" of their columns: the one-hot columns of 'kind' {why}; --categorical none leaves text columns out\n" in ended.err
+        assert f" of {whose}: the one-hot columns of 'kind' {why}; --categorical none leaves text columns out\n" in ended.err
     ended = herd("em", "t.csv", "--components", "3", "--categorical", "none", "-o", "x.h5")
     assert (ended.code, "raised to the floor" in ended.err) == (0, False)
 
 
-def test_more_factors_than_the_columns_determine_are_told(herd, rows):
+def test_more_factors_than_the_columns_determine_are_told(herd, rows, tmp_path):
     made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 1, "-o", "a.h5")
-    assert "determine at most 0 factors" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
+    assert "not unique" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
     made = herd("em", "rows.csv", "--label", "class", "--model", "fa", "--components", 2, "-o", "b.h5")
     assert "em: warning: 3 columns determine at most 1 factor, so the 2 factors of this model are not unique" in made.err
+    table(tmp_path / "two.csv", [list(row) for row in np.random.default_rng(1).normal(size=(60, 2)).tolist()], ["a", "b"])
+    made = herd("em", "two.csv", "--model", "fa", "--components", "1", "-o", "x.h5")
+    assert "em: warning: 2 columns determine no factor, so the 1 factor of this model is not unique" in made.err
     assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0
 
 

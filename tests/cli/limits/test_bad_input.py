@@ -84,7 +84,8 @@ ARRAYS = {
     "fractional labels": (
         lambda rows: {"y": rows["y"] + 0.5},
         ["--per-class"],
-        "/y has the value 0.5 in row 0, but labels must be whole numbers or text\n",
+        "/y has the value 0.5 in row 0, but labels must be whole numbers or text\n"
+        "hint: use herd regress or herd nherd-train --task regression to predict numbers\n",
     ),
     "no X": (
         lambda rows: {"X": None},

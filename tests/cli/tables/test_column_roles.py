@@ -371,3 +371,13 @@ def test_eval_reports_unknown_levels_as_apply_does(run, tmp_path, kind):
     else:
         assert said[0].startswith("'green' of column 'colour' (2 rows) occurs in no training row: its one-hot columns are 0")
         assert [ended.code for ended in told] == [0, 0]
+
+
+def test_numbers_as_labels_are_refused_by_the_name_of_their_column(run, tmp_path):
+    X = table(tmp_path / "t.csv", ["a", "b", "hours"])
+    for line in (("nherd-train", "--label", "hours"), ("fit-rbm", "--visible-units", "gaussian", "--per-class", "--label", "hours")):
+        ended = run(line[0], "t.csv", *line[1:], "-o", "m.h5")
+        assert ended.code == 65
+        said = f"t.csv: column 'hours' has the value {X[0, 2]:g} in line 2, but labels must be whole numbers or text"
+        assert said in ended.err
+        assert ended.err.endswith("hint: use herd regress or herd nherd-train --task regression to predict numbers\n")

@@ -81,13 +81,11 @@ class Result:
 
         Raises BadUsage for kinds without tables.
         """
-        import pyarrow as pa
-
-        from herdcli.evaluation.summaries.whole_tables import whole_table
+        from herdcli.evaluation.summaries.whole_tables import arrow_table, whole_table
 
         with engine.python_errors():
             columns = whole_table(self.kind, self, _levels(self))
-        return pa.table({name: np.ascontiguousarray(item) if isinstance(item, np.ndarray) else item for name, item in columns.items()})
+        return arrow_table(columns)
 
     def to_pandas(self) -> Any:
         """Return the main table as a DataFrame, see `to_arrow`.  Raises BadUsage for kinds without tables, and without pandas."""

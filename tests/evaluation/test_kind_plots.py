@@ -119,9 +119,9 @@ def test_kernels_are_named_in_short():
 
 
 def test_pictures_that_need_a_reference_say_so():
-    with pytest.raises(BadUsage, match="needs something to compare with") as caught:
+    with pytest.raises(BadUsage, match="needs a network or beliefs to compare with") as caught:
         network_plots.reference(object(), None)
-    assert caught.value.hint == "--reference FILE"
+    assert caught.value.hint == "give them with --reference FILE"
 
 
 def test_things_differ_by_more_than_colour():

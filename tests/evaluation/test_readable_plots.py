@@ -8,7 +8,7 @@ import pytest
 import herdcli as herd
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
-from herdcli.evaluation.plots import classifier_plots, em_plots, hmm_plots, ica_plots, plot_list, rbm_plots, tiles
+from herdcli.evaluation.plots import appearance, classifier_plots, em_plots, hmm_plots, ica_plots, plot_list, rbm_plots, tiles
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("ignore:herd ")
@@ -97,3 +97,23 @@ def test_weights_stay_in_sight_beside_large_deviations():
     largest = float(np.abs(mean).max())
     assert 2 * float(spread.max()) > 4 * largest
     assert axes.get_xlim() == pytest.approx((-4 * largest, 4 * largest))
+
+
+def test_labels_of_colours_are_as_long_as_the_axes_allow():
+    names = [f"a_long_name_{j}" for j in range(50)]
+    figure = tiles.matrix_plot(
+        np.ones((3, 50)), row_label="unit", column_names=names, scale="standard deviations from the mean of all rows"
+    )
+    appearance.fit_texts(figure)
+    figure.draw_without_rendering()
+    label = figure.axes[1].yaxis.label.get_window_extent()
+    assert label.y0 >= -1
+    assert label.y1 <= figure.bbox.height + 1
+
+
+def test_the_trace_of_a_classifier_has_a_doubling_axis():
+    X = RNG.normal(size=(80, 2))
+    axes = classifier_plots.trace(herd.nherd_train(X, (X[:, 0] > 0).astype(int)), SETTINGS).axes[0]
+    axes.figure.draw_without_rendering()
+    assert axes.get_xscale() == "log"
+    assert {"1", "2", "4", "8"} <= {label.get_text() for label in axes.get_xticklabels()}

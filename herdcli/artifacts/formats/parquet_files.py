@@ -252,6 +252,13 @@ def read_arrow(
     return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, options=options)
 
 
+def write_plain_table(table: Any, path: str) -> None:
+    """Write a pyarrow.Table as a Parquet file without a seal: a table that is no data set."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path, compression="zstd")
+
+
 def _with_unread_columns(table: Any, names: Sequence[str]) -> Any:
     """Return a table with all columns of its file; those that it lacks hold nulls, which take no memory."""
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""`herd convert ARTIFACT -o TABLE.csv`: the main table of an artifact that is no data set."""
+"""`herd convert ARTIFACT -o TABLE.csv` or TABLE.parquet: the main table of an artifact that is no data set."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 OF_ROWS = ("subsample", "mask", "equalize", "transpose", "patches", "segments", "log", "binarize", "keep", "hold_outs", "split")
 
 
-def write_main_table(session: Session, request: Request, artifact: Artifact) -> None:
-    """Write coefficients, components, marginals, atoms or another main table as CSV, with all digits.
+def write_main_table(session: Session, request: Request, artifact: Artifact, form: str) -> None:
+    """Write coefficients, components, marginals, atoms or another main table as CSV or Parquet (`form`), with all digits.
 
     Raises BadUsage for kinds without a table, and for options that change rows of data.
     """
-    from herdcli.evaluation.summaries.whole_tables import whole_table
+    from herdcli.evaluation.summaries.whole_tables import arrow_table, whole_table
     from herdcli.evaluation.table import to_csv
 
     if any(getattr(request, name) for name in OF_ROWS):
@@ -33,4 +33,7 @@ def write_main_table(session: Session, request: Request, artifact: Artifact) -> 
     cells = [item.tolist() if hasattr(item, "tolist") else list(item) for item in columns.values()]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
     summary = f"{group_digits(len(rows))} rows × {len(columns)} columns of the {artifact.kind}"
-    outputs.write_text_result(session, to_csv(rows), summary, "csv")
+    if form == "parquet":
+        outputs.write_parquet_table(session, arrow_table(columns), summary)
+    else:
+        outputs.write_text_result(session, to_csv(rows), summary, "csv")

@@ -43,7 +43,7 @@ def command(session: Session, request: Request) -> None:
     --patches and --segments cut pieces from images and signals, and keep labels and splits.  --hold-out makes a
     split that tests some labels under a condition that they were not trained in.
 
-    Other artifacts: -o TABLE.csv writes the main table: coefficients, components, weights, probabilities or atoms.
+    Other artifacts: -o TABLE.csv or TABLE.parquet writes the main table: coefficients, components, weights, probabilities or atoms.
 
     Models: --to rbm, dbn or classifier imports weights of another program.  As INPUT, an rbm, dbn, ica or perceptron
     can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of hashed text as

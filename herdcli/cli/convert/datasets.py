@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.run.session import Session
 
+TABLES = ("csv", "parquet")  # formats of tables of artifacts that are no data sets
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 IN_PARTS = "only HDF5 and Parquet files with unchanged rows are converted in parts, to HDF5, Parquet or CSV"
 SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"
@@ -50,15 +51,15 @@ def _convert_dataset(session: Session, request: Request) -> None:
     elif session.shard is not None:
         raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
     if (network := _network_of_text(session, request)) is not None:
-        write_main_table(session, request, network)
+        write_main_table(session, request, network, output_format(session.output, request.format, "dataset"))
         return
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
     kinds = kinds_exporting("netcdf") if target == "netcdf" else ["dataset"]
-    if target == "csv":
+    if target in TABLES:
         kinds += [name for name in KINDS if not name.endswith(SHARD) and name != "dataset"]
     data = session.load(request.source, "data", kinds=kinds, input_format=form, label=label, keep=request.columns, as_stored=True)
-    if data.kind != "dataset" and target == "csv":
-        write_main_table(session, request, data)
+    if data.kind != "dataset" and target in TABLES:
+        write_main_table(session, request, data, target)
         return
     if data.kind != "dataset":
         outputs.write_artifact(session, data.value, f"{data.kind} as draws", history=data, format=target)
@@ -79,7 +80,7 @@ def _convert_dataset(session: Session, request: Request) -> None:
 
 def _network_of_text(session: Session, request: Request) -> Artifact | None:
     """Return the network of a text file if its table is wanted; None for other inputs and outputs."""
-    if request.source == "-" or request.input_format or output_format(session.output, request.format, "dataset") != "csv":
+    if request.source == "-" or request.input_format or output_format(session.output, request.format, "dataset") not in TABLES:
         return None
     return network_files.load_network_text(session, request.source)
 

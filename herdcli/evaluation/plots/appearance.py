@@ -184,7 +184,8 @@ def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[An
         yield axes._left_title, right - max(begin, 0.0)
         for text in (axes.title, axes.xaxis.label):
             yield text, 2 * min(middle, right - middle)
-        yield axes.yaxis.label, height
+        upright = (axes.get_window_extent().y0 + axes.get_window_extent().y1) / 2
+        yield axes.yaxis.label, 2 * min(upright, height - upright)
 
 
 def _overlap(box: Any, axes: Any) -> bool:

@@ -71,10 +71,10 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
 
 def _use_doubling_axis(axes: Any) -> None:
     """Make the horizontal axis logarithmic, with ticks at 1, 2, 4, … as the points are."""
-    from matplotlib.ticker import NullLocator, ScalarFormatter
+    from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
 
 

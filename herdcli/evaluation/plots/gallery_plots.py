@@ -13,7 +13,6 @@ from herdcli.evaluation.figures.gallery import RecognitionTask, model_similarity
 from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.faces.rank_errors import RANKS, nearest_gallery_images
 from herdcli.rbm.pairs import PairRBM
-from herdcli.schema import Array
 
 SHOWN = 60  # hidden units
 PROBES, NEAREST = 8, 8
@@ -29,17 +28,8 @@ def filters(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, m
     order = np.argsort(-size, kind="stable")[:SHOWN]
     pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
     title = f"weights of {len(order)} hidden units to the first and the second image"
-    return tiles.tile_images(_join_image_pairs(pairs, model.image_shape), signed=True, title=title, scale="weight")
-
-
-def _join_image_pairs(pairs: Array, image_shape: Array | None) -> Array:
-    """Pairs of rows (n, 2, D) as pictures (n, h, 2w + 1), a blank line between."""
-    pictures = tiles.rows_as_images(pairs.reshape(-1, pairs.shape[2]), image_shape)
-    if image_shape is None:
-        return pictures
-    blank = np.full((len(pairs), pictures.shape[1], 1), np.nan)
-    joined: Array = np.concatenate([pictures[0::2], blank, pictures[1::2]], axis=2)
-    return joined
+    pictures = tiles.rows_as_images(pairs.reshape(-1, pairs.shape[2]), model.image_shape)
+    return tiles.tile_images(pictures, group=1 if model.image_shape is None else 2, signed=True, title=title, scale="weight")
 
 
 def trace(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -79,7 +69,7 @@ def error_rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
                 hatch=HATCHES[place],
                 label=f"rank {rank}",
             )
-        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize="xx-small")
+        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize="x-small")
         axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes", fontsize="medium")
         axes.set_ylabel("error rate (%)")
         if index == 0:

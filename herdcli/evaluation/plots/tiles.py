@@ -14,6 +14,7 @@ from herdcli.schema import Array
 
 MOST_TILES = 400
 FEW_NAMES = 60  # columns or rows up to which their names are written
+UPRIGHT = 0.6  # inches that upright names of columns need below a matrix
 LARGE_NAMES = 40  # names up to this number have the usual size
 TALLEST = 8.0  # inches, of a grid
 FULLEST = 0.6  # the share of the last line of a grid that has to be filled
@@ -207,7 +208,8 @@ def matrix_plot(
         raise BadUsage("there is nothing to draw")
     count, size = values.shape
     named = row_names is not None and count <= FEW_NAMES
-    figure = new_figure(float(np.clip(1.4 + (0.2 if named else 0.12) * count, 2.4, TALLEST)))
+    upright = UPRIGHT if column_names is not None and size <= FEW_NAMES and max(map(len, column_names)) > 3 else 0.0
+    figure = new_figure(float(np.clip(1.4 + (0.2 if named else 0.12) * count, 2.4, TALLEST)) + upright)
     axes = figure.add_subplot()
     low, high = colour_limits(values, signed, most)
     image = _draw_matrix(axes, values, low, high, signed)

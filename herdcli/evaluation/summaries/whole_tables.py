@@ -52,6 +52,13 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
     return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
 
 
+def arrow_table(columns: Columns) -> Any:
+    """Return the columns as a pyarrow.Table."""
+    import pyarrow as pa
+
+    return pa.table({name: np.ascontiguousarray(item) if isinstance(item, np.ndarray) else item for name, item in columns.items()})
+
+
 def dataset_columns(value: Any, levels: Levels) -> Columns:
     X = value.X.toarray() if value.is_sparse else np.asarray(value.X)
     columns: Columns = {}

@@ -210,3 +210,16 @@ def test_the_text_of_a_network_has_a_table_too(herd, tmp_path):
         "herd network: table.csv: an artifact of kind network cannot be written as csv; only a data set can\n"
         "hint: write HDF5: -o FILE.h5, and its table: herd convert FILE.h5 -o TABLE.csv\n",
     )
+
+
+def test_a_table_is_written_as_parquet(herd, rows, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    assert herd("em", "rows.csv", "--components", "2", "--covariance", "diagonal", "-q", "-o", "e.h5").code == 0
+    assert herd("convert", "e.h5", "-q", "-o", "e.parquet").code == 0
+    table = pq.read_table(tmp_path / "e.parquet")
+    value = artifacts.load(str(tmp_path / "e.h5")).value
+    assert table.column_names == ["component", "weight", "a", "b", "c"]
+    np.testing.assert_array_equal(table["weight"].to_numpy(), value.weight)
+    (tmp_path / "small.bif").write_text(BIF)
+    assert herd("convert", "small.bif", "-q", "-o", "n.parquet").code == 0
+    assert pq.read_table(tmp_path / "n.parquet")["probability"].to_pylist()[:3] == [0.25, 0.75, 0.1]

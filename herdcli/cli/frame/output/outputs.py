@@ -179,6 +179,14 @@ def write_text_result(session: Session, content: str, summary: str | None = None
         _report_finished(session, summary, f"{what} {format_size(len(content.encode()))}")
 
 
+def write_parquet_table(session: Session, table: object, summary: str) -> None:
+    """Write a pyarrow.Table that is no data set to -o as Parquet, without a seal."""
+    from herdcli.artifacts.formats.parquet_files import write_plain_table
+
+    _write_atomically(session, session.output, lambda target: write_plain_table(table, str(target)), binary=True)
+    _report_finished(session, summary, "parquet")
+
+
 def write_in_parts(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:
     """Write a data set of `rows` rows that arrives in parts to -o; the file equals that of `write_artifact` for the whole."""
     written = incremental_dataset.save_in_parts(session.output, parts, rows, [*history.history, session.record()], clobber=session.clobber)

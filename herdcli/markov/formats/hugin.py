@@ -7,6 +7,7 @@ parent; rows may have any sum.  `model_data` with NoisyOR (cause, inhibitor, …
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import numpy as np
 
@@ -21,12 +22,13 @@ from herdcli.schema import Array
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}()=;,|]|[^\s{}()=;,|"%]+')
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|%[^\n]*')
 OTHERS = ("decision", "utility", "continuous", "function", "instance")
+_STATES = re.compile(r"(?m)^(\s*states\s*=\s*\()(.*)(\)\s*;\s*)$")
 TRUE, FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 
 def read_net(text: str, notes: list[str] | None = None) -> Network:
     """Read variables with named states and their conditional probabilities."""
-    tokens, made = TokenStream(text, TOKEN, COMMENT), NetworkAssembly()
+    tokens, made = TokenStream(_STATES.sub(_quote_intervals, text), TOKEN, COMMENT), NetworkAssembly()
     while tokens.peek():
         word = tokens.next("a block")
         if word in ("net", "class"):
@@ -52,6 +54,23 @@ def read_net(text: str, notes: list[str] | None = None) -> Network:
     return network
 
 
+def _quote_intervals(found: re.Match[str]) -> str:
+    """Return a list of states with quotes around intervals such as [0;1.5[, which pyAgrum writes without them."""
+    if '"' in found[2] or ";" not in found[2]:
+        return found[0]
+    return found[1] + " ".join(f'"{word}"' for word in found[2].split()) + found[3]
+
+
+def _split_names(words: list[str], known: Collection[str]) -> list[str]:
+    """Join words to names of variables, which pgmpy writes with blanks and without quotes; the longest known name is taken."""
+    found, at = [], 0
+    while at < len(words):
+        end = next((end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in known), at + 1)
+        found.append(" ".join(words[at:end]))
+        at = end
+    return found
+
+
 def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
     """Parse `{ name = value; … }`; return the tokens of each value."""
     tokens.expect("{")
@@ -64,6 +83,8 @@ def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
 
 def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     name = tokens.next("a name")
+    while tokens.peek() not in ("{", ""):
+        name += " " + tokens.next("'{'")
     fields = _read_fields(tokens)
     with tokens.placed():
         states = [tokens.without_quotes(token) for token in fields.get("states", []) if token not in "(),"]
@@ -79,9 +100,10 @@ def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
 def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     tokens.expect("(")
     scope = tokens.read_tokens_until(")")
-    child, parents = [word for word in scope[: scope.index("|") if "|" in scope else None] if word != ","], []
-    if "|" in scope:
-        parents = [word for word in scope[scope.index("|") + 1 :] if word != ","]
+    cut = scope.index("|") if "|" in scope else len(scope)
+    child, parents = (
+        _split_names([word for word in words if word != ","], assembly.states.keys()) for words in (scope[:cut], scope[cut + 1 :])
+    )
     if len(child) != 1:
         raise DataError(
             f"a potential is a joint table of {len(child)} variables, but herd reads only tables of one variable given its parents"

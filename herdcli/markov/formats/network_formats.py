@@ -3,6 +3,7 @@
 In UAI tables the last variable varies fastest, in .fg tables the first; .fg contains only nonzero values.
 pyAgrum (3.3.1) writes and reads UAI in another order.  In its Bayesian networks the child varies fastest and then the first parent; files
 with its comments are read in its order.  Its Markov networks list the variables of a table in another order than the table has.
+In Bayesian networks of pgmpy (1.0) the first variable varies fastest; files whose rows sum to one only in this order are read in it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +27,7 @@ LARGEST_TABLE = 1 << 28
 AGRUM_SCOPE = re.compile(r"(?m)^\d[\d ]*\d {3}# .+$")  # "3 1 7 0   # name": pyAgrum writes the name of the child beside each scope
 AGRUM_COUNT = re.compile(r"(?m)^\d+ # nbr Factors")
 AGRUM_NOTE = "the tables are read in the order of pyAgrum: the child varies fastest, then the first parent"
+PGMPY_NOTE = "the tables are read in the order of pgmpy: the first variable of a table varies fastest, so that rows sum to 1"
 AGRUM_MARKOV = "pyAgrum wrote this file and its tables may be in another order than their scopes, so the answers may be wrong"
 
 
@@ -72,7 +74,10 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
             )
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()
-    return build_network(cardinality, _in_order_of_agrum(factors, cardinality, text, notes), directed=preamble == "BAYES")
+    factors = _in_order_of_agrum(factors, cardinality, text, notes)
+    if preamble == "BAYES":
+        factors = _in_order_of_pgmpy(factors, cardinality, notes)
+    return build_network(cardinality, factors, directed=preamble == "BAYES")
 
 
 def _in_order_of_agrum(factors: list[Factor], cardinality: list[int], text: str, notes: list[str] | None) -> list[Factor]:
@@ -91,6 +96,21 @@ def _in_order_of_agrum(factors: list[Factor], cardinality: list[int], text: str,
         axes = [*range(len(scope) - 2, -1, -1), len(scope) - 1]
         made.append((scope, values.reshape([cardinality[scope[k]] for k in axes]).transpose(np.argsort(axes))))
     return made
+
+
+def _in_order_of_pgmpy(factors: list[Factor], cardinality: list[int], notes: list[str] | None) -> list[Factor]:
+    """Return the factors of a Bayesian network; they are transposed if all rows sum to one only if the first variable varies fastest."""
+    shapes = [[cardinality[i] for i in scope] for scope, _ in factors]
+
+    def are_conditional(order: Literal["C", "F"]) -> bool:
+        tables = (np.ravel(values).reshape(shape, order=order) for shape, (_, values) in zip(shapes, factors, strict=True))
+        return all(table.ndim > 0 and bool((np.abs(table.sum(axis=-1) - 1) <= ROUNDED).all()) for table in tables)
+
+    if are_conditional("C") or not are_conditional("F"):
+        return factors
+    if notes is not None:
+        notes.append(PGMPY_NOTE)
+    return [(scope, np.ravel(values).reshape(shape, order="F")) for shape, (scope, values) in zip(shapes, factors, strict=True)]
 
 
 def find_conditional_violation(network: Network) -> str | None:

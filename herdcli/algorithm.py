@@ -12,8 +12,8 @@ the progress.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from herdcli import iterate
 from herdcli.iterate import HasStep
@@ -23,6 +23,9 @@ S = TypeVar("S", bound=HasStep)
 T = TypeVar("T", bound=HasStep, covariant=True)
 U = TypeVar("U", bound=HasStep, contravariant=True)
 R = TypeVar("R", covariant=True)
+
+# The built-in `map`, or one that uses several threads or workers.  No protocol describes the overloads of the built-in one.
+Map: TypeAlias = Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True)

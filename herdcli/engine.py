@@ -128,10 +128,10 @@ def function(name: str) -> Callable[..., Any]:
     command, makes = _find_command(name), _run_for_metrics if name == "eval" else _run_for_artifact
     label_option = next((option for option in ("target", "label") if option in _options_by_keyword(command)), None)
 
-    def run(*inputs: Any, **options: Any) -> Any:
+    def run(*inputs: object, **options: object) -> Any:
         return makes(name, command, _bind_inputs(name, inputs, options), options)
 
-    def learn(X: Any = None, y: Any = None, **options: Any) -> Any:
+    def learn(X: Any = None, y: Any = None, **options: object) -> Any:
         if X is None and not options.keys() & WITHOUT_ROWS:
             raise TypeError(f"{name}() needs rows X: {python_inputs.FORMS}")
         with python_errors():
@@ -152,7 +152,7 @@ def _input_names(name: str) -> tuple[list[str], bool]:
     return [names.get(str(each.name), str(each.name)) for each in arguments], arguments[-1].nargs == -1
 
 
-def _bind_inputs(name: str, inputs: Sequence[Any], options: dict[str, object]) -> list[Any]:
+def _bind_inputs(name: str, inputs: Sequence[object], options: dict[str, object]) -> list[Any]:
     """Return a function's inputs, also those that are given by keyword, which are removed from `options`."""
     names, repeated = _input_names(name)
     if not repeated and len(inputs) > len(names):
@@ -274,13 +274,13 @@ def _options_by_keyword(command: click.Command) -> dict[str, click.Option]:
     }
 
 
-def _run_for_artifact(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> Any:
+def _run_for_artifact(name: str, command: click.Command, inputs: Sequence[object], options: Mapping[str, object]) -> Any:
     with _temporary_folder() as folder:
         _run_command(name, command, folder, inputs, options, ["--output", str(folder / "made")])
         return _with_history(artifacts.load(str(folder / "made"), missing=True))
 
 
-def _run_for_metrics(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> list[dict[str, Any]]:
+def _run_for_metrics(name: str, command: click.Command, inputs: Sequence[object], options: Mapping[str, object]) -> list[dict[str, Any]]:
     with _temporary_folder() as folder:
         _run_command(name, command, folder, inputs, options, ["--format", "json", "--output", str(folder / "figures.json")])
         rows: list[dict[str, Any]] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
@@ -296,7 +296,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _run_command(
-    name: str, command: click.Command, folder: Path, inputs: Sequence[Any], options: Mapping[str, object], ends: Sequence[str]
+    name: str, command: click.Command, folder: Path, inputs: Sequence[object], options: Mapping[str, object], ends: Sequence[str]
 ) -> None:
     """Run the command in this process; its warnings become Python warnings."""
     from threadpoolctl import threadpool_limits

@@ -8,7 +8,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
+HistoryRecord: TypeAlias = dict[str, Any]  # one command in a history: software, version, command, parameters, inputs
 
 LONG = 12  # length limits of printed values: entries of a list, tens of characters of a text
 

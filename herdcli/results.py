@@ -28,6 +28,7 @@ from herdcli import LEARNING, engine, notebook, python_inputs
 from herdcli.errors import BadUsage, HerdError, escape_text
 from herdcli.kinds import KINDS, kind_of
 from herdcli.python_inputs import MADE
+from herdcli.records import HistoryRecord
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +57,7 @@ class Result:
     """The methods that the result of every command has."""
 
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[HistoryRecord]:
         """The records of the commands that made this result, the first one first."""
         return list(vars(self).get(MADE, ([], None))[0])
 
@@ -95,7 +96,7 @@ class Result:
         except ImportError as error:
             raise _with_hint(BadUsage("pandas is not installed", hint="pip install pandas, or use to_arrow()")) from error
 
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: object) -> Any:
         """Return the result with other values of these fields; its history says no more how it was made."""
         return replace_fields(self, **changes)  # type: ignore[type-var]
 
@@ -121,7 +122,7 @@ class Result:
 class Applicable:
     """The methods of models that `herd apply` runs new rows through."""
 
-    def apply(self, X: Any, **options: Any) -> Any:
+    def apply(self, X: Any, **options: object) -> Any:
         """Return the data set that `herd apply` makes of new rows; options are its keywords, such as `want`."""
         return function("apply")(self, X, **options)
 
@@ -129,7 +130,7 @@ class Applicable:
 class Predictive(Applicable):
     """Models that predict labels, targets or clusters."""
 
-    def predict(self, X: Any, **options: Any) -> Array:
+    def predict(self, X: Any, **options: object) -> Array:
         """Return the prediction (n,) for each new row: the name or number of a class, a cluster, a state, or the expected target.
 
         A model of several labels for each row returns an array (n, labels) of 0 and 1.
@@ -144,7 +145,7 @@ class Predictive(Applicable):
 class Probabilistic(Applicable):
     """Models that can give the probability of each class, cluster or state."""
 
-    def predict_proba(self, X: Any, **options: Any) -> Array:
+    def predict_proba(self, X: Any, **options: object) -> Array:
         """Return probabilities (n, classes) of the classes, clusters or states of each new row.
 
         Raises BadUsage for a model without classes.
@@ -160,7 +161,7 @@ class Probabilistic(Applicable):
 class Transforming(Applicable):
     """Models that represent rows by features."""
 
-    def transform(self, X: Any, **options: Any) -> Array:
+    def transform(self, X: Any, **options: object) -> Array:
         """Return the features (n, k) of new rows: hidden means, outputs of filters, factor scores, or states."""
         return np.asarray(self.apply(X, **options).X)
 
@@ -168,7 +169,7 @@ class Transforming(Applicable):
 class Generative:
     """Models from which rows can be sampled."""
 
-    def sample(self, count: int = 1, **options: Any) -> Any:
+    def sample(self, count: int = 1, **options: object) -> Any:
         """Return a data set of `count` sampled rows; options are those of `herd sample`."""
         return function("sample")(self, count=count, **options)
 
@@ -176,7 +177,7 @@ class Generative:
 class Evaluated:
     """Kinds that `herd eval` has figures for."""
 
-    def evaluate(self, data: Any = None, y: Any = None, **options: Any) -> dict[str, Any]:
+    def evaluate(self, data: Any = None, y: Any = None, **options: object) -> dict[str, Any]:
         """Return the figures of `herd eval`, with the verdict, for the held-out rows that the model keeps, or for other rows."""
         if y is not None:
             data = python_inputs.join_rows_and_labels(data, y, {})
@@ -187,7 +188,7 @@ class Evaluated:
 class Scored(Evaluated):
     """Kinds with one figure that says how good they are."""
 
-    def score(self, data: Any = None, y: Any = None, **options: Any) -> float:
+    def score(self, data: Any = None, y: Any = None, **options: object) -> float:
         """Return one figure of `evaluate`, larger is better.
 
         Accuracy of classifiers, explained share of the variance or deviance of regressions, mean log-likelihood in nats of densities, minus
@@ -263,7 +264,7 @@ def _subclass(artifact_class: type, *parts: type) -> type:
 class _CallableField:
     """A field of a result that has the name of a method, `summary` of samples, and is called as one."""
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
+    def __call__(self, *arguments: object, **options: object) -> Any:
         return vars(self)["_method"](*arguments, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -373,10 +374,10 @@ def function(name: str) -> Callable[..., Any]:
     """Return the function of one command: that of the engine, whose artifact is returned as a result."""
     run = engine.function(name)
 
-    def learn(X: Any = None, y: Any = None, **options: Any) -> Any:
+    def learn(X: Any = None, y: Any = None, **options: object) -> Any:
         return wrap(run(X, y, **options))
 
-    def compute(*inputs: Any, **options: Any) -> Any:
+    def compute(*inputs: object, **options: object) -> Any:
         return wrap(run(*inputs, **options))
 
     chosen = learn if name in LEARNING else compute
@@ -386,7 +387,7 @@ def function(name: str) -> Callable[..., Any]:
     return chosen
 
 
-def load(path: str | os.PathLike[str], **how: Any) -> Any:
+def load(path: str | os.PathLike[str], **how: object) -> Any:
     """Return the contents of a file as a result: an artifact, a data set in any format, or a network or model that herd wrote as text or
     weights.
 

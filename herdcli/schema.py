@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,16 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 Array = NDArray[Any]
+DType: TypeAlias = np.dtype[Any]
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    CSRMatrix: TypeAlias = csr_matrix
+    Matrix: TypeAlias = Array | csr_matrix  # rows (n, d): dense or CSR, in memory or read from a file when they are accessed
+else:
+    CSRMatrix = Matrix = Any  # the fields of artifacts are typed by `array`, and SciPy takes long to import
 TRUTHS = ("False", "True")  # the levels of columns of truth values
 
 LARGEST = 1e100  # the largest value to learn from: squares occur in all sums, fourth powers relative to a column's scale
@@ -33,6 +41,11 @@ LARGEST_INTEGER = 2**53  # the largest count or setting: a sum of a thousand of 
 SEED = "seed"  # the only number that may use all 64 bits
 
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "boolean", "U": "string"}
+
+
+def is_sparse(rows: object) -> TypeGuard[CSRMatrix]:
+    """Return whether rows are a CSR matrix."""
+    return hasattr(rows, "indptr")
 
 
 @dataclass(frozen=True)

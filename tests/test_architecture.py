@@ -144,10 +144,14 @@ def banned_imports(module: str, tree: ast.AST) -> list[str]:
 def dask_elsewhere(module: str, tree: ast.AST) -> list[str]:
     """Dask outside of the one package that may use it, or imported there before it is asked for."""
     found = [(line, name) for line, name in imports(tree, module) if name.partition(".")[0] in KEPT_FOR_CLUSTERS]
-    lazy = {
-        node.lineno for outer in walked(tree) if isinstance(outer, ast.FunctionDef) for node in ast.walk(outer) if hasattr(node, "lineno")
-    }
+    late = [outer for outer in walked(tree) if isinstance(outer, ast.FunctionDef) or is_for_type_checkers(outer)]
+    lazy = {node.lineno for outer in late for node in ast.walk(outer) if hasattr(node, "lineno")}
     return [f"line {line} imports {name}" for line, name in found if part_of(module) != "cluster" or line not in lazy]
+
+
+def is_for_type_checkers(node: ast.AST) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:`, whose imports are never run."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
 
 
 def unsafe_calls(module: str, tree: ast.AST) -> list[str]:

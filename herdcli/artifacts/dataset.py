@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import LARGEST, Array, array, array_spec_of_field, check_arrays
+from herdcli.schema import LARGEST, Array, CSRMatrix, Matrix, array, array_spec_of_field, check_arrays, is_sparse
 from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
@@ -42,7 +42,7 @@ class Dataset:
     @property
     def is_sparse(self) -> bool:
         """Return whether X is a CSR matrix."""
-        return hasattr(self.X, "indptr")
+        return is_sparse(self.X)
 
 
 def take_rows(data: Dataset, rows: Array | slice) -> Dataset:
@@ -154,7 +154,7 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
             )
 
 
-def _check_sparse(X: Any, where: str | None) -> None:
+def _check_sparse(X: CSRMatrix, where: str | None) -> None:
     """Check that rows of a CSR matrix name each column at most once, in order (its index arrays were checked at construction)."""
     if not X.has_sorted_indices or not X.has_canonical_format:
         raise DataError(
@@ -162,9 +162,9 @@ def _check_sparse(X: Any, where: str | None) -> None:
         )
 
 
-def check_finite(name: str, values: Any, where: str | None, *, missing: bool = False) -> None:
+def check_finite(name: str, values: Matrix, where: str | None, *, missing: bool = False) -> None:
     """Raise DataError with the count and the first row if entries are NaN or infinite.  missing  NaN is accepted."""
-    dense = values.data if hasattr(values, "indptr") else values
+    dense = values.data if is_sparse(values) else values
     if dense.dtype.kind != "f":
         return
     step = max(1, BLOCK_ELEMENTS // max(1, dense[0].size if dense.ndim > 1 and len(dense) else 1))
@@ -181,7 +181,7 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
     """Return the data set with booleans as 0 and 1.  Raises DataError for values whose sums of squares overflow a float64."""
     if not data.is_sparse and data.X.dtype.kind == "b":
         return replace(data, X=data.X.view(np.uint8))
-    entries = data.X.data if data.is_sparse else data.X
+    entries = data.X.data if is_sparse(data.X) else data.X
     if entries.dtype.kind != "f" or entries.dtype.itemsize < 8 or not entries.size:
         return data
     step = max(1, BLOCK_ELEMENTS // max(1, entries[0].size))
@@ -198,10 +198,10 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
     return data
 
 
-def _nonfinite_rows(values: Any, dense: Array) -> tuple[Array, bool]:
+def _nonfinite_rows(values: Matrix, dense: Array) -> tuple[Array, bool]:
     """Return the indices of the rows with an entry that is not finite, and whether any of these entries is NaN."""
     wrong = ~np.isfinite(dense)
-    if hasattr(values, "indptr"):
+    if is_sparse(values):
         rows = np.unique(np.searchsorted(values.indptr, np.flatnonzero(wrong), side="right") - 1)
     else:
         rows = np.flatnonzero(wrong.any(axis=1) if dense.ndim > 1 else wrong)
@@ -212,7 +212,7 @@ def _check_units(data: Dataset, where: str | None) -> None:
     if data.units not in UNITS:
         raise DataError(f"units are '{data.units}', but must be one of {', '.join(UNITS)}", where=where)
     allowed = UNITS[data.units]
-    entries = data.X.data if data.is_sparse else data.X
+    entries = data.X.data if is_sparse(data.X) else data.X
     if allowed is None or (data.is_sparse and 0 not in allowed):
         return
     step = max(1, BLOCK_ELEMENTS // max(1, data.X.shape[1]))

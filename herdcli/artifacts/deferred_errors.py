@@ -79,7 +79,7 @@ class DeferredErrorFile(io.RawIOBase):
 
 
 @contextmanager
-def create_hdf5(path: str | os.PathLike[str], **layout: Any) -> Iterator[Any]:
+def create_hdf5(path: str | os.PathLike[str], **layout: Any) -> Iterator[h5py.File]:
     """Create a new HDF5 file and open it for writing.  layout: options of h5py.File.  Raises OSError after the body if a write failed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     target = DeferredErrorFile(descriptor)

@@ -11,7 +11,6 @@ import math
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ LONGEST_REASON = 1000  # characters of HDF5's reason, which names the step that 
 
 
 @contextmanager
-def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> Iterator[Any]:
+def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> Iterator[h5py.File]:
     """Open the file for reading and visit all its links; errors of h5py while it is open become one DataError.
 
     include_soft_links  links to another name in the same file are followed, as they occur in files of users.
@@ -58,12 +57,12 @@ def open_guarded(path: str, *, where: str, include_soft_links: bool = False) -> 
         yield file
 
 
-def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) -> dict[str, Any]:
+def walk_datasets(file: h5py.File, *, where: str, include_soft_links: bool = False) -> dict[str, h5py.Dataset]:
     """Return every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
 
     include_soft_links  include names reached over soft links, whose targets hard links reach as well.
     """
-    datasets: dict[str, Any] = {}
+    datasets: dict[str, h5py.Dataset] = {}
     links: dict[str, str] = {}
     groups = {""}
     seen = {_object_address(file.id)}
@@ -96,7 +95,7 @@ def walk_datasets(file: Any, *, where: str, include_soft_links: bool = False) ->
     return datasets | _resolve_soft_links(links, datasets, groups, where)
 
 
-def text_attribute(holder: Any, *names: str) -> str:
+def text_attribute(holder: h5py.Group | h5py.Dataset, *names: str) -> str:
     """Return the first of these attributes of a file, group or dataset that is a single text; an empty text if there is none."""
     for name in names:
         value = holder.attrs.get(name)
@@ -107,13 +106,13 @@ def text_attribute(holder: Any, *names: str) -> str:
     return ""
 
 
-def integer_attribute(holder: Any, name: str) -> int | None:
+def integer_attribute(holder: h5py.Group | h5py.Dataset, name: str) -> int | None:
     """Return an attribute that is a single whole number; None if there is none."""
     value = holder.attrs.get(name)
     return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
 
 
-def shape_attribute(holder: Any, *names: str) -> tuple[int, int] | None:
+def shape_attribute(holder: h5py.Group | h5py.Dataset, *names: str) -> tuple[int, int] | None:
     """Return the first of these attributes that is two whole numbers from 0; None if there is none."""
     for name in names:
         value = holder.attrs.get(name)
@@ -127,9 +126,9 @@ def shape_attribute(holder: Any, *names: str) -> tuple[int, int] | None:
     return None
 
 
-def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups: set[str], where: str) -> dict[str, Any]:
+def _resolve_soft_links(links: dict[str, str], datasets: dict[str, h5py.Dataset], groups: set[str], where: str) -> dict[str, h5py.Dataset]:
     """Return the datasets that soft links reach, by the names of the links.  Raises DataError for broken links."""
-    found: dict[str, Any] = {}
+    found: dict[str, h5py.Dataset] = {}
     for name, target in links.items():
         for _ in links:  # a link may lead to a link
             target = links.get(target, target)
@@ -146,19 +145,19 @@ def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups:
     return found
 
 
-def _object_address(item: Any) -> tuple[int, int]:
+def _object_address(item: h5py.Dataset) -> tuple[int, int]:
     info = h5py.h5o.get_info(item)
     return info.fileno, info.addr
 
 
-def _check_link(group: Any, raw: bytes, name: str, where: str) -> None:
+def _check_link(group: h5py.Group, raw: bytes, name: str, where: str) -> None:
     kind = group.links.get_info(raw).type
     if kind != h5py.h5l.TYPE_HARD:
         word = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "a link to another file"}.get(kind, "a link of an unknown type")
         raise DataError(f"{name} is {word}; herd does not read linked data", where=where, hint=CONVERT)
 
 
-def _refuse_external_storage(dataset: Any, name: str, where: str) -> None:
+def _refuse_external_storage(dataset: h5py.Dataset, name: str, where: str) -> None:
     properties = dataset.get_create_plist()
     if properties.get_external_count():
         raise DataError(f"{name} keeps its data in another file, which herd does not open", where=where, hint=CONVERT)
@@ -166,7 +165,7 @@ def _refuse_external_storage(dataset: Any, name: str, where: str) -> None:
         raise DataError(f"{name} is a virtual dataset, a view of other files; herd does not read linked data", where=where, hint=CONVERT)
 
 
-def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
+def check_readable(datasets: dict[str, h5py.Dataset], *, limit: int, where: str) -> None:
     """Raise DataError unless these datasets have plain types, known filters and data, and together fit into `limit` bytes."""
     total = 0
     for name, dataset in datasets.items():
@@ -179,7 +178,7 @@ def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
         _check_texts(dataset, limit, f"{where}: {name}")
 
 
-def _check_type(dataset: Any, name: str, where: str) -> None:
+def _check_type(dataset: h5py.Dataset, name: str, where: str) -> None:
     dtype = dataset.dtype
     text = h5py.check_string_dtype(dtype)
     if not (text or (dtype.kind in "fiub" and (dtype.itemsize <= 8 or dtype.kind == "f"))):
@@ -189,7 +188,7 @@ def _check_type(dataset: Any, name: str, where: str) -> None:
         )
 
 
-def _check_filters(dataset: Any, name: str, where: str) -> None:
+def _check_filters(dataset: h5py.Dataset, name: str, where: str) -> None:
     properties, least = dataset.id.get_create_plist(), 0
     for index in range(properties.get_nfilters()):
         code, _, _, label = properties.get_filter(index)
@@ -205,10 +204,10 @@ def _check_filters(dataset: Any, name: str, where: str) -> None:
         _check_chunks(dataset, least, name, where)
 
 
-def _check_chunks(dataset: Any, least_bytes: int, name: str, where: str) -> None:
+def _check_chunks(dataset: h5py.Dataset, least_bytes: int, name: str, where: str) -> None:
     """Raise DataError for chunks shorter than their decoder assumes: libhdf5 would read and write beyond their ends."""
 
-    def short(chunk: Any) -> int | None:
+    def short(chunk: h5py.h5d.StoreInfo) -> int | None:
         return int(chunk.size) if chunk.size < least_bytes else None
 
     found = dataset.id.chunk_iter(short)
@@ -220,13 +219,13 @@ def _check_chunks(dataset: Any, least_bytes: int, name: str, where: str) -> None
         )
 
 
-def _declared_bytes(dataset: Any) -> int:
+def _declared_bytes(dataset: h5py.Dataset) -> int:
     """Return the bytes needed for reading: all elements, or one chunk if that is larger; a text counts at least 64 bytes."""
     item: int = max(dataset.dtype.itemsize, 64) if dataset.dtype.kind in "OS" else dataset.dtype.itemsize
     return item * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
 
 
-def _check_fully_written(dataset: Any, name: str, where: str) -> None:
+def _check_fully_written(dataset: h5py.Dataset, name: str, where: str) -> None:
     if dataset.shape is None:
         raise DataError(f"{name} is empty (a null dataspace)", where=where, hint="write the data again")
     if not dataset.size:
@@ -244,7 +243,7 @@ def _check_fully_written(dataset: Any, name: str, where: str) -> None:
         raise DataError(f"{name} has no data: the file declares it, but it was never written", where=where, hint=UNWRITTEN)
 
 
-def _check_texts(dataset: Any, limit: int, where: str) -> None:
+def _check_texts(dataset: h5py.Dataset, limit: int, where: str) -> None:
     """Raise DataError for strings that expand to more than `limit`: many entries may refer to one long text.
 
     No text is longer than its file, so blocks of limit / file size entries can be read safely.

@@ -24,9 +24,11 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.kind_entry import Kind
 from herdcli.kinds import CHECKPOINT, KINDS, kind_of, kinds_exporting
 from herdcli.parts import import_named
-from herdcli.records import dataclass
+from herdcli.records import HistoryRecord, dataclass
 
 if TYPE_CHECKING:
+    import h5py
+
     from herdcli.artifacts.tables.dataset_columns import TableReport
 
 TEXT = ("csv", "svmlight", "vw")
@@ -44,7 +46,7 @@ class Artifact:
 
     kind: str
     value: Any
-    history: list[dict[str, Any]]
+    history: list[HistoryRecord]
     sha256: str
     name: str
     size: int
@@ -247,7 +249,7 @@ def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
     return _without_unwanted_labels(Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known), options)
 
 
-def _read_unsealed(group: Any, where: str, options: LoadOptions) -> Any:
+def _read_unsealed(group: h5py.Group, where: str, options: LoadOptions) -> Any:
     """Return the data set of an HDF5 file, or of a group of one, that herd did not write."""
     reader = _choose_hdf5_reader(group, options)
     try:
@@ -265,7 +267,7 @@ def _read_unsealed(group: Any, where: str, options: LoadOptions) -> Any:
         raise DataError(message, where=where, hint=hint) from error
 
 
-def _resolve_member(file: Any, member: str | None, where: str, options: LoadOptions) -> tuple[Any, LoadOptions]:
+def _resolve_member(file: h5py.File, member: str | None, where: str, options: LoadOptions) -> tuple[Any, LoadOptions]:
     """Return the group at FILE:/PATH, with options that name the rows among its datasets; the whole file if no path is given.
 
     Raises BadUsage for an invalid path, with a list of the contents.
@@ -278,7 +280,7 @@ def _resolve_member(file: Any, member: str | None, where: str, options: LoadOpti
     return group, replace(options, rows=rows)
 
 
-def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
+def _choose_hdf5_reader(file: h5py.File, options: LoadOptions) -> Any:
     """Return the module that reads an HDF5 file without herd's seal."""
     from herdcli.artifacts.formats import anndata, arviz, foreign_hdf5, tenx_genomics, unsealed_hdf5
 
@@ -435,7 +437,7 @@ def check_output(path: str, kind: str, *, format: str | None = None, clobber: bo
 def save(
     path: str,
     value: Any,
-    history: list[dict[str, Any]],
+    history: list[HistoryRecord],
     *,
     format: str | None = None,
     clobber: bool = True,
@@ -464,7 +466,7 @@ def save(
 
 
 def _write_format(
-    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], recoding: Recoding, leading: Sequence[str]
+    path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[HistoryRecord], recoding: Recoding, leading: Sequence[str]
 ) -> None:
     more: dict[str, Any] = {"recoding": recoding.to_json()} if recoding else {}
     if form == "hdf5":

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEEPEST = 16  # nesting levels of records
 MOST_PARTS = 10_000  # most columns that one column of lists becomes
 
 
-def flatten_records(table: Any, where: str) -> Any:
+def flatten_records(table: pa.Table, where: str) -> pa.Table:
     """Return the table with a column `column.field` for each field of its columns of records, also for nested records.
 
     Raises DataError for a field whose name another column has.
@@ -31,7 +34,7 @@ def flatten_records(table: Any, where: str) -> Any:
     return table
 
 
-def is_number_list(kind: Any) -> bool:
+def is_number_list(kind: pa.DataType) -> bool:
     """Return whether a type is a list of numbers, of fixed or variable length."""
     import pyarrow as pa
 
@@ -39,7 +42,7 @@ def is_number_list(kind: Any) -> bool:
     return bool(lists and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)))
 
 
-def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, dict[str, list[str]]]:
+def split_lists(table: pa.Table, names: Collection[str], where: str) -> tuple[pa.Table, dict[str, list[str]]]:
     """Return the table with columns `column_0`, `column_1` … for the entries of these columns of lists, and the new names by the old one.
 
     Raises DataError for lists of different lengths, for a missing list, and for a name that another column has.
@@ -48,7 +51,7 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
 
     if not names:
         return table, {}
-    columns: list[Any] = []
+    columns: list[pa.ChunkedArray] = []
     titles: list[str] = []
     parts: dict[str, list[str]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -72,14 +75,14 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
     return pa.Table.from_arrays(columns, names=titles, metadata=table.schema.metadata), parts
 
 
-def _list_entries_at(column: Any, index: int) -> Any:
+def _list_entries_at(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
     """Return the entries of lists at one index, which all of them have."""
     import pyarrow.compute as pc
 
     return pc.list_element(column, index)
 
 
-def common_list_length(column: Any, name: str, where: str) -> int:
+def common_list_length(column: pa.ChunkedArray, name: str, where: str) -> int:
     """Return the common length of a column's lists.  Raises DataError for lists of different lengths, and for a missing list."""
     import numpy as np
     import pyarrow.compute as pc

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from herdcli.artifacts.tables.identifier_columns import LEAST_ROWS
 from herdcli.artifacts.text.number_formats import MARKS, parse_plain_number
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, boolean_level_index
+from herdcli.schema import Array, Matrix, boolean_level_index, is_sparse
 
 MOST_LEVELS = 50  # largest number of levels of a text column; more levels are probably names of rows
 MOST_SYMBOLS = 10_000  # largest number of different symbols in a column of sequences
@@ -197,8 +196,8 @@ def _has_rows_without_level(data: Dataset, columns: list[str], training: Array) 
     return any(not (_as_dense(data.X[part])[:, places].any(axis=1) | ~training[part]).all() for part in parts)
 
 
-def _as_dense(rows: Any) -> Array:
-    found: Array = rows.toarray() if hasattr(rows, "indptr") else rows
+def _as_dense(rows: Matrix) -> Array:
+    found: Array = rows.toarray() if is_sparse(rows) else rows
     return found
 
 
@@ -229,12 +228,12 @@ def drop_base_columns(data: Dataset, recoding: Recoding, training: Array, *, whe
     return left, replace(recoding, bases={**recoding.bases, **whole})
 
 
-def _append_columns(X: Any, hot: Array) -> Any:
+def _append_columns(X: Matrix, hot: Array) -> Matrix:
     """Append one-hot columns, in the type of the other columns."""
     if not X.shape[1]:
         return hot
     kind = hot.dtype if X.dtype.kind == "b" or hot.dtype.kind == "f" else X.dtype
-    if hasattr(X, "indptr"):
+    if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
 
         return hstack([X, csr_matrix(hot)], format="csr")
@@ -416,7 +415,7 @@ def drop_incomplete_rows(
 ) -> Dataset:
     """Return the rows without missing values, and report how many were dropped; levels of a text column are no missing values."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
-    if data.is_sparse:
+    if is_sparse(data.X):
         gaps[np.unique(np.searchsorted(data.X.indptr, np.flatnonzero(np.isnan(data.X.data)), side="right") - 1)] = True
     elif data.X.dtype.kind == "f":
         gaps |= np.isnan(data.X).any(axis=1)

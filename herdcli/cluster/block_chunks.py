@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from herdcli.numerics.block_statistics import BlockStatistics, Sums, SumTree
+from herdcli.numerics.block_statistics import Block, BlockStatistics, Sums, SumTree
 
 
-def compute_chunk_sums(blocks: Sequence[Any], statistics: BlockStatistics, skipped: int) -> list[tuple[int, Sums]]:
+def compute_chunk_sums(blocks: Sequence[Block], statistics: BlockStatistics, skipped: int) -> list[tuple[int, Sums]]:
     """Return the entries of the summation tree for the blocks of a chunk.
 
     If the first `skipped` blocks are left out, every other block is an entry of its own.

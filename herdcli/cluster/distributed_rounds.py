@@ -10,15 +10,19 @@ import hashlib
 import heapq
 from collections import Counter
 from dataclasses import field, fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.cluster import serialization, worker_tasks
 from herdcli.cluster.worker_pool import WorkerPool, require_same_environment
+from herdcli.cluster.worker_tasks import Reply
 from herdcli.errors import HerdError, Unavailable
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RemoteSource, Sums
+from herdcli.numerics.block_statistics import Block, BlockSource, BlockStatistics, RemoteSource, Sums
 from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from distributed import Future
 
 CHUNK = 64  # most blocks in a chunk
 ROOM = 1 << 27  # most bytes in a chunk, unless one block is larger: its blocks are put together here and sent as one
@@ -35,16 +39,16 @@ class RemoteBlocks(RemoteSource):
     farm: WorkerPool
     size: int  # number of blocks in a chunk
     retries: int
-    kept: dict[int, Any] = field(default_factory=dict)  # chunk -> its rows on a worker
+    kept: dict[int, Future] = field(default_factory=dict)  # chunk -> its rows on a worker
     owner: dict[int, str] = field(default_factory=dict)  # chunk -> the address of its worker
     round: str = ""  # the digest of the requested statistics
-    out: dict[Any, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
+    out: dict[Future, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)  # chunks of this round that are being computed, or whose sums are not yet returned
     failures: Counter[int] = field(default_factory=Counter)
     statistics: BlockStatistics | None = None  # the requested statistics, and as bytes
     asked: bytes = b""
-    shared: Any = None  # a copy of `asked` on a worker, from which the other workers fetch it
+    shared: Future | None = None  # a copy of `asked` on a worker, from which the other workers fetch it
     here: list[str] = field(default_factory=list)  # the workers in `least_loaded`
     least_loaded: list[tuple[int, str]] = field(default_factory=list)  # a heap of numbers of chunks and the workers that keep them
 
@@ -53,7 +57,7 @@ class RemoteBlocks(RemoteSource):
         """The number of blocks."""
         return self.source.count
 
-    def take(self, first: int, last: int) -> Any:
+    def take(self, first: int, last: int) -> Block:
         """Return the blocks first … last − 1 in this process."""
         return self.source.take(first, last)
 
@@ -95,7 +99,7 @@ class RemoteBlocks(RemoteSource):
         )
         self.out[future] = chunk, self.round
 
-    def _statistics_request(self, chunk: int) -> Any:
+    def _statistics_request(self, chunk: int) -> Future | bytes:
         """Return the statistics as bytes; if they are large, return a copy on a worker.
 
         The copy is sent once per round, and again if it is lost.
@@ -107,7 +111,7 @@ class RemoteBlocks(RemoteSource):
             self.shared = self.farm.kept(self.asked, self.owner[chunk])
         return self.asked if self.shared is None else self.shared
 
-    def _place_on_worker(self, chunk: int) -> Any:
+    def _place_on_worker(self, chunk: int) -> Future | bytes:
         """Return the rows of a chunk on a worker; if no worker has them, send them to the worker with the fewest chunks."""
         held = self.kept.get(chunk)
         if held is not None and held.status == "finished":
@@ -133,7 +137,7 @@ class RemoteBlocks(RemoteSource):
         heapq.heapreplace(self.least_loaded, (chunks + 1, address))
         return address
 
-    def _receive_result(self, future: Any, first: int) -> None:
+    def _receive_result(self, future: Future, first: int) -> None:
         """Store the result of a task; request the chunk again if its worker was lost."""
         known = self.out.pop(future, None) if future is not None else None
         if known is None:
@@ -153,7 +157,7 @@ class RemoteBlocks(RemoteSource):
             self._raise_unless_retried(chunk, reply)
         self._submit(chunk, max(0, first - chunk * self.size))
 
-    def _raise_unless_retried(self, chunk: int, reply: dict[str, Any]) -> None:
+    def _raise_unless_retried(self, chunk: int, reply: Reply) -> None:
         """Raise the error of a task, unless the task may be retried."""
         if "differs" in reply:
             require_same_environment("that came last", reply["differs"])
@@ -170,7 +174,7 @@ class RemoteBlocks(RemoteSource):
 class TransientBlocks(RemoteBlocks):
     """Blocks that exist for one round only: each is sent with its request, and no worker keeps them."""
 
-    def _place_on_worker(self, chunk: int) -> Any:
+    def _place_on_worker(self, chunk: int) -> Future | bytes:
         """Return the rows of a block as bytes; blocks go to the workers in turn."""
         here = self.farm.wait_for_workers()
         if here is not self.here:
@@ -189,7 +193,7 @@ def has_same_fields(one: BlockStatistics, other: BlockStatistics | None) -> bool
     return all(left is right or (isinstance(left, (int, float, str)) and left == right) for left, right in pairs)
 
 
-def make_reported_error(reply: dict[str, Any]) -> HerdError:
+def make_reported_error(reply: Reply) -> HerdError:
     """Return the error that a worker reported, as if it had been raised here."""
     from herdcli import errors
 

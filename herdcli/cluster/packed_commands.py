@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cluster import worker_tasks
+from herdcli.cluster.worker_tasks import Word
 from herdcli.errors import DataError, NoInput
 from herdcli.records import dataclass
 
@@ -24,7 +25,7 @@ MOST_SENT = 4_000_000_000  # most bytes of a file that is sent to workers which 
 class PackedCommand:
     """A command and its arguments; files are dictionaries (`worker_tasks.File`), and some are sent to the workers."""
 
-    words: list[Any]
+    words: list[Word]
     files: list[worker_tasks.File] = field(default_factory=list)
     _sent: dict[str, Any] = field(default_factory=dict)
     _sending: bool = False

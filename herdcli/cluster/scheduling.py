@@ -7,7 +7,7 @@ state holds each finished shard once, no matter which worker computed it and how
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from herdcli.errors import Unavailable
 from herdcli.iterate import stop_requested
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from distributed import Future
 
 LEAST, EACH = 32, 4  # shards of a run with many units, at least, and shards per worker if there are many workers: a lost shard costs little
 AT_ONCE = 3  # shards assigned to a worker, which computes one at a time
@@ -44,7 +47,7 @@ class ShardScheduling:
     program: str  # the group of commands, as module:name
     words: PackedCommand
     retries: int
-    out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards that they compute
+    out: dict[Future, int] = field(default_factory=dict)  # tasks and the shards that they compute
     failures: dict[int, int] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
     state = SchedulingState  # the type of its states
@@ -92,7 +95,7 @@ class ShardScheduling:
         future = self.farm.submit(worker_tasks.run_shard, self.farm.run, self.program, self.words.words, place, self.farm.wanted, sent)
         self.out[future] = number
 
-    def _taken(self, future: Any, number: int) -> Array | None:
+    def _taken(self, future: Future, number: int) -> Array | None:
         """Return the bytes of a shard, or None if it has to be computed again.  Raises errors that another attempt cannot fix."""
         if future.status == "error":
             self._again(number, "the workers that computed it have ended")

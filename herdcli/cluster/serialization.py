@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.schema import Array
+
 ALIGNED = 64
 
 
 def serialize(value: object) -> bytes:
     """Return the bytes of a value.  Raises TypeError for a value of any other type."""
-    arrays: list[np.ndarray[Any, Any]] = []
+    arrays: list[Array] = []
     shape = _describe_value(value, arrays)
     sizes = [[array.dtype.str, list(array.shape)] for array in arrays]
     head = json.dumps([shape, sizes]).encode()
@@ -46,7 +48,7 @@ def _round_up_alignment(size: int) -> int:
     return -(-size // ALIGNED) * ALIGNED
 
 
-def _describe_value(value: object, arrays: list[np.ndarray[Any, Any]]) -> Any:
+def _describe_value(value: object, arrays: list[Array]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         arrays.append(np.asarray(value, order="C"))
         return {"array": len(arrays) - 1}
@@ -62,7 +64,7 @@ def _describe_value(value: object, arrays: list[np.ndarray[Any, Any]]) -> Any:
     raise TypeError(f"{type(value).__name__} is not sent")
 
 
-def _rebuild_value(shape: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+def _rebuild_value(shape: Any, arrays: list[Array]) -> Any:
     if "array" in shape:
         return arrays[shape["array"]]
     if "class" in shape:

@@ -23,6 +23,8 @@ from herdcli.records import dataclass
 from herdcli.scratch import scratch_folder
 
 if TYPE_CHECKING:
+    from distributed.security import Security
+
     from herdcli.cluster.cluster_spec import ClusterAddress
 
 SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
@@ -51,7 +53,7 @@ class Cluster:
     """A scheduler.  keep  restarts workers that ended and returns the number of those that were restarted."""
 
     address: Any  # an address as text, or a Dask object that clients connect to
-    security: Any = None
+    security: Security | None = None
     keep: Callable[[], int] = field(default=lambda: 0)
     why: Callable[[], str] = field(default=lambda: "")  # the last log line of a worker that ended
     dashboard: str | None = None
@@ -134,7 +136,7 @@ def _silence_logs() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _tls_settings(options: ClusterOptions) -> Any:
+def _tls_settings(options: ClusterOptions) -> Security | None:
     """Return the TLS settings of clients, schedulers and workers, if any of the TLS files is given."""
     given = {name: last_setting_value(options, name) for name in SECURITY}
     if not any(given.values()):
@@ -178,14 +180,14 @@ def _convert_option_value(text: str) -> Any:
 
 
 @contextlib.contextmanager
-def _connect_to_scheduler(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _connect_to_scheduler(options: ClusterOptions, size: WorkerSize, security: Security | None, folder: str) -> Iterator[Cluster]:
     if settings_as_keywords(options):
         raise BadUsage(f"--cluster-option {min(settings_as_keywords(options))} has no effect on a scheduler that is already running")
     yield Cluster(options.where.address, security)
 
 
 @contextlib.contextmanager
-def _start_local(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_local(options: ClusterOptions, size: WorkerSize, security: Security | None, folder: str) -> Iterator[Cluster]:
     """Start a scheduler in a thread of this process; scheduler and workers listen only on this machine's own address."""
     from distributed import LocalCluster
 
@@ -272,7 +274,7 @@ def queue_job_options(kind: str, size: WorkerSize) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_queue(options: ClusterOptions, size: WorkerSize, security: Security | None, folder: str) -> Iterator[Cluster]:
     """Start jobs of a queue.  The scheduler is in this process, and other machines must reach it at an address that the user gives."""
     import dask_jobqueue
 
@@ -326,7 +328,7 @@ def _rejection_recording_class(cluster: Any, refused: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _start_kubernetes(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_kubernetes(options: ClusterOptions, size: WorkerSize, security: Security | None, folder: str) -> Iterator[Cluster]:
     from dask_kubernetes.operator import KubeCluster
 
     memory = f"{(size.memory or MEMORY) // 1_000_000}M"

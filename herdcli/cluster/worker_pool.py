@@ -17,6 +17,8 @@ from herdcli.errors import BadUsage, Unavailable
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
+    from distributed import Client, Future
+
     from herdcli.cluster.cluster_spec import ClusterOptions
 
 Say = Callable[[str], None]
@@ -33,12 +35,12 @@ class WorkerPool:
 
     asked: ClusterOptions
     made: Cluster
-    client: Any
+    client: Client
     note: Say
     warn: Say
     exact: bool = False
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
-    done: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    done: queue.SimpleQueue[Future] = field(default_factory=queue.SimpleQueue)
     known: set[str] = field(default_factory=set)
     gone_since: float | None = None
     tries: int = 0
@@ -52,14 +54,14 @@ class WorkerPool:
         same = self.asked.mixed or self.exact
         return {name: value for name, value in own.items() if name in EXACT or not same}
 
-    def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
+    def submit(self, function: Callable[..., object], *values: object, **how: object) -> Future:
         """Submit a task and return its future, which is put into `done` when the task has ended."""
         self.tries += 1
         future = self.client.submit(function, *values, key=worker_tasks.make_task_name(self.run, self.tries), pure=False, **how)
         future.add_done_callback(self.done.put)
         return future
 
-    def wait(self) -> Any:
+    def wait(self) -> Future | None:
         """Return the next task that has ended, or None if none ended for a moment.
 
         Raises Unavailable if the scheduler or the workers are lost.
@@ -70,7 +72,7 @@ class WorkerPool:
             self.check_cluster()
             return None
 
-    def answer(self, future: Any) -> Any:
+    def answer(self, future: Future) -> Any:
         """Return the result of a task, or None if it was lost together with its worker or the scheduler."""
         with contextlib.suppress(*LOST):
             if future.status == "finished":
@@ -78,7 +80,7 @@ class WorkerPool:
         self.check_cluster()
         return None
 
-    def kept(self, value: bytes, address: str) -> Any:
+    def kept(self, value: bytes, address: str) -> Future | None:
         """Return a value that is stored on a worker, or None if the worker was lost meanwhile."""
         with contextlib.suppress(*LOST):
             return self.client.scatter(value, workers=[address], hash=False, direct=True)
@@ -109,7 +111,7 @@ class WorkerPool:
         """Whether the scheduler is connected."""
         return bool(self.client.status == "running")
 
-    def ask_all_workers(self, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
+    def ask_all_workers(self, function: Callable[..., object], *values: object) -> dict[str, Any]:
         """Return the answer of each worker; workers that are lost meanwhile answer None."""
         try:
             found: dict[str, Any] = self.client.run(function, *values, on_error="return")

@@ -23,6 +23,7 @@ from herdcli.scratch import scratch_folder
 
 Reply = dict[str, Any]
 File = dict[str, Any]  # path, size, sha256, name (as it was typed), and the text before it in its word
+Word = str | File  # a word of a command; a file stands for its name
 _running: dict[str, set[int]] = {}  # run -> the threads that work for it
 _stopped: set[str] = set()
 _guard = threading.Lock()
@@ -93,7 +94,7 @@ def stop_run_units(run: str) -> None:
         iterate.asked.update(dict.fromkeys(_running.get(run, ()), int(signal.SIGTERM)))
 
 
-def run_shard(run: str, program: str, words: list[Any], shard: str, required_environment: dict[str, str], sent: dict[str, bytes]) -> Reply:
+def run_shard(run: str, program: str, words: list[Word], shard: str, required_environment: dict[str, str], sent: dict[str, bytes]) -> Reply:
     """Run one shard of a command.
 
     program               the location of the group of commands, as module:name.
@@ -170,7 +171,7 @@ def _resolve_file_argument(file: File, sent: dict[str, bytes], folder: Path) -> 
     return f"{file['before']}{target}"
 
 
-def _run_command(program: str, arguments: list[str], words: list[Any], folder: Path) -> Reply:
+def _run_command(program: str, arguments: list[str], words: list[Word], folder: Path) -> Reply:
     """Return the bytes of the artifact that a command makes and its warnings, or its error."""
     import click
 
@@ -199,7 +200,7 @@ def _run_command(program: str, arguments: list[str], words: list[Any], folder: P
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 
-def _original_name(where: str | None, words: list[Any], folder: Path) -> str | None:
+def _original_name(where: str | None, words: list[Word], folder: Path) -> str | None:
     """Return a location with the file name that the user typed."""
     for word in words if where is not None else ():
         if isinstance(word, dict):

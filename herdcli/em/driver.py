@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.algorithm import HasStateShapes, Map, RunProgress
 from herdcli.em import quasi_newton
 from herdcli.em.quasi_newton import HasCoordinates, Parameters, QuasiNewtonState
 from herdcli.errors import BadUsage, Diverged
-from herdcli.numerics.block_statistics import BlockSource, Map, Sums, SumTree, add_next_blocks, blocks_per_step
+from herdcli.numerics.block_statistics import Block, BlockSource, Sums, SumTree, add_next_blocks, blocks_per_step
 from herdcli.records import dataclass, former_classes
 from herdcli.schema import Array, array
 
@@ -38,7 +38,7 @@ class EMModel(Protocol):
         """Return the initial parameters of a restart."""
         ...
 
-    def expect(self, parameters: Parameters) -> Callable[[Any], Sums]:
+    def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
         """Return the E step: a function from a block to its expected sufficient statistics."""
         ...
 
@@ -173,11 +173,11 @@ class EM(HasStateShapes[EMState]):
     state = EMState  # the type of its states
     e_step: list[Any] = field(default_factory=list, compare=False)  # the last parameters and their statistics
 
-    def _expectation(self, parameters: Parameters) -> Callable[[Any], Sums]:
+    def _expectation(self, parameters: Parameters) -> Callable[[Block], Sums]:
         """Return the statistics of an E step: for all its blocks the same object, so that they are prepared and sent once."""
         if not self.e_step or self.e_step[0] is not parameters:
             self.e_step[:] = [parameters, self.model.expect(parameters)]
-        found: Callable[[Any], Sums] = self.e_step[1]
+        found: Callable[[Block], Sums] = self.e_step[1]
         return found
 
     def _begin(self, restart: int) -> RestartState:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em import artifacts
 from herdcli.em.driver import EMFit, EMSettings, Parameters
 from herdcli.em.factor.principal_axes import PrincipalAxes
@@ -16,16 +17,7 @@ from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
 from herdcli.em.model_table import TABLE
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import block_statistics
-from herdcli.numerics.block_statistics import (
-    BlockSource,
-    Map,
-    MarginalMoments,
-    RowBlock,
-    RowBlocks,
-    RowMoments,
-    Sums,
-    sum_statistics,
-)
+from herdcli.numerics.block_statistics import BlockSource, MarginalMoments, RowBlock, RowBlocks, RowMoments, Sums, sum_statistics
 from herdcli.parts import instantiate_class
 from herdcli.records import dataclass
 from herdcli.schema import Array

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.artifacts import RestartOutcomes
 from herdcli.em.driver import ObjectiveHistory, Parameters
 from herdcli.em.mixture.gmm import COVARIANCES
@@ -18,7 +19,7 @@ from herdcli.em.sequence.gaussian_emissions import GaussianEmission
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.em.variance_floors import are_positive_definite, require_moments
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import ArrayRows, Map, RowBlocks, RowMoments, Sums, sum_statistics
+from herdcli.numerics.block_statistics import ArrayRows, RowBlocks, RowMoments, Sums, sum_statistics
 from herdcli.records import dataclass, former_classes
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets

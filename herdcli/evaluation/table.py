@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import BadUsage, DataError, escape_text
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.verdict_codes import verdict_code
 from herdcli.kinds import KINDS, VERDICT, kinds_with
 from herdcli.parts import import_named
@@ -42,7 +44,9 @@ def find_metrics(kind: str) -> Metrics:
     return found
 
 
-def compute_metric_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
+def compute_metric_rows(
+    kind: str, value: Any, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
+) -> list[Row]:
     """Return the rows of one artifact: one for most kinds, several if its kind has several."""
     found = find_metrics(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):

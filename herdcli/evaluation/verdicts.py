@@ -9,11 +9,12 @@ The table of kinds names the baseline of each kind (`baseline`), and its possibl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD
 from herdcli.evaluation.verdict_codes import SEPARATOR
 from herdcli.kinds import KINDS
@@ -477,7 +478,7 @@ def training_message(kind: str, verdict_and_metrics: tuple[str | None, Row], pri
     return verdict_sentence(join_findings(new), row, kind) if new else None
 
 
-def quick_verdict(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
+def quick_verdict(kind: str, value: Any, *, map: Map = map) -> tuple[str | None, Row]:
     """Return the verdict at the end of training, and the metrics that it needs; None for kinds without a baseline."""
     page = KINDS[kind]
     if page.baseline is None or page.metrics is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.herding import MODELS, dynamics, visible_herding
 from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values, varies
@@ -126,7 +127,7 @@ def split_into_artifacts(problem: Any, state: Any, assemble: Callable[[Any, Any]
     return [assemble(problem.part([u]), replace(state, runs=[run])) for u, run in enumerate(state.runs)]
 
 
-def nearest_training_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[..., Any] = map) -> Array:
+def nearest_training_classes(groups: ClassGroups, runs: Sequence[int], map: Map = map) -> Array:
     """Return the class of the training row nearest to each row to score, as a baseline; −1 for rows in the share of other runs."""
     training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.labels.scored
     found = np.full(len(rows), -1, dtype=np.int64)

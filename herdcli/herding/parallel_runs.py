@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.records import dataclass
 
 
@@ -59,7 +58,7 @@ class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
     """
 
     problem: P
-    map: Callable[..., Iterable[Any]] = map
+    map: Map = map
 
     @property
     @abstractmethod

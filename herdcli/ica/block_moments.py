@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics, block_units
-from herdcli.numerics.block_statistics import Map, RowMoments
+from herdcli.numerics.block_statistics import RowMoments
 from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order, select_evenly_spaced
 from herdcli.records import dataclass
 from herdcli.schema import Array, array

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.ica import hmc
 from herdcli.ica.energy import NARROW, LinearExperts, RowEnergy
-from herdcli.ica.problem import LearningProblem, LearningState, Map
+from herdcli.ica.problem import LearningProblem, LearningState
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.ica.densities.base import Expert
 from herdcli.ica.experts import EXPERTS, combine_experts, density_names
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.algorithm import HasStateShapes, Map, RunProgress
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import likelihood
 from herdcli.ica.expert_table import SEPARATING, TABLE
@@ -31,7 +31,7 @@ from herdcli.ica.likelihood import SUPER, LikelihoodEvaluation, LikelihoodSums, 
 from herdcli.ica.model import ICATrace
 from herdcli.ica.results import ICAFit
 from herdcli.ica.whitening import make_row_blocks
-from herdcli.numerics.block_statistics import BlockSource, Map, RowReader
+from herdcli.numerics.block_statistics import BlockSource, RowReader
 from herdcli.numerics.lbfgs import apply_inverse_hessian
 from herdcli.records import dataclass
 from herdcli.schema import Array, array

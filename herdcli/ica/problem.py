@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +12,6 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-Map = Callable[..., Iterable[Any]]
 TRACED = 250  # largest number of entries of a trace
 SUPER = {"infomax": "laplace", "equil": "logistic"}  # the super-Gaussian density of "auto", besides the bimodal one
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import HerdError
 from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.ica.filters import filter_convention
 from herdcli.ica.model import ICA, ICATrace
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import symmetric_matrices
-from herdcli.numerics.block_statistics import Map, RowReader
+from herdcli.numerics.block_statistics import RowReader
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -23,12 +23,12 @@ from dataclasses import field
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.expert_table import TABLE
 from herdcli.ica.experts import EXPERTS, require_integrable
 from herdcli.ica.model import ICATrace
-from herdcli.ica.problem import LearningProblem, Map
+from herdcli.ica.problem import LearningProblem
 from herdcli.ica.problem import LearningSettings as Learning
 from herdcli.ica.results import ICAFit
 from herdcli.numerics import symmetric_matrices

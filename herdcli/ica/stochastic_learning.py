@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import Diverged
 from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, raise_to_normalisable
 from herdcli.ica.energy_gradients import contrastive_divergence_gradients, exact_model_gradients
@@ -32,7 +32,7 @@ from herdcli.ica.experts import AUTO, choose_density_signs
 from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.model import ICATrace
 from herdcli.ica.pair_rotations import find_mixed_pairs, rotate_pairs
-from herdcli.ica.problem import LearningProblem, LearningSettings, LearningState, Map, pooling_weights
+from herdcli.ica.problem import LearningProblem, LearningSettings, LearningState, pooling_weights
 from herdcli.ica.results import ICAFit
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

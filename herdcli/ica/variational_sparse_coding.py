@@ -23,12 +23,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erf
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica.cholesky_inverse import inverse_root_and_logdet
 from herdcli.ica.experts import require_integrable
 from herdcli.ica.model import ICATrace
-from herdcli.ica.problem import Map
 from herdcli.ica.results import ICAFit
 from herdcli.ica.sparse_coding import SparseCodingModel
 from herdcli.numerics import symmetric_matrices

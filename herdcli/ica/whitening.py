@@ -17,13 +17,13 @@ from typing import Literal
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factor_model, symmetric_matrices
 from herdcli.numerics.block_statistics import (
     BLOCK,
     ArrayRows,
     BlockStatistics,
-    Map,
     RowBlock,
     RowBlocks,
     RowMoments,

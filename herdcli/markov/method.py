@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from herdcli.algorithm import Algorithm, EstimatesSteps, RunProgress
 from herdcli.iterate import HasStep
@@ -13,7 +13,6 @@ from herdcli.markov.model.network import Factor
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-Map = Callable[..., Any]  # like the built-in `map`, perhaps over workers
 LEAST_TRACE = 4  # minimum number of steps before the total number of steps is estimated from residuals
 
 
@@ -151,7 +150,10 @@ def residual_text(state: TracedState) -> str:
     return f"residual {state.residual[-1]:.3g}" if len(state.residual) else ""
 
 
-class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
+MethodState: TypeAlias = Any  # the state of some method, which only that method reads
+
+
+class InferenceMethod(Algorithm[MethodState, InferenceResult], Protocol):
     """One inference algorithm applied to one network."""
 
     @property
@@ -169,11 +171,11 @@ class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
         """The object that `memory` measures, in words; None if memory is not counted."""
         ...
 
-    def meets_criterion(self, state: Any) -> bool:
+    def meets_criterion(self, state: MethodState) -> bool:
         """Return True if the algorithm's criterion of convergence is met."""
         ...
 
-    def bytes_needed(self, state: Any) -> tuple[int, str]:
+    def bytes_needed(self, state: MethodState) -> tuple[int, str]:
         """Return the bytes that `result` needs in addition to the state, and their purpose, in words.
 
         state  None before the first step.  All algorithms know the answer then, except the junction tree, whose steps find an order.
@@ -188,7 +190,7 @@ class Delegate:
     method: InferenceMethod
 
     @property
-    def state(self) -> type[Any]:
+    def state(self) -> type[MethodState]:
         """The state type of the wrapped method."""
         return self.method.state
 
@@ -207,19 +209,19 @@ class Delegate:
         """The words of the wrapped method."""
         return self.method.words
 
-    def init(self) -> Any:
+    def init(self) -> MethodState:
         """Return the first state of the wrapped method."""
         return self.method.init()
 
-    def step(self, state: Any) -> Any:
+    def step(self, state: MethodState) -> MethodState:
         """Do one step of the wrapped method."""
         return self.method.step(state)
 
-    def meets_criterion(self, state: Any) -> bool:
+    def meets_criterion(self, state: MethodState) -> bool:
         """Return True if the criterion of the wrapped method is met."""
         return self.method.meets_criterion(state)
 
-    def done(self, state: Any) -> bool:
+    def done(self, state: MethodState) -> bool:
         """Return True if the wrapped method is done."""
         return self.method.done(state)
 
@@ -227,14 +229,14 @@ class Delegate:
         """Return the memory that the wrapped method needs, in bytes."""
         return self.method.memory()
 
-    def bytes_needed(self, state: Any) -> tuple[int, str]:
+    def bytes_needed(self, state: MethodState) -> tuple[int, str]:
         """Return the bytes that the result of the wrapped method needs, and their purpose in words."""
         return self.method.bytes_needed(state)
 
-    def progress(self, state: Any) -> RunProgress:
+    def progress(self, state: MethodState) -> RunProgress:
         """Return the progress of the wrapped method."""
         return self.method.progress(state)
 
-    def result(self, state: Any) -> InferenceResult:
+    def result(self, state: MethodState) -> InferenceResult:
         """Return the result of the wrapped method."""
         return self.method.result(state)

@@ -12,12 +12,13 @@ import builtins
 import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -26,7 +27,7 @@ BLOCK = 4096
 PASS_BLOCKS = 16  # largest number of blocks given to `map` at one time
 ROOM = 1 << 26  # bytes of rows read at one time from a file
 SAMPLE_ROWS = 1 << 16  # rows from which initial values are drawn
-Map = Callable[..., Iterable[Any]]
+Block: TypeAlias = Any  # a block of a pass: `RowBlock`, or what another source and its statistics agree on
 Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of the statistics of its parts
 
 
@@ -71,7 +72,7 @@ class BlockSource(Protocol):
         """The number of blocks."""
         ...
 
-    def take(self, first: int, last: int) -> Iterator[Any]:
+    def take(self, first: int, last: int) -> Iterator[Block]:
         """Yield blocks first … last − 1."""
         ...
 
@@ -80,7 +81,7 @@ class BlockStatistics(ABC):
     """A function from a block to its sums, as a frozen dataclass of arrays, numbers and texts that can be sent to other processes."""
 
     @abstractmethod
-    def __call__(self, block: Any) -> Sums:
+    def __call__(self, block: Block) -> Sums:
         """Return the sums of one block."""
 
 
@@ -195,14 +196,14 @@ class MemoryBlocks:
     """Blocks of data in memory that have `rows` rows; `cut` returns the data for a slice of rows."""
 
     rows: int
-    cut: Callable[[slice], Any]
+    cut: Callable[[slice], Block]
 
     @property
     def count(self) -> int:
         """The number of blocks."""
         return -(-self.rows // BLOCK)
 
-    def take(self, first: int, last: int) -> Iterator[Any]:
+    def take(self, first: int, last: int) -> Iterator[Block]:
         """Yield blocks first … last − 1."""
         for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
             yield self.cut(slice(start, min(start + BLOCK, self.rows)))
@@ -284,7 +285,7 @@ def blocks_per_step(source: BlockSource) -> int:
     return int(getattr(source, "together", PASS_BLOCKS))
 
 
-def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> None:
+def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Block], Sums], map: Map = map) -> None:
     """Add the next blocks of a source: as many as fit in memory, at most PASS_BLOCKS, or the next group of another process."""
     first = tree.blocks
     if isinstance(source, RemoteSource) and isinstance(statistics, BlockStatistics):
@@ -297,7 +298,7 @@ def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[An
         tree.push(sums)
 
 
-def sum_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
+def sum_statistics(source: BlockSource, statistics: Callable[[Block], Sums], map: Map = map) -> Sums:
     """Return the sum of the statistics of all blocks."""
     tree = SumTree()
     while tree.blocks < source.count:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.numerics import block_statistics
 from herdcli.numerics.block_statistics import Sums
 from herdcli.records import dataclass
@@ -74,7 +74,7 @@ class RowSource(Protocol):
 
 
 def map_blocks_in_order(
-    source: RowSource, block_range: range, work: Callable[..., P], context: Any, map: block_statistics.Map, max_in_memory: int
+    source: RowSource, block_range: range, work: Callable[..., P], context: Any, map: Map, max_in_memory: int
 ) -> Iterator[P]:
     """Yield work(block, given) for the blocks of a unit in order, with at most `max_in_memory` blocks in memory."""
     for start in range(block_range.start, block_range.stop, max_in_memory):

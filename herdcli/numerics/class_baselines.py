@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
+from herdcli.numerics.row_selection import as_dense, iterate_row_slices
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, Matrix, array, is_sparse
 
 MOST_ROWS = 10_000  # largest number of training rows used
 MOST_SOLVED = 1_000  # largest number of unknowns of the ridge classifier: columns, or rows if there are fewer
@@ -45,7 +44,7 @@ class ClassBaselines:
             if (weights := getattr(self, name)) is not None and weights.shape != (classes, columns + 1):
                 raise DataError(f"/baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, but must be {classes} × {columns + 1}")
 
-    def predictions(self, X: Any) -> Array:
+    def predictions(self, X: Matrix) -> Array:
         """Return classes (n, 2) int64 of rows (n, d), dense or CSR, by nearest centroid and ridge; UNKNOWN for a missing classifier."""
         found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
         # Dense rows are as many as fit into a block; sparse ones take the memory of their scores, however many columns there are.
@@ -103,7 +102,7 @@ def average_baselines(parts: Sequence[ClassBaselines | None], columns: int) -> C
     return ClassBaselines(mean([part.centroid for part in known]), mean(linear) if len(linear) == len(known) else None, union)
 
 
-def fit_baselines(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
+def fit_baselines(X: Matrix, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
     """Return the baselines of training rows X (n, d), dense or CSR, of classes y (n,); None if there are no rows or too many weights.
 
     The ridge classifier regresses ±1 for each class on the columns; it is left out beyond MOST_ENTRIES or MOST_SOLVED.
@@ -148,7 +147,7 @@ def deviations(variance: Array, mean: Array) -> Array:
     return np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)
 
 
-def _column_deviations(X: Any, row_weights: Array, mean: Array) -> Array:
+def _column_deviations(X: Matrix, row_weights: Array, mean: Array) -> Array:
     """Return the standard deviations (d,) of columns about their means; 1 for constant columns."""
     if is_sparse(X):
         return deviations(np.asarray(row_weights @ X.multiply(X)).ravel() - mean * mean, mean)

@@ -14,12 +14,15 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from herdcli import fast
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 LOG_TAU = 1.8378770664093453  # log 2π; a logarithm of the C library may differ in its last bit
@@ -47,12 +50,12 @@ def set_exact(exact: bool) -> None:
     _EXACT.set(exact)
 
 
-def product(a: Any, b: Any, out: Array | None = None) -> Array:
+def product(a: Matrix, b: Array, out: Array | None = None) -> Array:
     """Return a b as `a @ b`: (n, k) by (k, m), (n, k) by (k,), (k,) by (k, m) or (k,) by (k,), into `out` (n, m) if given.
 
     Exact products are those of `fast.exact_product`; CSR matrices are multiplied by SciPy, which adds the entries in sequence.
     """
-    if not _EXACT.get() or hasattr(a, "indptr"):
+    if not _EXACT.get() or is_sparse(a):
         plain: Array = a @ b if out is None else np.matmul(a, b, out=out)
         return plain
     kind = np.result_type(a, b)
@@ -71,19 +74,19 @@ def dot(a: Array, b: Array) -> Array:
     return product(np.ravel(a), np.ravel(b)) if _EXACT.get() else np.asarray(np.vdot(a, b))[()]
 
 
-def exp(x: Any, out: Array | None = None) -> Array:
+def exp(x: Array | float, out: Array | None = None) -> Array:
     """Return e^x of numbers (..., n), as `np.exp`."""
     found: Array = _apply_elementwise(fast.exact_exp, x, out) if _EXACT.get() else np.exp(x, out=out)
     return found
 
 
-def log(x: Any, out: Array | None = None) -> Array:
+def log(x: Array | float, out: Array | None = None) -> Array:
     """Return log x of numbers (..., n), as `np.log`."""
     found: Array = _apply_elementwise(fast.exact_log, x, out) if _EXACT.get() else np.log(x, out=out)
     return found
 
 
-def log1p(x: Any) -> Array:
+def log1p(x: Array | float) -> Array:
     """Return log(1 + x) of numbers (..., n), as `np.log1p`."""
     found: Array = _apply_elementwise(fast.exact_log1p, x, None) if _EXACT.get() else np.log1p(x)
     return found
@@ -116,7 +119,7 @@ def integer_power(x: Any, n: int) -> Any:
     return found if n >= 0 else 1.0 / found
 
 
-def tanh(x: Any) -> Array:
+def tanh(x: Array | float) -> Array:
     """Return tanh x of numbers (..., n), as `np.tanh`."""
     if not _EXACT.get():
         plain: Array = np.tanh(x)
@@ -127,14 +130,14 @@ def tanh(x: Any) -> Array:
     return found
 
 
-def softplus(x: Any) -> Array:
+def softplus(x: Array | float) -> Array:
     """Return log(1 + e^x) of numbers (..., n)."""
     # log(1 + e^x) = max(x, 0) + log(1 + e^{−|x|}): the exponent is never positive.
     found: Array = np.maximum(x, 0.0) + log1p(exp(-np.abs(x)))
     return found
 
 
-def log_add_exp(a: Any, b: Any) -> Array:
+def log_add_exp(a: ArrayLike, b: ArrayLike) -> Array:
     """Return log(e^a + e^b) of numbers (..., n), as `np.logaddexp`."""
     if not _EXACT.get():
         plain: Array = np.logaddexp(a, b)
@@ -159,7 +162,7 @@ def log_sum_exp(x: Array, axis: int = 0, *, keepdims: bool = False) -> Array:
     return result
 
 
-def standard_normals(generator: np.random.Generator, shape: Any, dtype: type = np.float64) -> Array:
+def standard_normals(generator: np.random.Generator, shape: int | tuple[int, ...], dtype: type = np.float64) -> Array:
     """Return independent standard normal numbers (..., n), float64 or float32, as `standard_normal`.
 
     In exact mode the numbers differ: they are normal quantiles of uniform numbers, computed without the C library's logarithms.
@@ -226,7 +229,7 @@ def _evaluate_polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     return found
 
 
-def _apply_elementwise(function: Callable[[Array], None], x: Any, out: Array | None) -> Array:
+def _apply_elementwise(function: Callable[[Array], None], x: Array | float, out: Array | None) -> Array:
     """Apply a function to every entry in float64; results have the type of the entries."""
     given = np.asarray(x)
     work = np.array(given, dtype=np.float64, order="C")

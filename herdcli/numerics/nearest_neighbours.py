@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import SelectedRows
 from herdcli.schema import Array
@@ -44,7 +43,7 @@ def nearest_rows_manhattan(rows: Array, references: Array | SelectedRows) -> Arr
     return found
 
 
-def nearest_rows_parallel(rows: Array | SelectedRows, references: Array | SelectedRows, map: Callable[..., Iterable[Any]] = map) -> Array:
+def nearest_rows_parallel(rows: Array | SelectedRows, references: Array | SelectedRows, map: Map = map) -> Array:
     """Return `nearest_rows_manhattan` (n,) of rows (n, D), computed for parts of the rows that `map` may distribute to threads."""
     ends = np.linspace(0, len(rows), max(1, len(rows) // PART) + 1).astype(int)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]

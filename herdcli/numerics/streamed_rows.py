@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, DType
 
 BLOCK_BYTES = 1 << 20  # approximate bytes of a block
 WINDOW = 32  # number of blocks whose rows are shuffled together
@@ -32,7 +32,7 @@ class StoredMatrix(Protocol):
         ...
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The type of the entries."""
         ...
 
@@ -47,7 +47,7 @@ class TransformedMatrix:
 
     base: StoredMatrix
     function: Callable[[Array], Array]
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    dtype: DType = np.dtype(np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,7 +97,7 @@ class StreamedRows:
         return int(self.starts[-1]), self.base.shape[1]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The type of the entries."""
         return self.base.dtype
 

@@ -13,7 +13,7 @@ from herdcli.errors import DataError
 from herdcli.online.example_blocks import ROWS, ExampleBlock, block_from_rows, split_block
 from herdcli.online.learner_state import HoldoutRule, LabelledBatch
 from herdcli.rng import Stream, generator
-from herdcli.schema import LARGEST, Array
+from herdcli.schema import LARGEST, Array, Matrix
 
 NOTHING_HELD = HoldoutRule()
 AFRESH = "give the text that the run began with, or start again without --resume"
@@ -34,7 +34,7 @@ class MemorySource:
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         label: Array,
         *,
         weight: Array | None = None,

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 ROWS = 10_000
 DENSE_ROWS = 500  # rows of a block with features as dense rows
@@ -72,10 +71,10 @@ class ExampleBlock:
         return replace(self, pointer=pointer.astype(np.int64), index=self.index[kept], value=self.value[kept])
 
 
-def block_from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = None) -> ExampleBlock:
+def block_from_rows(X: Matrix, label: Array, rows: Array | slice, weight: Array | None = None) -> ExampleBlock:
     """Return a block of chosen rows of X (n, d), dense or CSR."""
     part = X[rows]
-    if hasattr(part, "indptr"):
+    if is_sparse(part):
         index, value, pointer = part.indices, part.data, part.indptr
     else:
         where = part != 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.quadrature import group_outcome
 from herdcli.quadrature.embeddings import embedding_sums
@@ -20,7 +20,6 @@ from herdcli.quadrature.rules.rule import Rule, SelectionTask, load_rule
 from herdcli.quadrature.rules.rule_table import rules_reading_option
 from herdcli.quadrature.selection_problem import (
     PHASES,
-    Map,
     SelectionGroup,
     SelectionProblem,
     SelectionState,

@@ -33,8 +33,6 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-Map = kernel_sums.Map
-
 
 @dataclass(frozen=True)
 class SelectionSettings:

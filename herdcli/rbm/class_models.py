@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.nearest_neighbours import nearest_rows_euclidean, nearest_rows_parallel
-from herdcli.numerics.row_selection import SelectedRows, is_sparse
+from herdcli.numerics.row_selection import SelectedRows
 from herdcli.numerics.scores import Scores, align_energies
 from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.rbm import feature_transform, heldout_rows
@@ -24,11 +25,10 @@ from herdcli.rbm.likelihood import gaussian_moments
 from herdcli.rbm.model import RBM, ExternalHeldoutRows, Harmonium, HiddenSizeResults, LearningCurves, ResumableState, StoredHeldoutRows
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_equal_lengths
+from herdcli.schema import Array, Matrix, array, is_sparse, require_equal_lengths
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
-Map = Callable[..., Any]
 TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # LearningCurves' names of likelihood_tracking.FIGURES
 MOVED = 1 << 20  # number of entries that are moved together
 ROWS = 1 << 13  # number of rows that are read together if they are not in memory
@@ -222,7 +222,7 @@ def divide_by_learned_deviations(
     return replace(state, log_scale=np.zeros_like(state.log_scale)), freed  # a signal may still save the original state
 
 
-def _select_rows_in_place(X: Any, chosen: Array) -> Any:
+def _select_rows_in_place(X: Matrix, chosen: Array) -> Matrix:
     """Return X[chosen] for rows in ascending order; in a writable array they overwrite the first rows."""
     if is_sparse(X) or not X.flags.writeable:
         return X[chosen]
@@ -375,7 +375,7 @@ def _nearest_neighbour_classes(groups: ClassGroups, rows: Array, fold: int, map:
     return found
 
 
-def replace_evaluation_rows(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
+def replace_evaluation_rows(model: RBM, X: Matrix, split: Array, y: Array | None, map: Map = map) -> RBM:
     """Return the model with other rows X (n, D) for evaluation; y (n,) are their classes if there are several models.
 
     Figures that need the training rows are removed: scores, and without training rows the training energy.  A model that stores the
@@ -397,7 +397,7 @@ def replace_evaluation_rows(model: RBM, X: Any, split: Array, y: Array | None, m
     return replace(model, holdout=rows, scores=None, training_energy=energy)
 
 
-def _attach_heldout_rows(model: RBM, recorded: ExternalHeldoutRows, X: Any, split: Array, y: Array | None) -> RBM:
+def _attach_heldout_rows(model: RBM, recorded: ExternalHeldoutRows, X: Matrix, split: Array, y: Array | None) -> RBM:
     """Return the model with the rows that were held out of it, which are checked by their digest."""
     if heldout_rows.heldout_counts(split) != (recorded.valid, recorded.test) or heldout_rows.heldout_digest(X, split, y) != recorded.sha256:
         rows = f"{recorded.valid} validation and {recorded.test} test rows"

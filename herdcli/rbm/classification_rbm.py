@@ -10,11 +10,9 @@ Source: Larochelle & Bengio (2008), eq. 2 to 5; Larochelle, Mandel, Pascanu & Be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning.gradients import GradientStatistics
 from herdcli.rbm.likelihood.row_likelihood import row_blocks
@@ -22,8 +20,6 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.schema import Array
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def append_one_hot_labels(X: Array, y: Array, classes: int) -> Array:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.numerics.row_selection import is_sparse, select_rows
+from herdcli.algorithm import Map
+from herdcli.numerics.row_selection import select_rows
 from herdcli.rbm.likelihood.row_likelihood import row_blocks
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.units import unit_family
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 
-def hidden_unit_means(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Array:
+def hidden_unit_means(model: RBM, rows: Matrix, map: Map = map) -> Array:
     """Compute E[h | v] of all models as columns (n, C·K) float32, for rows (n, D) in unit values; for rate units as proportions."""
     result = np.empty((rows.shape[0], model.c.size), dtype=np.float32)
     width, models = model.c.shape[1], model.harmoniums()
@@ -27,7 +27,7 @@ def hidden_unit_means(model: RBM, rows: Any, map: Callable[..., Any] = map) -> A
     return result
 
 
-def free_energies_by_model(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any] = map) -> Array:
+def free_energies_by_model(models: Sequence[Harmonium], rows: Matrix, map: Map = map) -> Array:
     """Compute the free energy (n, C) float64, in nats, of every row (n, D) under every model.
 
     Each model has its own unknown log Z.

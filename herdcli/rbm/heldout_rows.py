@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
-from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
-from herdcli.schema import Array
+from herdcli.numerics.row_selection import as_dense, iterate_row_slices
+from herdcli.schema import Array, Matrix, is_sparse
 from herdcli.splits import TEST, VALID
 
 LARGE = 1 << 26  # the model does not store held-out rows of more bytes than this
 PARTS = (VALID, TEST)
 
 
-def heldout_bytes(X: Any, split: Array) -> int:
+def heldout_bytes(X: Matrix, split: Array) -> int:
     """Return the size in bytes of the held-out rows among X (n, D), dense or CSR, in memory or not."""
     if is_sparse(X):
         entries = int(np.diff(X.indptr)[np.isin(split, PARTS)].sum())
@@ -28,7 +27,7 @@ def heldout_counts(split: Array) -> tuple[int, int]:
     return int(np.count_nonzero(split == VALID)), int(np.count_nonzero(split == TEST))
 
 
-def read_heldout_rows(X: Any, split: Array) -> Array:
+def read_heldout_rows(X: Matrix, split: Array) -> Array:
     """Read the held-out rows (m, D), in their order, from a matrix that is not in memory."""
     found = [np.empty((0, X.shape[1]), dtype=X.dtype)]
     for block in iterate_row_slices(X):
@@ -38,7 +37,7 @@ def read_heldout_rows(X: Any, split: Array) -> Array:
     return np.concatenate(found)
 
 
-def heldout_digest(X: Any, split: Array, y: Array | None) -> str:
+def heldout_digest(X: Matrix, split: Array, y: Array | None) -> str:
     """Compute the SHA-256 of the held-out rows among X (n, D), and of their classes y (n,) if they have any.
 
     Rows are in unit values, dense or CSR, and are read part by part.  CSR rows have the same digest as the dense rows.

@@ -6,19 +6,17 @@ families' base measures h and log-partitions A of `units`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import as_dense, is_sparse
+from herdcli.numerics.row_selection import as_dense
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass, former_classes
-from herdcli.schema import Array, array, require_image_shape, require_valid_indices
+from herdcli.schema import Array, Matrix, array, is_sparse, require_image_shape, require_valid_indices
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Harmonium:
     visible: UnitFamily
     hidden: UnitFamily
 
-    def free_energy(self, v: Any) -> Array:
+    def free_energy(self, v: Matrix) -> Array:
         """Compute F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units are not connected.  F is −log of it and
@@ -41,7 +39,7 @@ class Harmonium:
         )
         return result - self.visible.row_log_base_measure(v)
 
-    def hidden_means(self, v: Any) -> Array:
+    def hidden_means(self, v: Matrix) -> Array:
         """Compute E[h | v] (n, K) for rows v (n, D), dense or CSR."""
         return self.hidden.mean(exact_arithmetic.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
 
@@ -58,7 +56,7 @@ class Harmonium:
 class StoredHeldoutRows:
     """Held-out rows in unit values that are stored for evaluation; split 1 valid, 2 test."""
 
-    X: Any = array("n D", "rows in the visible units' values", kind="iuf", sparse=True)
+    X: Matrix = array("n D", "rows in the visible units' values", kind="iuf", sparse=True)
     split: Array = array("n", "1 valid, 2 test", kind="iu", low=0, high=2)
     y: Array | None = array("n", "index of the row's class in `classes`", kind="iu", optional=True)
 
@@ -266,7 +264,7 @@ class RBM(RBM1):
         """The number of models, C."""
         return len(self.W)
 
-    def to_original(self, rows: Any) -> Array:
+    def to_original(self, rows: Matrix) -> Array:
         """Convert rows (n, D) in unit values to values of data sets: counts of rate units to proportions, columns to their own scale."""
         return to_dataset_values(rows[..., : self.columns], unit_family(self.visible_units), self.column_mean, self.column_scale)
 
@@ -286,7 +284,7 @@ class RBM(RBM1):
         return [self.harmonium(index) for index in range(self.count)]
 
 
-def to_dataset_values(rows: Any, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
+def to_dataset_values(rows: Matrix, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
     """Convert rows (n, D) in unit values to the values of data sets.
 
     Counts of rate units become proportions.  Columns that were centred and scaled get back their mean and scale, (D,) each.

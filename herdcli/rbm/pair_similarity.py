@@ -11,11 +11,11 @@ Source: Teh (2003), eq. 3.7, 3.8 and 3.10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.rbm.pairs import PairRBM
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
@@ -49,9 +49,7 @@ def pair_goodness(model: PairRBM, first: Array, second: Array) -> Array:
     return -model.harmonium().free_energy(np.concatenate([first, second], axis=1))
 
 
-def pair_similarity(
-    model: PairRBM, probes: HiddenInputTotals, gallery: HiddenInputTotals, map: Callable[..., Iterable[Any]] = map
-) -> Array:
+def pair_similarity(model: PairRBM, probes: HiddenInputTotals, gallery: HiddenInputTotals, map: Map = map) -> Array:
     """Compute F (P, G) of every probe with every gallery image, in nats.
 
     map  runs blocks of probes; it may use threads.

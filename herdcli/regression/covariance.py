@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import run_algorithm
+from herdcli.algorithm import Map, run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import ArrayRows, Map, RowBlock, RowBlocks, Sums, sum_statistics
+from herdcli.numerics.block_statistics import ArrayRows, RowBlock, RowBlocks, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.centring import uncentre_coefficients
 from herdcli.regression.families import Gaussian, family_by_name

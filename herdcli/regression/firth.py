@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, Sums, sum_statistics
+from herdcli.algorithm import Map
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, DescentBase, RegressionFit, RegressionProblem, RemoteRows, derivative_sums

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowReader, Sums, sum_statistics
+from herdcli.algorithm import Map, RunProgress
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RowBlock, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BlockStatistics, RemoteSource, Sums
+from herdcli.numerics.block_statistics import Block, BlockStatistics, RemoteSource, Sums
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.block_sums import PartialSums, PilotFit, add_partial_sums, product_index_pairs
@@ -39,7 +38,7 @@ class SummedRows(RemoteSource):
     pilot: PilotFit
     count: int = 1
 
-    def take(self, first: int, last: int) -> Iterator[Any]:
+    def take(self, first: int, last: int) -> Iterator[Block]:
         """Raise LookupError, since only sums of the rows are available."""
         raise LookupError("these rows are sums")
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from herdcli.algorithm import run_algorithm
+from herdcli.algorithm import Map, run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, sum_statistics
+from herdcli.numerics.block_statistics import Block, sum_statistics
 from herdcli.numerics.class_baselines import ClassBaselines
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import centring, covariance, separation, weight_meaning
 from herdcli.regression.families import Family, family_by_name
@@ -31,7 +30,7 @@ from herdcli.regression.fit import (
 from herdcli.regression.separation import RecessionDirections
 from herdcli.regression.small_sample_correction import CovarianceUncertainty
 from herdcli.regression.sparse_rows import SparseRows, regression_blocks
-from herdcli.schema import Array, array, require_image_shape
+from herdcli.schema import Array, array, is_sparse, require_image_shape
 
 COVERED = 0.95  # coverage of the intervals of a table
 
@@ -223,7 +222,7 @@ def _normal_upper_tail(z: float) -> float:
 def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
     """Return θ (K, p) with the intercepts of the mean response and coefficients 0."""
 
-    def statistics(block: Any) -> dict[str, Array]:
+    def statistics(block: Block) -> dict[str, Array]:
         _, y, _, weight = problem.parts(block)
         return {"y": problem.family.totals(y, weight)}
 

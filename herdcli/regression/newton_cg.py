@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from herdcli.algorithm import Algorithm
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RemoteSource, RowBlock, Sums, sum_statistics
+from herdcli.algorithm import Algorithm, Map
+from herdcli.numerics.block_statistics import Block, BlockSource, BlockStatistics, RemoteSource, RowBlock, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression import firth
 from herdcli.regression.fit import MANY, DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
@@ -321,7 +321,7 @@ class TrustRegion(DescentBase):
         curves: dict[int, Array] = {}  # the second derivatives of the rows of a block by its first row: equal for all directions
 
         def product(v: Array) -> Array:
-            statistics: Callable[[Any], Sums] = self.hessian_product_sums(state.theta, v)
+            statistics: Callable[[Block], Sums] = self.hessian_product_sums(state.theta, v)
             if isinstance(statistics, HessianProduct) and not isinstance(source, RemoteSource):
                 statistics = partial(_sums_with_known_curvature, statistics, curves)
             found: Array = sum_statistics(source, statistics, self.map)["product"] / state.mass + penalised * v

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, Sums, sum_statistics
+from herdcli.algorithm import Map
+from herdcli.numerics.block_statistics import RowBlock, RowBlocks, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, RegressionFit, RegressionProblem, symmetric_inverse

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, BlockSource, RowBlock, RowBlocks, RowReader
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix, Matrix
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class SparseBlock:
     """A block of consecutive rows: Z (m, D + 1) CSR float64 with ones last, target (m,), offset (m,), weights (m,)."""
 
     first: int
-    Z: Any
+    Z: CSRMatrix
     y: Array
     offset: Array
     weight: Array
@@ -31,7 +30,7 @@ class SparseRows:
     Raises DataError for infinite values.
     """
 
-    Z: Any
+    Z: CSRMatrix
     y: Array
     offset: Array
     weight: Array | None = None
@@ -41,7 +40,7 @@ class SparseRows:
             raise DataError("there are infinite values", hint="write NaN for missing values")
 
     @classmethod
-    def from_columns(cls, X: Any, y: Array, offset: Array, weight: Array | None) -> SparseRows:
+    def from_columns(cls, X: Matrix, y: Array, offset: Array, weight: Array | None) -> SparseRows:
         """Return the rows with columns X (n, D) CSR."""
         from scipy.sparse import csr_array, hstack
 

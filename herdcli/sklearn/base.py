@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,9 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from herdcli.artifacts import Dataset
 from herdcli.engine import function
-from herdcli.schema import Array
+from herdcli.schema import Array, is_sparse
 
-Options = Mapping[str, Any] | None  # keywords of a function of the engine
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from scipy.sparse import csr_matrix
+
+Options = Mapping[str, object] | None  # keywords of a function of the engine
+RowsLike: TypeAlias = "ArrayLike | csr_matrix"  # rows (n, d): an array, lists, CSR, or a frame
+TargetsLike: TypeAlias = "ArrayLike"  # labels or targets (n,) or (n, k): an array, a list, or a series
+RandomState: TypeAlias = "int | np.random.RandomState | None"
 LARGEST_SEED = 2**31 - 1
 
 
@@ -28,27 +35,27 @@ class Estimator(BaseEstimator):
     """
 
     options: Options
-    random_state: Any
+    random_state: RandomState
     artifact_: Any
     seed_: int
 
-    def _fit_command(self, command: str, *rows: Any, **options: Any) -> None:
+    def _fit_command(self, command: str, *rows: object, **options: object) -> None:
         """Run a command on rows and store its result."""
         self.seed_ = self._seed()
         self.artifact_ = self._run(command, *rows, seed=self.seed_, **options)
 
-    def _run(self, command: str, *rows: Any, **options: Any) -> Any:
+    def _run(self, command: str, *rows: object, **options: object) -> Any:
         return function(command)(*rows, **options, **(self.options or {}))
 
     def _seed(self) -> int:
         state = self.random_state
         return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(LARGEST_SEED))
 
-    def _validate_training_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+    def _validate_training_rows(self, X: RowsLike, y: TargetsLike = "no_validation", **checks: object) -> Any:
         """Return training rows as an array or CSR; with y, return both."""
         return validate_data(self, X, y, **checks)
 
-    def _new(self, X: Any, **checks: Any) -> Any:
+    def _new(self, X: RowsLike, **checks: object) -> Any:
         """Return new rows, after checking that they have the columns of the training rows."""
         check_is_fitted(self, "artifact_")
         return validate_data(self, X, reset=False, **checks)
@@ -59,7 +66,7 @@ class Estimator(BaseEstimator):
         split = parts.pop("split", np.zeros(X.shape[0], dtype=np.uint8))
         return Dataset(X, split=split, feature_names=None if names is None else [str(name) for name in names], **parts)
 
-    def _apply_model(self, X: Any, **options: Any) -> Dataset:
+    def _apply_model(self, X: Any, **options: object) -> Dataset:
         """Return the result of `herd apply` with the fitted model on new rows."""
         made: Dataset = function("apply")(self.artifact_, self._training_dataset(X), **options)
         return made
@@ -94,7 +101,7 @@ class BinaryUnitEstimator(Estimator):
     def _clip_to_range(self, X: Any) -> Any:
         if self.value_range_ is None:
             return X
-        if not hasattr(X, "indptr"):
+        if not is_sparse(X):
             return np.clip(X, *self.value_range_)
         clipped = X.copy()
         clipped.data = np.clip(X.data, *self.value_range_)  # the range contains the zeros
@@ -103,7 +110,7 @@ class BinaryUnitEstimator(Estimator):
 
 def _has_binary_units(X: Any) -> bool:
     """Return whether rows are binary units already: 0 and 1, −1 and 1, or counts in CSR."""
-    if hasattr(X, "indptr"):
+    if is_sparse(X):
         return bool((X.data % 1 == 0).all())
     return any(np.isin(X, pair).all() for pair in ((0, 1), (-1, 1)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -13,10 +13,14 @@ from herdcli.engine import function
 from herdcli.evaluation.baselines.energy_classification import class_probabilities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
-from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options
+from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options, RandomState, RowsLike, TargetsLike
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
 
 
-def number_classes(y: Any, classes: Any = None) -> tuple[Array, Array]:
+def number_classes(y: TargetsLike, classes: ArrayLike | None = None) -> tuple[Array, Array]:
     """Return the classes, and the class number of each label.
 
     Raises ValueError for invalid labels, for one class, and for unknown labels.
@@ -52,7 +56,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         normalize: str | None = None,
         kernel: str = "none",
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.algorithm = algorithm
         self.C = C
@@ -64,14 +68,14 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> NHERDClassifier:
+    def fit(self, X: RowsLike, y: TargetsLike) -> NHERDClassifier:
         """Fit to rows (n, d), in their order, and labels (n,)."""
         X, y = self._validate_training_rows(X, y, accept_sparse="csr")
         self.classes_, codes = number_classes(y)
         self._begin(X, codes)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NHERDClassifier:
+    def partial_fit(self, X: RowsLike, y: TargetsLike, classes: ArrayLike | None = None) -> NHERDClassifier:
         """Continue with more rows.  classes: all labels that will occur, required in the first call.
 
         If algorithm and C are given and the first call has 100 rows, the result is that of `fit` with one epoch over all rows: features
@@ -90,24 +94,24 @@ class NHERDClassifier(ClassifierMixin, Estimator):
             self.artifact_ = function("nherd_train")(self._training_dataset(X, y=codes), continue_=self.artifact_)
         return self
 
-    def _begin(self, X: Any, codes: Array) -> None:
+    def _begin(self, X: RowsLike, codes: Array) -> None:
         asked = {name: getattr(self, name) for name in ("algorithm", "C", "covariance", "passes", "shuffle", "kernel")}
         names = ",".join(str(code) for code in range(len(self.classes_)))
         self._fit_command("nherd_train", self._training_dataset(X, y=codes), classes=names, normalize=self.normalize, **asked)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
         made: Array = self._apply_model(self._new(X, accept_sparse="csr")).X
         return made
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
         winners = self._apply_model(self._new(X, accept_sparse="csr")).y
         found: Array = self.classes_[winners]
         return found
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -136,7 +140,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
         threshold: float | None = None,
         value_range: tuple[float, float] | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.hidden = hidden
         self.iterations = iterations
@@ -147,7 +151,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> HerdingClassifier:
+    def fit(self, X: RowsLike, y: TargetsLike) -> HerdingClassifier:
         """Fit to rows (n, d) and labels (n,)."""
         X, y = self._validate_training_rows(X, y)
         self.classes_, codes = number_classes(y)
@@ -162,7 +166,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
         own = {"hidden": self.hidden, "iterations": self.iterations, "burn_in": self.burn_in, "per_class": True}
         return {name: value for name, value in (own | self.grey_).items() if value is not None}
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
         X = self._clip_to_range(self._new(X))
         known = self.training_
@@ -174,7 +178,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
         new = scores.energy[scores.split == 2]
         return class_probabilities(scores, new, EvaluationSettings(seed=self.seed_))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
         found: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from herdcli.engine import function
 from herdcli.schema import Array
-from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options, writable_copy
+from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 TWO_STATE = ("binary", "spin")
 
@@ -26,7 +29,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
     def _are_units_binary(self) -> bool:
         return (self.visible_units or self.units) in TWO_STATE
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None) -> Any:
         """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         X = self._validate_training_rows(X, accept_sparse="csr")
         self._fit_command("fit_rbm", self._training_dataset(X), **self._asked(), **self._unit_options(X))
@@ -40,17 +43,18 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
     def _top(self) -> Any:
         return self.artifact_
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return E[h | v] (n, K) of rows (n, d)."""
         made: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="features").X
         return made
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: RowsLike, y: TargetsLike | None = None) -> float:
         """Return the mean log-likelihood of rows in nats; for a DBN, return a lower bound.
 
         It is exact if a layer has at most 25 units, else computed by annealing.
         """
-        rows = self._training_dataset(self._clip_to_range(self._new(X, accept_sparse="csr")), split=np.full(X.shape[0], 2, dtype=np.uint8))
+        checked = self._clip_to_range(self._new(X, accept_sparse="csr"))
+        rows = self._training_dataset(checked, split=np.full(checked.shape[0], 2, dtype=np.uint8))
         row = function("eval")(self.artifact_, data=rows)[0]
         return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
 
@@ -60,7 +64,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
         rows: Array = function("sample")(self.artifact_, count=n_samples, burn_in=burn_in, seed=self.seed_).X
         return rows
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []  # features are float32
@@ -97,7 +101,7 @@ class RBM(Harmonium):
         threshold: float | None = None,
         value_range: tuple[float, float] | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.hidden = hidden
         self.units = units
@@ -114,7 +118,7 @@ class RBM(Harmonium):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RBM:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None) -> RBM:
         """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         super().fit(X, y)
         self._set_weight_attributes()
@@ -155,7 +159,7 @@ class RBM(Harmonium):
         made.n_features_in_, made._n_features_out = self.n_features_in_, len(self.components_)
         return made
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: RowsLike) -> Array:
         """Return −F(v) (n,) in nats: the log-probability of each row plus log Z."""
         found: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="energies").X
         return -found[:, 0]
@@ -182,7 +186,7 @@ class DBN(Harmonium):
         threshold: float | None = None,
         value_range: tuple[float, float] | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.layers = layers
         self.units = units
@@ -225,7 +229,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         filters: int | None = None,
         iterations: int | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.algorithm = algorithm
         self.components = components
@@ -234,7 +238,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> ICA:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None) -> ICA:
         """Fit to all rows (n, d); y is ignored."""
         X = self._validate_training_rows(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("algorithm", "components", "filters", "iterations")}
@@ -248,12 +252,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._n_features_out = len(self.components_)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return the outputs (n, M) of rows (n, d)."""
         made: Array = self._apply_model(self._new(X)).X
         return made
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: RowsLike) -> Array:
         """Return the rows (n, d) of outputs (n, M)."""
         check_is_fitted(self, "artifact_")
         made: Array = function("apply")(self.artifact_, np.asarray(X, dtype=np.float64), want="rows").X

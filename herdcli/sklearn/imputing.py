@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
@@ -25,7 +28,7 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
         covariance: str = "full",
         iterations: int = 500,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.model = model
         self.components = components
@@ -34,7 +37,7 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> EMImputer:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None) -> EMImputer:
         """Fit to all rows (n, d), with NaN for missing values; y is ignored."""
         X = self._validate_training_rows(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("components", "iterations")}
@@ -44,12 +47,12 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
         )
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return the rows (n, d) with missing values filled in."""
         made: Array = self._apply_model(self._new(X, ensure_all_finite="allow-nan"), want="completed").X
         return made
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

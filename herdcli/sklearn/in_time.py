@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -12,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from herdcli.artifacts import Dataset
 from herdcli.engine import function
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class SequenceEstimator(Estimator):
@@ -22,7 +25,7 @@ class SequenceEstimator(Estimator):
     iterations: int
     restarts: int
 
-    def _fit_sequences(self, X: Any, lengths: Sequence[int] | None, model: str, **asked: Any) -> None:
+    def _fit_sequences(self, X: RowsLike, lengths: Sequence[int] | None, model: str, **asked: object) -> None:
         X = self._validate_training_rows(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
         own = {name: getattr(self, name) for name in ("components", "iterations", "restarts")}
         given = {name: value for name, value in (own | asked).items() if value is not None}
@@ -35,12 +38,12 @@ class SequenceEstimator(Estimator):
         split = np.full(len(X), part, dtype=np.uint8)
         return self._training_dataset(X, columns={"sequence": np.repeat(np.arange(len(counts)), counts)}, split=split)
 
-    def _told(self, X: Any, lengths: Sequence[int] | None, want: str) -> Dataset:
+    def _told(self, X: RowsLike, lengths: Sequence[int] | None, want: str) -> Dataset:
         X = self._new(X, ensure_all_finite="allow-nan")
         made: Dataset = function("apply")(self.artifact_, self._sequence_dataset(X, lengths), want=want)
         return made
 
-    def score(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> float:
+    def score(self, X: RowsLike, y: TargetsLike | None = None, *, lengths: Sequence[int] | None = None) -> float:
         """Return the mean log-likelihood in nats per row."""
         X = self._new(X, ensure_all_finite="allow-nan")
         return float(function("eval")(self.artifact_, data=self._sequence_dataset(X, lengths, part=2))[0]["log_likelihood"])
@@ -51,7 +54,7 @@ class SequenceEstimator(Estimator):
         made: Array = function("sample")(self.artifact_, count=1, steps=n_samples, seed=self.seed_).X
         return made
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -75,7 +78,7 @@ class HMM(SequenceEstimator):
         iterations: int = 500,
         restarts: int = 1,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.components = components
         self.emission = emission
@@ -86,18 +89,18 @@ class HMM(SequenceEstimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> HMM:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None, *, lengths: Sequence[int] | None = None) -> HMM:
         """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
         asked = {"emission": self.emission, "transitions": self.transitions}
         self._fit_sequences(X, lengths, "hmm", **asked, covariance=self.covariance if self.emission in ("gaussian", "gmm") else None)
         return self
 
-    def predict(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+    def predict(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return the states (n,) of the most probable paths (Viterbi)."""
         states: Array = np.asarray(self._told(X, lengths, "viterbi").y)
         return states
 
-    def predict_proba(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+    def predict_proba(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return probabilities (n, states) of the states of each row given all rows of its sequence."""
         found: Array = self._told(X, lengths, "smoothed").X
         return found
@@ -117,7 +120,7 @@ class LDS(TransformerMixin, SequenceEstimator):
         iterations: int = 500,
         restarts: int = 1,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.components = components
         self.diagonal = diagonal
@@ -126,22 +129,22 @@ class LDS(TransformerMixin, SequenceEstimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> LDS:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None, *, lengths: Sequence[int] | None = None) -> LDS:
         """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
         self._fit_sequences(X, lengths, "lds", diagonal=self.diagonal)
         return self
 
-    def transform(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+    def transform(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return means (n, states) of the state at each row given all rows of its sequence (Kalman smoother)."""
         found: Array = self._told(X, lengths, "smoothed").X[:, : self.artifact_.states]
         return found
 
-    def completed(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+    def completed(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return the rows (n, d) with NaN replaced by their expectations."""
         found: Array = self._told(X, lengths, "completed").X
         return found
 
-    def forecast(self, X: Any, steps: int = 12) -> Array:
+    def forecast(self, X: RowsLike, steps: int = 12) -> Array:
         """Return the expected rows (steps, d) after the given ones."""
         made: Array = self._told(X, None, f"forecast:{steps}").X[:, : self.n_features_in_]
         return made

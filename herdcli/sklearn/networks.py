@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import DensityMixin
 
 from herdcli.engine import function
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, writable_copy
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
 
 
 class MarkovNetwork(DensityMixin, Estimator):
@@ -28,7 +26,7 @@ class MarkovNetwork(DensityMixin, Estimator):
         algorithm: str = "ups-jt",
         smoothing: float = 1.0,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.structure = structure
         self.algorithm = algorithm
@@ -36,7 +34,7 @@ class MarkovNetwork(DensityMixin, Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> MarkovNetwork:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None) -> MarkovNetwork:
         """Fit to all rows (n, d) of states; y is ignored."""
         X = self._whole(self._validate_training_rows(X))
         asked = {"structure": self.structure, "algorithm": self.algorithm, "smoothing": self.smoothing}
@@ -44,21 +42,21 @@ class MarkovNetwork(DensityMixin, Estimator):
         self.cardinality_ = writable_copy(self.artifact_.cardinality)
         return self
 
-    def marginals(self, X: Any) -> Array:
+    def marginals(self, X: RowsLike) -> Array:
         """Return probabilities (n, Σ states) of all states of all columns, given the entries of each row that are not NaN."""
         return self._infer_marginals(X)[:, :-1]
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: RowsLike) -> Array:
         """Return log p (n,) of rows in nats; NaN entries are summed out."""
         nothing = function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
         found: Array = self._infer_marginals(X)[:, -1] - nothing
         return found
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: RowsLike, y: TargetsLike | None = None) -> float:
         """Return the mean log-likelihood of rows in nats."""
         return float(self.score_samples(X).mean())
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return rows (n, d) with each NaN entry replaced by its most probable state given the known entries, one entry at a time."""
         filled = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
         ends = np.cumsum(self.cardinality_)
@@ -66,7 +64,7 @@ class MarkovNetwork(DensityMixin, Estimator):
         likeliest = np.column_stack([part.argmax(axis=1) for part in parts])
         return np.where(np.isnan(filled), likeliest, filled).astype(np.int64)
 
-    def _infer_marginals(self, X: Any) -> Array:
+    def _infer_marginals(self, X: RowsLike) -> Array:
         X = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
         evidence = self._whole(np.where(np.isnan(X), -1, X))
         made: Array = function("ups_infer")(self.artifact_, evidence_rows=self._training_dataset(evidence)).X

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike
 from herdcli.sklearn.classifiers import number_classes
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 FITTED = ("activation", "optimizer", "l2", "epochs", "batch_size", "learning_rate", "patience", "restarts", "dtype")  # options as they are
 
@@ -20,7 +23,7 @@ class Layered(Estimator):
     hidden: tuple[int, ...]
     validation_fraction: float
 
-    def _fit_layers(self, *rows: Any, **options: Any) -> None:
+    def _fit_layers(self, *rows: object, **options: object) -> None:
         """Run `regress` on rows, a share of which decides when the fit stops."""
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is {self.validation_fraction!r}, expected a number from 0 to below 1")
@@ -60,7 +63,7 @@ class PerceptronClassifier(ClassifierMixin, Layered):
         restarts: int = 1,
         dtype: str | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.hidden = hidden
         self.activation = activation
@@ -76,7 +79,7 @@ class PerceptronClassifier(ClassifierMixin, Layered):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> PerceptronClassifier:
+    def fit(self, X: RowsLike, y: TargetsLike) -> PerceptronClassifier:
         """Fit to rows (n, d), dense or CSR, and labels (n,)."""
         X, y = self._validate_training_rows(X, y, accept_sparse="csr")
         self.classes_, codes = number_classes(y)
@@ -84,18 +87,18 @@ class PerceptronClassifier(ClassifierMixin, Layered):
         self._fit_layers(self._training_dataset(X, y=codes, class_names=names, split=None))
         return self
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
         found: Array = self._apply_model(self._new(X, accept_sparse="csr"), want="classes").X
         return found
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the most probable class (n,) of each row."""
         winners = self.predict_proba(X).argmax(axis=1)
         found: Array = self.classes_[winners]
         return found
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -125,7 +128,7 @@ class PerceptronRegressor(RegressorMixin, Layered):
         restarts: int = 1,
         dtype: str | None = None,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.hidden = hidden
         self.family = family
@@ -142,14 +145,14 @@ class PerceptronRegressor(RegressorMixin, Layered):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> PerceptronRegressor:
+    def fit(self, X: RowsLike, y: TargetsLike) -> PerceptronRegressor:
         """Fit to rows (n, d) and targets (n,)."""
         X, y = self._validate_training_rows(X, y, y_numeric=True, ensure_min_samples=2)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{column}" for column in range(X.shape[1])])]
         self._fit_layers(X, np.asarray(y, dtype=np.float64), feature_names=names, family=self.family)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the expected target (n,) of each row."""
         found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
         return found

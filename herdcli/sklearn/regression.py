@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, writable_copy
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class GLMRegressor(RegressorMixin, Estimator):
@@ -31,7 +34,7 @@ class GLMRegressor(RegressorMixin, Estimator):
         gls: str | None = None,
         iterations: int = 100,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.family = family
         self.l2 = l2
@@ -41,7 +44,7 @@ class GLMRegressor(RegressorMixin, Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GLMRegressor:
+    def fit(self, X: RowsLike, y: TargetsLike, sample_weight: ArrayLike | None = None) -> GLMRegressor:
         """Fit to rows (n, d) and targets (n,) with weights (n,)."""
         X, y = self._validate_training_rows(X, y, y_numeric=True)
         asked = {name: getattr(self, name) for name in ("family", "l2", "l1", "gls", "iterations")}
@@ -61,7 +64,7 @@ class GLMRegressor(RegressorMixin, Estimator):
         self.standard_error_ = writable_copy(self.artifact_.standard_error[0])
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the expected target (n,) of each row."""
         found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
         return found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from herdcli.schema import Array
-from herdcli.sklearn.base import Estimator, Options, writable_copy
+from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class KernelHerder(Estimator):
@@ -31,7 +34,7 @@ class KernelHerder(Estimator):
         weights: str = "rule",
         unique: bool = False,
         options: Options = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.count = count
         self.rule = rule
@@ -42,7 +45,7 @@ class KernelHerder(Estimator):
         self.options = options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelHerder:
+    def fit(self, X: RowsLike, y: TargetsLike | None = None, sample_weight: ArrayLike | None = None) -> KernelHerder:
         """Choose from rows (n, d) with weights (n,); y is ignored."""
         X = self._validate_training_rows(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("rule", "kernel", "bandwidth", "weights", "unique")}
@@ -53,7 +56,7 @@ class KernelHerder(Estimator):
         self.sample_indices_, self.sample_weight_, self.atoms_ = (writable_copy(part) for part in (made.index, made.weight, made.x))
         return self
 
-    def fit_resample(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_resample(self, X: RowsLike, y: TargetsLike | None = None, sample_weight: ArrayLike | None = None) -> Any:
         """Return the chosen rows of X, and of y if it is given, with the types of the input."""
         self.fit(X, y, sample_weight)
         return self.resampled(X) if y is None else (self.resampled(X), self.resampled(y))

@@ -5,8 +5,6 @@ Source: the on-disk format of anndata, versions 0.1 to 0.2 of its encodings.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard
@@ -16,17 +14,17 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.sealed import codec
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 OBS = "obs:"
 
 
-def is_anndata(file: Any) -> bool:
+def is_anndata(file: h5py.File) -> bool:
     """Return whether an HDF5 file has the groups of AnnData."""
     return hdf5_guard.text_attribute(file, "encoding-type") == "anndata" or ("X" in file and "obs" in file and "var" in file)
 
 
-def read(file: Any, name: str, options: LoadOptions) -> Dataset:
+def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, include_soft_links=True)
     place = f"layers/{options.layer}" if options.layer else "X"
@@ -60,20 +58,20 @@ def _describe_layers(layers: list[str]) -> str:
     return f"--layer takes {', '.join(layers[:12])}" if layers else "it has no layers"
 
 
-def _is_column_member(path: str, group: Any, column: str | None) -> bool:
+def _is_column_member(path: str, group: h5py.Group, column: str | None) -> bool:
     whole = f"{group.name}/{column}"
     categories = f"{group.name}/__categories/{column}"
     return column is not None and (path in (whole, categories) or path.startswith(f"{whole}/") or path == group.name)
 
 
-def _column_names(frame: Any) -> list[str]:
+def _column_names(frame: h5py.Group) -> list[str]:
     if isinstance(frame, h5py.Dataset):
         return list(frame.dtype.names or ())
     index = _index_column(frame)
     return [name for name in frame if name not in (index, "__categories")]
 
 
-def _index_column(frame: Any) -> str | None:
+def _index_column(frame: h5py.Group) -> str | None:
     """Return the column that names the rows of a frame."""
     if isinstance(frame, h5py.Dataset):
         return (frame.dtype.names or (None,))[0]
@@ -91,7 +89,7 @@ def _label_column(requested: str | None, columns: list[str], where: str) -> str 
     return column
 
 
-def _read_labels(obs: Any, label: str, where: str) -> Array:
+def _read_labels(obs: h5py.Group, label: str, where: str) -> Array:
     found = _read_column(obs, label, where)
     if found is None:
         raise DataError(
@@ -108,7 +106,7 @@ def _read_labels(obs: Any, label: str, where: str) -> Array:
     return found
 
 
-def _read_column(frame: Any, name: str | None, where: str) -> Array | None:
+def _read_column(frame: h5py.Group, name: str | None, where: str) -> Array | None:
     """Return a column of a frame, plain or categorical; None if it is neither."""
     if name is None or isinstance(frame, h5py.Dataset):
         return None
@@ -132,7 +130,7 @@ def _decode_categories(codes: Array, categories: Array, name: str, where: str) -
     return np.asarray(texts[codes])
 
 
-def _read_matrix(item: Any, where: str) -> Any:
+def _read_matrix(item: h5py.Dataset, where: str) -> Matrix:
     """Return a dense matrix, or CSR for CSR and CSC."""
     if isinstance(item, h5py.Dataset):
         return codec.read_array(item)

@@ -7,14 +7,17 @@ Numbers are copied between buffers: pyarrow's own conversions import pandas if i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.schema import Array
+from herdcli.schema import Array, DType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def numpy_dtype(kind: Any) -> np.dtype[Any]:
+def numpy_dtype(kind: pa.DataType) -> DType:
     """Return the NumPy type for the values of a pyarrow type."""
     import pyarrow as pa
 
@@ -26,11 +29,11 @@ def numpy_dtype(kind: Any) -> np.dtype[Any]:
         return np.dtype(object)
     if pa.types.is_floating(kind):
         return np.dtype(f"float{kind.bit_width}")
-    dtype: np.dtype[Any] = pa.nulls(0, kind).to_numpy(zero_copy_only=False).dtype
+    dtype: DType = pa.nulls(0, kind).to_numpy(zero_copy_only=False).dtype
     return dtype
 
 
-def to_numpy(column: Any) -> Array:
+def to_numpy(column: pa.ChunkedArray) -> Array:
     """Return a pyarrow array or chunked array as a NumPy vector (n,): text as objects; numbers with nulls as floats with NaN."""
     import pyarrow as pa
 
@@ -46,14 +49,14 @@ def to_numpy(column: Any) -> Array:
     return _convert_chunks(column, _chunk_to_numpy)
 
 
-def to_numpy_filled(column: Any, value: float) -> Array:
+def to_numpy_filled(column: pa.ChunkedArray, value: float) -> Array:
     """Return a pyarrow array or chunked array of numbers as a NumPy vector (n,), with `value` in place of nulls."""
     return _convert_chunks(
         column, lambda chunk: np.where(_unpack_bits(chunk, 0), _chunk_to_numpy(chunk), numpy_dtype(chunk.type).type(value))
     )
 
 
-def to_arrow(values: Array, absent: Array | None = None) -> Any:
+def to_arrow(values: Array, absent: Array | None = None) -> pa.Array:
     """Return a NumPy vector (n,) as a pyarrow array, with nulls where `absent` (n,) is true."""
     import pyarrow as pa
 
@@ -70,18 +73,18 @@ def to_arrow(values: Array, absent: Array | None = None) -> Any:
     return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, held)])
 
 
-def _convert_chunks(column: Any, convert_chunk: Callable[[Any], Array]) -> Array:
+def _convert_chunks(column: pa.ChunkedArray, convert_chunk: Callable[[pa.Array], Array]) -> Array:
     parts = [convert_chunk(chunk) for chunk in getattr(column, "chunks", [column])]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, numpy_dtype(column.type)), *parts])
 
 
-def _chunk_to_numpy(chunk: Any) -> Array:
+def _chunk_to_numpy(chunk: pa.Array) -> Array:
     """Return one pyarrow array of numbers as a NumPy vector that shares its memory; the values at nulls are arbitrary."""
     dtype = numpy_dtype(chunk.type)
     return np.frombuffer(chunk.buffers()[1] or b"", dtype, len(chunk), chunk.offset * dtype.itemsize)
 
 
-def _unpack_bits(chunk: Any, buffer: int) -> Array:
+def _unpack_bits(chunk: pa.Array, buffer: int) -> Array:
     """Return one of the bit buffers of a pyarrow array as booleans, true everywhere if the buffer is missing."""
     held = chunk.buffers()[buffer]
     if held is None:

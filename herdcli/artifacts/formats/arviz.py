@@ -7,8 +7,6 @@ Source: the InferenceData schema of ArviZ; netCDF-4 marks coordinates as HDF5 di
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard
@@ -24,16 +22,16 @@ AXES = ("chain", "draw")
 DIVERGING = "/sample_stats/diverging"  # whether the sampler left the trajectory of a draw; not a coordinate
 
 
-def is_inference_data(file: Any) -> bool:
+def is_inference_data(file: h5py.File) -> bool:
     """Return whether an HDF5 file has a group of draws."""
     return any(_has_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
 
 
-def _has_draws(group: Any) -> bool:
+def _has_draws(group: h5py.Group) -> bool:
     return all(isinstance(group.get(axis), h5py.Dataset) for axis in AXES)
 
 
-def read(file: Any, name: str, options: LoadOptions) -> Dataset:
+def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, include_soft_links=True)
     groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _has_draws(file[group]))
@@ -62,11 +60,13 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     return _assemble_dataset(variables, axes, diverging, name, options)
 
 
-def _is_dimension_scale(item: Any) -> bool:
+def _is_dimension_scale(item: h5py.Dataset) -> bool:
     return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
 
-def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], diverging: Any, where: str, options: LoadOptions) -> Dataset:
+def _assemble_dataset(
+    variables: dict[str, h5py.Dataset], axes: dict[str, h5py.Dataset], diverging: h5py.Dataset | None, where: str, options: LoadOptions
+) -> Dataset:
     titles: list[str] = []
     columns = []
     for title, item in sorted(variables.items()):

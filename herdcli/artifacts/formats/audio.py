@@ -18,7 +18,7 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_rows
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 RATE = 44_100  # sampling rate that is written for rows without one
 STORED = {"uint8": np.uint8, "int16": np.int16, "int32": np.int32, "float32": np.float32}  # sample types of WAV
@@ -83,7 +83,7 @@ def _error_reason(error: Exception) -> str:
     return " ".join(reason.split())[:200] or type(error).__name__
 
 
-def _scale_samples(X: Any) -> tuple[Array, float]:
+def _scale_samples(X: Matrix) -> tuple[Array, float]:
     """Return samples in a type that WAV can store, and the number by which they were divided.
 
     Bytes and integers of 16 and 32 bits are unchanged; other integers are stored in the smaller of the two types that holds them.

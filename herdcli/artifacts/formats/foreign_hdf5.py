@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard
@@ -18,7 +16,7 @@ KINDS = "fiubSO"
 RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf5.DECLARED, "split", "weight"})  # not feature columns
 
 
-def has_foreign_arrays(file: Any) -> bool:
+def has_foreign_arrays(file: h5py.File) -> bool:
     """Return whether a file has no X but rows under other usual names, a single netCDF matrix, or vectors that are columns."""
     if "X" in file:
         return False
@@ -27,23 +25,23 @@ def has_foreign_arrays(file: Any) -> bool:
     return bool(hdf5_contents.column_datasets(_root_datasets(file), RESERVED))
 
 
-def _lone_variable(file: Any) -> str | None:
+def _lone_variable(file: h5py.File) -> str | None:
     """Return the only variable with dimensions in a netCDF file."""
     return _lone_matrix(_root_datasets(file)) if hdf5_contents.is_netcdf(file) else None
 
 
-def _root_datasets(file: Any) -> dict[str, Any]:
+def _root_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
     """Return the datasets at the root of a file, by name."""
     found = {name: file[name] for name in file if file.get(name, getclass=True) is h5py.Dataset}
     return {name: item for name, item in found.items() if not hdf5_contents.is_netcdf_dimension(item)}
 
 
-def _lone_matrix(datasets: dict[str, Any]) -> str | None:
+def _lone_matrix(datasets: dict[str, h5py.Dataset]) -> str | None:
     found = list(hdf5_contents.candidate_matrices(datasets))
     return found[0] if len(found) == 1 else None
 
 
-def read(file: Any, name: str, options: LoadOptions) -> Dataset:
+def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a file whose arrays have the names that other programs use: x_train, images, data …"""
     top = {
         path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, include_soft_links=True).items() if path.count("/") == 1

@@ -13,31 +13,31 @@ LISTED = 8
 DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
-def describe_datasets(datasets: Mapping[str, Any]) -> str:
+def describe_datasets(datasets: Mapping[str, h5py.Dataset]) -> str:
     """Return datasets with their sizes as text, for a hint."""
     shown = [f"{path} ({'×'.join(map(str, item.shape or ())) or 'single'})" for path, item in sorted(datasets.items())]
     return ", ".join(shown[:LISTED]) + (" …" if len(shown) > LISTED else "") or "nothing"
 
 
-def is_netcdf_dimension(item: Any) -> bool:
+def is_netcdf_dimension(item: h5py.Dataset) -> bool:
     """Return whether a dataset is a netCDF dimension without values."""
     name = item.attrs.get("NAME", b"")
     return isinstance(name, bytes) and name.startswith(DIMENSION)
 
 
-def is_netcdf(file: Any) -> bool:
+def is_netcdf(file: h5py.File) -> bool:
     """Return whether a netCDF library wrote the file."""
     return "_NCProperties" in file.attrs or any(
         is_netcdf_dimension(file[name]) for name in file if file.get(name, getclass=True, getlink=False) is h5py.Dataset
     )
 
 
-def candidate_matrices(datasets: Mapping[str, Any]) -> dict[str, Any]:
+def candidate_matrices(datasets: Mapping[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:
     """Return the numeric datasets that may be rows: two dimensions or more, and not dimensions of netCDF."""
     return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_netcdf_dimension(item)}
 
 
-def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> list[str]:
+def column_datasets(datasets: Mapping[str, h5py.Dataset], reserved: Collection[str]) -> list[str]:
     """Return the datasets that are columns of a table: at least two numeric vectors of one length, if there is no matrix.
 
     Coordinates of netCDF are excluded, and so are `reserved` names, which hold labels and the like.
@@ -52,7 +52,7 @@ def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> l
     return list(vectors) if len(vectors) > 1 and len({len(item) for item in vectors.values()}) == 1 else []
 
 
-def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | None]:
+def resolve_member(file: h5py.File, member: str, *, where: str) -> tuple[Any, str | None]:
     """Return the group at a path and None; or, for a dataset, its group and its name.
 
     Raises BadUsage for a path to neither.

@@ -76,7 +76,7 @@ def _write_inference_data(
         out.write(held.getbuffer())
 
 
-def _create_dimensions(file: Any, name: str, shape: tuple[int, ...]) -> Any:
+def _create_dimensions(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
     group = file.create_group(name, track_order=True)
     group.attrs["inference_library"] = "herd"
     for number, (axis, count) in enumerate(zip(("chain", "draw"), shape, strict=True)):
@@ -84,7 +84,7 @@ def _create_dimensions(file: Any, name: str, shape: tuple[int, ...]) -> Any:
     return group
 
 
-def _write_coordinate(group: Any, name: str, values: Array, number: int) -> Any:
+def _write_coordinate(group: h5py.Group, name: str, values: Array, number: int) -> h5py.Dataset:
     """Write and return a coordinate."""
     text = values.dtype.kind == "O"
     made = group.create_dataset(name, data=values, dtype=h5py.string_dtype() if text else None, track_times=False)
@@ -93,7 +93,7 @@ def _write_coordinate(group: Any, name: str, values: Array, number: int) -> Any:
     return made
 
 
-def _write_variable(group: Any, name: str, values: Array, *further: Any) -> None:
+def _write_variable(group: h5py.Group, name: str, values: Array, *further: h5py.Dataset) -> None:
     made = group.create_dataset(name, data=values, track_times=False)
     for axis, scale in enumerate((group["chain"], group["draw"], *further)):
         made.dims[axis].attach_scale(scale)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from herdcli.artifacts.rows.row_groups import are_separable
 from herdcli.artifacts.rows.spill_file import open_unnamed_file, write_array
 from herdcli.errors import WriteFailed
 from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 LEAST = 1 << 26  # a file is read this way if its decoded size in bytes is at least this
 PIECE_ROWS = 1 << 20  # largest number of rows of a column that are copied together
@@ -28,11 +32,11 @@ class MappedTable:
     release  drops the pages that were read, so that they no longer count as memory of the process; they can be read again.
     """
 
-    table: Any
+    table: pa.Table
     release: Callable[[], None]
 
 
-def map_table(file: Any, columns: Sequence[str] | None = None) -> MappedTable | None:
+def map_table(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> MappedTable | None:
     """Return the table of an open Parquet file; None if it is small, if its columns cannot be stored apart, or if $TMPDIR is full.
 
     columns  the columns to read; None: all.
@@ -46,7 +50,7 @@ def map_table(file: Any, columns: Sequence[str] | None = None) -> MappedTable | 
     names = every if columns is None else columns
     spool, end = open_unnamed_file(), 0
     places: list[list[tuple[int, int]]] = []
-    schemas: list[Any] = []
+    schemas: list[pa.Schema] = []
     for name in names:
         places.append([])
         for batch in file.iter_batches(batch_size=PIECE_ROWS, columns=[name], use_threads=False):

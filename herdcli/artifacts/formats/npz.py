@@ -20,7 +20,7 @@ from herdcli.artifacts.tables import native_arrays
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, map_indices_to_names
 from herdcli.artifacts.tables.named_arrays import dataset_from_arrays, flatten_images
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import TRUTHS, Array
+from herdcli.schema import TRUTHS, Array, CSRMatrix, DType
 
 ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
 NAMES = ("feature_names", "class_names")
@@ -146,7 +146,7 @@ def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str,
     return arrays
 
 
-def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, DType]:
     version = npy.read_magic(member)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise DataError(
@@ -155,11 +155,11 @@ def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], b
             hint="save it again with numpy.savez",
         )
     read_header: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read_header(member)
+    found: tuple[tuple[int, ...], bool, DType] = read_header(member)
     return found
 
 
-def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
+def _csr_from_arrays(arrays: dict[str, Array], where: str) -> CSRMatrix:
     from herdcli.artifacts.sealed.codec import csr_matrix
 
     form, shape = str(_decode_scalar(arrays.get("format", np.array("csr")))), arrays["shape"].ravel()
@@ -181,12 +181,15 @@ def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
             return _csr_from_blocks(arrays, rows, columns)
         across = (rows, columns) if form == "csr" else (columns, rows)
         found = csr_matrix(arrays["data"], arrays["indices"], arrays["indptr"], across)
-        return found if form == "csr" else native_arrays.native_matrix(found, name="X", where=where).T.tocsr()
+        if form == "csr":
+            return found
+        transposed: CSRMatrix = native_arrays.native_matrix(found, name="X", where=where).T
+        return transposed.tocsr()
     except ValueError as error:
         raise DataError(f"the sparse matrix is damaged: {error}", where=where, hint="save it again with scipy.sparse.save_npz") from error
 
 
-def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> CSRMatrix:
     """Return a CSR matrix from entries by row and column.  Raises ValueError for indices outside the matrix."""
     from scipy.sparse import coo_matrix
 
@@ -200,7 +203,7 @@ def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
     return coo_matrix((whole, (row.astype(np.int64), column.astype(np.int64))), shape=(rows, columns)).tocsr()
 
 
-def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> CSRMatrix:
     """Return a CSR matrix from diagonals.  Raises ValueError for invalid ones."""
     from scipy.sparse import dia_matrix
 
@@ -210,7 +213,7 @@ def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> An
     return dia_matrix((data, offsets.astype(np.int64)), shape=(rows, columns)).tocsr()
 
 
-def _csr_from_blocks(arrays: dict[str, Array], rows: int, columns: int) -> Any:
+def _csr_from_blocks(arrays: dict[str, Array], rows: int, columns: int) -> CSRMatrix:
     """Return a CSR matrix from dense blocks.  Raises ValueError for blocks outside the matrix."""
     from herdcli.artifacts.sealed.codec import csr_matrix
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdcli import __version__
 from herdcli.artifacts import memory_budget
@@ -27,7 +27,12 @@ from herdcli.artifacts.tables.dataset_columns import dataset_from_table, unread_
 from herdcli.errors import DataError, HerdError
 from herdcli.kind_entry import Kind
 from herdcli.kinds import find_kind, upgrade
+from herdcli.records import HistoryRecord
 from herdcli.schema import check_arrays
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"
 ZEROS = b"0" * 64
@@ -37,7 +42,7 @@ ROW_GROUP_BYTES = 1 << 26
 
 
 def write_table(
-    path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: Sequence[str] = (), **extra: str
+    path: str | os.PathLike[str], kind: Kind, value: Any, history: list[HistoryRecord], leading: Sequence[str] = (), **extra: str
 ) -> None:
     """Write an artifact whose arrays share their rows as sealed Parquet.  leading: further columns that come first.
 
@@ -57,7 +62,7 @@ def write_table(
     seal_file(path)
 
 
-def _schema_metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str, Any], extra: dict[str, str]) -> dict[str, str]:
+def _schema_metadata(kind: Kind, history: list[HistoryRecord], fields: dict[str, Any], extra: dict[str, str]) -> dict[str, str]:
     """Return the metadata of the schema, with space for the digest."""
     attributes = {
         "format": "herd",
@@ -73,7 +78,7 @@ def _schema_metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str
     return {KEY.decode(): text, DIGEST_KEY.decode(): ZEROS.decode()}
 
 
-def write_parts(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
+def write_parts(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset], rows: int, history: list[HistoryRecord]) -> None:
     """Write a data set of `rows` rows that arrives in parts as sealed Parquet; the bytes are those of the data set written at once."""
     import pyarrow.parquet as pq
 
@@ -181,7 +186,7 @@ def read_table(
     *,
     where: str,
     options: LoadOptions,
-) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
+) -> tuple[str, Any, list[HistoryRecord], Recoding]:
     """Return kind, value, history and recoding of columns of a Parquet file that passed `verify_seal`."""
     found, metadata = _read_table_and_metadata(path, sealed, options.limit, where, None if sealed else options)
     if not sealed:
@@ -191,7 +196,7 @@ def read_table(
     return _decode_table(found.table, metadata[KEY], where)
 
 
-def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
+def read_foreign_table(path: str, limit: int, *, where: str) -> pa.Table:
     """Return the table of an unsealed Parquet file, or only the columns of a sealed one."""
     return _read_table_and_metadata(path, verify_seal(path, where=where) is not None, limit, where)[0].table
 
@@ -252,14 +257,14 @@ def read_arrow(
     return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, options=options)
 
 
-def write_plain_table(table: Any, path: str) -> None:
+def write_plain_table(table: pa.Table, path: str) -> None:
     """Write a pyarrow.Table as a Parquet file without a seal: a table that is no data set."""
     import pyarrow.parquet as pq
 
     pq.write_table(table, path, compression="zstd")
 
 
-def _with_unread_columns(table: Any, names: Sequence[str]) -> Any:
+def _with_unread_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return a table with all columns of its file; those that it lacks hold nulls, which take no memory."""
     import pyarrow as pa
 
@@ -268,7 +273,7 @@ def _with_unread_columns(table: Any, names: Sequence[str]) -> Any:
     return pa.Table.from_arrays(columns, names=list(names), metadata=table.schema.metadata)
 
 
-def _require_memory(file: Any, names: Sequence[str], limit: int, where: str) -> None:
+def _require_memory(file: pq.ParquetFile, names: Sequence[str], limit: int, where: str) -> None:
     """Raise an error before reading columns that need too much memory: fixed widths by the schema, the rest by the page sizes."""
     import pyarrow as pa
 
@@ -288,7 +293,7 @@ def _require_memory(file: Any, names: Sequence[str], limit: int, where: str) -> 
     memory_budget.require_memory(max(declared, stored), limit, where=where)
 
 
-def _require_decoded_memory(table: Any, limit: int, where: str) -> None:
+def _require_decoded_memory(table: pa.Table, limit: int, where: str) -> None:
     """Raise an error for dictionary-encoded texts that would exceed the limit if each row had its own text."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -315,7 +320,7 @@ def _parse_attributes(metadata: dict[bytes, bytes]) -> dict[str, Any]:
     return found
 
 
-def declared_attributes(file: Any) -> dict[str, Any]:
+def declared_attributes(file: pq.ParquetFile) -> dict[str, Any]:
     """Return the declarations of an open Parquet file about all rows: value_range, image_shape, units and named.
 
     `named` is whether its columns have names.
@@ -331,7 +336,7 @@ def declared_attributes(file: Any) -> dict[str, Any]:
     return {"units": fields.get("units", "real"), "named": "feature_names" in fields} | arrays
 
 
-def read_history_and_recoding(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
+def read_history_and_recoding(file: pq.ParquetFile, where: str) -> tuple[list[HistoryRecord], Recoding]:
     """Return history and recoding of columns of an open Parquet file with a data set; both are empty for a foreign file."""
     text = dict(file.metadata.metadata or {}).get(KEY)
     if text is None:
@@ -346,7 +351,7 @@ def read_history_and_recoding(file: Any, where: str) -> tuple[list[dict[str, Any
     return history, Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
 
 
-def _decode_table(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
+def _decode_table(table: pa.Table, text: bytes, where: str) -> tuple[str, Any, list[HistoryRecord], Recoding]:
     try:
         attributes = json.loads(text)
         sealed_hdf5.require_known_version(attributes["format-version"], where=where)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from herdcli.artifacts.byte_sources import open_source
@@ -17,6 +17,9 @@ from herdcli.artifacts.formats import parquet_files
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq")
 DEEPEST = 4  # nesting levels of folders KEY=VALUE
@@ -44,7 +47,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
     """
     import pyarrow as pa
 
-    parts: list[Any] = []
+    parts: list[pa.Table] = []
     running, size, left = hashlib.sha256(), 0, options.limit
     for path in paths:
         with open_source(str(path), limit=options.limit) as source:
@@ -83,13 +86,13 @@ def _other_files(root: Path) -> list[str]:
     )
 
 
-def _add_partition_columns(table: Any, folders: tuple[str, ...]) -> Any:
+def _add_partition_columns(table: pa.Table, folders: tuple[str, ...]) -> pa.Table:
     """Add a column for each folder KEY=VALUE above a part: whole numbers if the value is one, else text."""
     import pyarrow as pa
 
     for folder in folders:
         key, value = (unquote(text) for text in folder.split("=", 1))
-        cell: Any = None if value == EMPTY else int(value) if re.fullmatch(r"-?(?:0|[1-9]\d{0,17})", value) else value
+        cell: str | int | None = None if value == EMPTY else int(value) if re.fullmatch(r"-?(?:0|[1-9]\d{0,17})", value) else value
         if key not in table.column_names:
             table = table.append_column(key, pa.array([cell] * table.num_rows))
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
@@ -12,6 +12,11 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.artifacts.text import csv_header
 from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
 
 INSTALL = "pip install 'herdcli[table]', or save the sheet as CSV"
 
@@ -58,7 +63,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     return dataset_from_table(table_from_cells(titles, lines[1:], where), {}, where=where, options=options)
 
 
-def _choose_sheet(book: Any, where: str, options: LoadOptions) -> Any:
+def _choose_sheet(book: Workbook, where: str, options: LoadOptions) -> Worksheet:
     """Return the named sheet, or the first with a nonempty cell; other sheets are reported.  Raises BadUsage for an unknown name."""
     names = [sheet.title for sheet in book.worksheets]
     listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
@@ -71,19 +76,19 @@ def _choose_sheet(book: Any, where: str, options: LoadOptions) -> Any:
     return book.worksheets[0 if options.member is None else names.index(options.member)]
 
 
-def _has_cells(sheet: Any) -> bool:
+def _has_cells(sheet: Worksheet) -> bool:
     """Return whether any cell of a sheet has a value."""
     return any(cell is not None for line in sheet.iter_rows(values_only=True) for cell in line)
 
 
-def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> Any:
+def table_from_cells(titles: list[str], lines: list[list[object]], where: str) -> pa.Table:
     """Return a pyarrow table of lines of Python values: a column is numeric or temporal if all its cells are, else text.
 
     Raises DataError for a column that mixes objects or lists with other cells.
     """
     import pyarrow as pa
 
-    width = max(len(line) for line in [titles, *lines])
+    width = max(len(titles), *(len(line) for line in lines), 0)
     names = titles + [""] * (width - len(titles))
     columns = [[line[index] if index < len(line) else None for line in lines] for index in range(width)]
     kept = [index for index in range(width) if names[index] or any(cell is not None for cell in columns[index])]
@@ -92,7 +97,7 @@ def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> A
     )
 
 
-def _column_from_cells(cells: list[Any], name: str, where: str) -> Any:
+def _column_from_cells(cells: list[object], name: str, where: str) -> pa.ChunkedArray:
     """Return a column of cells, as text if they have several types."""
     import pyarrow as pa
 

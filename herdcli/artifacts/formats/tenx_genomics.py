@@ -6,8 +6,6 @@ the columns: the compressed columns of the file are the rows here.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.artifacts import hdf5_guard
@@ -17,22 +15,23 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.sealed import codec
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset
 from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
 
 PARTS = {"data", "indices", "indptr", "shape", "barcodes"}
 
 
-def is_tenx(file: Any) -> bool:
+def is_tenx(file: h5py.File) -> bool:
     """Return whether a file, or a group of it, has a matrix of genes and barcodes."""
     return bool(_matrix_groups(file))
 
 
-def _matrix_groups(file: Any) -> list[str]:
+def _matrix_groups(file: h5py.File) -> list[str]:
     if set(file) >= PARTS and ("features" in file or "genes" in file):
         return ["."]
     return sorted(name for name in file if isinstance(file.get(name), h5py.Group) and set(file[name]) >= PARTS)
 
 
-def read(file: Any, name: str, options: LoadOptions) -> Dataset:
+def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file, one row for each barcode."""
     if options.label is not None:
         raise BadUsage("has no labels for its cells", where=name, hint="leave --label out")
@@ -59,7 +58,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
         X = codec.read_csr(group, (int(shape[1]), int(shape[0])))
     except ValueError as error:
         raise DataError(f"the matrix is damaged: {error}", where=name, hint="write the file again with the program that made it") from error
-    parts: dict[str, Any] = {}
+    parts: dict[str, Array] = {}
     if genes is not None:
         titles = codec.read_array(datasets[genes], text=object)
         parts["feature_names"] = np.array(_deduplicate([str(title) for title in titles.tolist()]), dtype=str)

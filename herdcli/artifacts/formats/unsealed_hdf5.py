@@ -17,7 +17,7 @@ from herdcli.artifacts.sealed import codec
 from herdcli.artifacts.tables.column_roles import NONE, require_column
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_rows, map_indices_to_names
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix
 
 LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
 NAMES = ("feature_names", "class_names")
@@ -26,7 +26,7 @@ FILLS = ("_FillValue", "missing_value")
 CSR = {"data", "indices", "indptr"}
 
 
-def read(file: Any, name: str, options: LoadOptions) -> Dataset:
+def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     """Read the data set of a guarded file.  HDF5 datasets that are neither part of it nor to be kept are ignored with one note.
 
     In columns that are kept, indices into a dataset NAME_names are replaced by the names.
@@ -78,12 +78,12 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     return assemble_dataset(X, parts, attributes, where=name, note=note, columns=further, response=response)
 
 
-def has_netcdf_packing(item: Any) -> bool:
+def has_netcdf_packing(item: h5py.Dataset) -> bool:
     """Return whether a dataset declares, as in netCDF, that its stored numbers are scaled, or that one of them means a missing value."""
     return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
 
 
-def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
+def unpack_values(X: Array, item: h5py.Dataset, where: str, note: Callable[[str], None]) -> Array:
     """Return the unpacked values according to the netCDF attributes: NaN for fill values, else X · scale_factor + add_offset."""
     said: dict[str, float] = {}
     for attribute in (*FILLS, "scale_factor", "add_offset"):
@@ -114,7 +114,7 @@ def choose_label(names: Collection[str], candidates: Iterable[str], label: str |
     return next((candidate for candidate in candidates if candidate in names), None)
 
 
-def _is_csr(file: Any) -> bool:
+def _is_csr(file: h5py.File) -> bool:
     """Return whether X is a group of CSR arrays, with the attribute `shape` and, if a format is declared, that of CSR."""
     group = file.get("X")
     if not isinstance(group, h5py.Group) or not set(group) >= CSR:
@@ -125,7 +125,7 @@ def _is_csr(file: Any) -> bool:
     return bool({"csr", "csr_matrix"} & formats) or not formats & {"csc", "csc_matrix", "coo", "bsr"}
 
 
-def _read_csr(file: Any) -> Any:
+def _read_csr(file: h5py.File) -> CSRMatrix:
     shape = hdf5_guard.shape_attribute(file["X"], "shape") or hdf5_guard.shape_attribute(file, "shape")
     if shape is None:
         raise DataError("the CSR group /X has no attribute shape (n, d)", hint="add this attribute with the numbers of rows and columns")
@@ -135,7 +135,7 @@ def _read_csr(file: Any) -> Any:
         raise DataError(f"the CSR group /X is damaged: {error}", hint="write the file again with the program that made it") from error
 
 
-def read_attributes(file: Any) -> dict[str, Any]:
+def read_attributes(file: h5py.File) -> dict[str, Any]:
     """Return the declarations about the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
     found: dict[str, Any] = {
         name: _decode_text(file[name][()]) for name in DECLARED if isinstance(file.get(name), h5py.Dataset) and name not in file.attrs

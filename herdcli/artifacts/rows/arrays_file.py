@@ -8,13 +8,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import field
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, DType
 
 
 def free_disk_bytes() -> int:
@@ -27,7 +27,7 @@ class ArraysFile:
     """Arrays of numbers in a file.  The space of a dropped array is used again for the next array of its size."""
 
     end: int = 0
-    places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> position, shape and type
+    places: dict[int, tuple[int, tuple[int, ...], DType]] = field(default_factory=dict)  # number -> position, shape and type
     free: dict[int, list[int]] = field(default_factory=dict)  # size -> free positions
     file: IO[bytes] = field(default_factory=open_unnamed_file)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_magnitudes, validate
@@ -20,6 +20,9 @@ from herdcli.artifacts.tables import dataset_columns
 from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles
 from herdcli.artifacts.text import delimited_text
 from herdcli.errors import DataError, HerdError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ARROW_STREAM = b"\xff\xff\xff\xff"
 BATCH_ROWS = 1 << 16
@@ -47,7 +50,9 @@ def open_blocks(
         )
 
 
-def _datasets_from_batches(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
+def _datasets_from_batches(
+    batches: Iterator[pa.RecordBatch], where: str, note: Callable[[str], None], roles: ColumnRoles
+) -> Iterator[Dataset]:
     """Yield a data set for each batch; notes about ignored or assumed things are given for the first batch only."""
     import pyarrow as pa
 
@@ -72,12 +77,12 @@ def _datasets_from_batches(batches: Iterator[Any], where: str, note: Callable[[s
         raise DataError("has no rows", where=where)
 
 
-def _csv_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
+def _csv_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     with source.reader() as stream:
         yield from delimited_text.read_batches(stream, source.head, where=source.name, options=options)
 
 
-def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
+def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     with convert_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
@@ -86,7 +91,7 @@ def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[
             pass
 
 
-def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
+def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     with convert_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
@@ -95,7 +100,7 @@ def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[An
         yield from row_groups.valid_batches(reader.get_batch(number) for number in range(reader.num_record_batches))
 
 
-def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
+def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     with convert_arrow_errors("Parquet file", source.name), source.file() as path:
@@ -107,7 +112,7 @@ def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[Any]:
         yield from row_groups.valid_batches(file.iter_batches(batch_size=BATCH_ROWS, use_threads=False))
 
 
-READERS: dict[str, Callable[[ByteSource, LoadOptions], Iterator[Any]]] = {
+READERS: dict[str, Callable[[ByteSource, LoadOptions], Iterator[pa.RecordBatch]]] = {
     "csv": _csv_batches,
     "arrow stream": _arrow_stream_batches,
     "arrow": _arrow_file_batches,

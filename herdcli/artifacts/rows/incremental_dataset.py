@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts.atomic_output import atomic_file, compress_file
 from herdcli.artifacts.dataset import Dataset, validate
@@ -14,6 +14,7 @@ from herdcli.artifacts.load_save import TEXT, SavedArtifact, output_format
 from herdcli.artifacts.sealed import sealed_hdf5
 from herdcli.artifacts.text import delimited_text
 from herdcli.kinds import kind_of
+from herdcli.records import HistoryRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FORMS = ("hdf5", "parquet", "csv")
 
 
-def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]], *, clobber: bool = True) -> SavedArtifact:
+def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[HistoryRecord], *, clobber: bool = True) -> SavedArtifact:
     """Save the data set of `rows` rows that these parts form, as `load_save.save` does, in one of FORMS.
 
     The parts are dense and have equal fields.
@@ -47,7 +48,7 @@ def _validate_parts(parts: Iterable[Dataset]) -> Iterator[Dataset]:
         yield part
 
 
-def _write_parts(path: Path, form: str, parts: Iterator[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
+def _write_parts(path: Path, form: str, parts: Iterator[Dataset], rows: int, history: list[HistoryRecord]) -> None:
     if form == "parquet":
         from herdcli.artifacts.formats import parquet_files
 

@@ -17,8 +17,11 @@ from herdcli.artifacts.rows.split_files import SpilledRows
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
 from herdcli.records import dataclass
+from herdcli.schema import DType
 
 if TYPE_CHECKING:
+    import h5py
+
     from herdcli.schema import Array
 
 LEAST = 1 << 26  # the rows of a file of at least this many bytes stay in the file
@@ -150,7 +153,7 @@ class ConvertedMatrix:
 
     rows: LazyMatrix
     convert: Callable[[Array], Array]
-    dtype: np.dtype[Any]
+    dtype: DType
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,8 +172,8 @@ class SpilledMatrix:
     """Rows of any type in an unnamed file in $TMPDIR, which vanishes with the process; read by position and never mapped."""
 
     shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    file: Any
+    dtype: DType
+    file: h5py.File
 
     @classmethod
     def of(cls, rows: ConvertedMatrix) -> SpilledMatrix:

@@ -7,26 +7,30 @@ unnamed file in $TMPDIR, from which batches of all columns are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.artifacts.rows.spill_file import open_unnamed_file, read_array, write_array
 from herdcli.records import dataclass
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 BATCH_BYTES = 8 << 20  # size of a batch of rows
 LARGE_GROUP = 1 << 25  # in a row group of at least this decoded size, in bytes, columns are decoded one by one
 BUFFER = 1 << 16  # bytes of a column that are read at one time
 
 
-def open_parquet(path: str) -> Any:
+def open_parquet(path: str) -> pq.ParquetFile:
     """Open a Parquet file whose columns are read through small buffers and whose pages are verified by their checksums."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True, buffer_size=BUFFER)
 
 
-def valid_batches(batches: Iterable[Any]) -> Iterator[Any]:
+def valid_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield record batches with text in UTF-8 and codes that have names.  Raises pyarrow.ArrowInvalid for others."""
     for batch in batches:
         batch.validate(full=True)
@@ -52,10 +56,10 @@ class RowGroups:
     The columns of the last large group stay in their unnamed file, in case the group is read again.
     """
 
-    file: Any
+    file: pq.ParquetFile
     _last: tuple[int, tuple[str, ...], SpooledGroup] | None = None
 
-    def batches(self, group: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    def batches(self, group: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group as record batches of about BATCH_BYTES.  columns  the columns to read, in this order; None: all."""
         import pyarrow as pa
 
@@ -81,11 +85,11 @@ class SpooledGroup:
 
     spool: IO[bytes]
     places: list[list[tuple[int, int]]]
-    schemas: list[Any]
-    whole: Any
+    schemas: list[pa.Schema]
+    whole: pa.Schema
 
     @classmethod
-    def of(cls, file: Any, group: int, names: Sequence[str], size: int) -> SpooledGroup:
+    def of(cls, file: pq.ParquetFile, group: int, names: Sequence[str], size: int) -> SpooledGroup:
         """Write a group to a file: its columns are decoded one by one, in pieces of `size` rows."""
         import pyarrow as pa
 
@@ -103,7 +107,7 @@ class SpooledGroup:
             pa.default_memory_pool().release_unused()
         return cls(spool, places, schemas, pa.schema([own.field(0) for own in schemas], metadata=file.schema_arrow.metadata))
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches of all columns."""
         import pyarrow as pa
 
@@ -115,7 +119,7 @@ class SpooledGroup:
             yield pa.RecordBatch.from_arrays(columns, schema=self.whole)
 
 
-def are_separable(schema: Any, names: Sequence[str]) -> bool:
+def are_separable(schema: pa.Schema, names: Sequence[str]) -> bool:
     """Return whether columns can be stored as separate messages: several columns with unique names, and no dictionaries."""
     import pyarrow as pa
 

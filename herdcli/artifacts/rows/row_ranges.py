@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -33,8 +33,11 @@ from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRol
 from herdcli.artifacts.tables.dataset_assembly import encode_labels, parse_number_pair, parse_split_column
 from herdcli.artifacts.text import line_index
 from herdcli.errors import DataError
-from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.records import HistoryRecord, dataclass
+from herdcli.schema import Array, DType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STRETCH = 1 << 14  # lines read at one time
 ROLES = ("X", "split", "weight", "feature_names", "class_names")  # names with a fixed meaning in HDF5
@@ -79,7 +82,7 @@ class RowRanges:
     note: MessageFunction = ignore_note
     sources: list[ByteSource] = field(default_factory=list)
     account: dataset_columns.TableReport | None = None
-    split_type: np.dtype[Any] = np.dtype(np.uint8)  # type of the splits if the file were read at once; known after `split()`
+    split_type: DType = np.dtype(np.uint8)  # type of the splits if the file were read at once; known after `split()`
     _split: list[Array | None] = field(default_factory=list)
 
     @property
@@ -288,23 +291,23 @@ def _open_file(
     return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
 
 
-OpenedReader = tuple[RangeReader, str, list[dict[str, Any]], bool, Recoding]
+OpenedReader = tuple[RangeReader, str, list[HistoryRecord], bool, Recoding]
 
 
 @dataclass
 class _ParquetReader:
     """A reader of the rows of Parquet row groups, in sequence or from any position."""
 
-    file: Any
+    file: h5py.File
     where: str
     asked: LoadOptions
     starts: list[int] = field(default_factory=list)
     count: int = 0
     declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     _groups: row_groups.RowGroups = field(init=False)
-    _batches: Iterator[Any] | None = None
+    _batches: Iterator[pa.RecordBatch] | None = None
     _at: int = -1  # the first row of the next batch
-    _left: Any = None
+    _left: pa.RecordBatch | None = None
 
     def __post_init__(self) -> None:
         self._groups = row_groups.RowGroups(self.file)
@@ -323,7 +326,7 @@ class _ParquetReader:
         return dataset_columns.dataset_from_table(table, {}, where=self.where, options=replace(self.asked, note=note))
 
     @property
-    def split_type(self) -> np.dtype[Any]:
+    def split_type(self) -> DType:
         """The type of whole numbers that mean splits."""
         kind = numpy_dtype(self.file.schema_arrow.field(self._split_column()).type)
         return kind if kind.kind in "iu" else np.dtype(np.int64)
@@ -340,7 +343,7 @@ class _ParquetReader:
             column = to_numpy(self.file.read(columns=[own], use_threads=False).column(0))
         return parse_split_column(column, self.where, ignore_note, stretch=True)
 
-    def _pieces(self, start: int, stop: int) -> Iterator[Any]:
+    def _pieces(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of these rows; the batches after them are kept for the next call."""
         if self._batches is None or not (self._group_of_row(self._at) == self._group_of_row(start) and self._at <= start):
             self._batches, self._left, self._at = self._from(self._group_of_row(start)), None, self.starts[self._group_of_row(start)]
@@ -358,7 +361,7 @@ class _ParquetReader:
     def _group_of_row(self, row: int) -> int:
         return bisect.bisect_right(self.starts, row) - 1
 
-    def _from(self, group: int) -> Iterator[Any]:
+    def _from(self, group: int) -> Iterator[pa.RecordBatch]:
         for number in range(group, len(self.starts)):
             yield from self._groups.batches(number)
 
@@ -391,7 +394,7 @@ class Hdf5Reader:
     further: dict[str, Any]
     count: int
     others: bool = False
-    split_type: np.dtype[Any] = np.dtype(np.int64)  # type of whole numbers that mean splits
+    split_type: DType = np.dtype(np.int64)  # type of whole numbers that mean splits
     declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -458,13 +461,13 @@ def _open_hdf5(source: ByteSource, path: str, options: LoadOptions, verified: bo
     return reader, digest, past.get("history", []), sealed is not None, recoding
 
 
-def _numeric_columns(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
+def _numeric_columns(file: h5py.File, names: Collection[str], rows: int) -> dict[str, Any]:
     """Return the numeric columns that a file stores next to its rows, except those that number texts."""
     found = {name: file[name] for name in names if name in file and f"{name}_names" not in file and name not in ROLES}
     return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
 
 
-def _add_labels(arrays: dict[str, Any], file: Any, sealed: bool, options: LoadOptions, where: str) -> bool:
+def _add_labels(arrays: dict[str, Any], file: h5py.File, sealed: bool, options: LoadOptions, where: str) -> bool:
     """Add the labels that the whole file would have; return False if they are not a vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
     candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in options.keep]

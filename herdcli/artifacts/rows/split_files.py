@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,11 @@ from herdcli.artifacts.tables import dataset_columns
 from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles, trust_sealed_column_names
 from herdcli.artifacts.tables.dataset_assembly import parse_split_column
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.records import HistoryRecord, dataclass
+from herdcli.schema import Array, Matrix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SplitChooser = Callable[[int, Array | None], Array | None]  # number of rows, their own split -> the split of each; None: all are in split 0
 
@@ -88,7 +91,7 @@ class BatchSource:
     split: Array | None
     feature_names: list[str] | None
     batches: Iterator[RowBatch]
-    history: list[dict[str, Any]]
+    history: list[HistoryRecord]
     recoding: Recoding
 
 
@@ -191,12 +194,12 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChoo
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=seal_header.DAMAGED_HINT) from error
 
 
-def _record_batches(reader: row_groups.RowGroups, names: list[str]) -> Iterator[Any]:
+def _record_batches(reader: row_groups.RowGroups, names: list[str]) -> Iterator[pa.RecordBatch]:
     for group in range(reader.file.metadata.num_row_groups):  # one iterator over all groups would keep their data in memory
         yield from reader.batches(group, names)
 
 
-def _dataset_from_batch(pa: Any, batch: Any, where: str, options: LoadOptions) -> Dataset:
+def _dataset_from_batch(pa: Any, batch: pa.RecordBatch, where: str, options: LoadOptions) -> Dataset:
     return dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, options=replace(options, missing=True))
 
 
@@ -226,7 +229,7 @@ def _open_hdf5(path: str, where: str, options: LoadOptions, choose: SplitChooser
         return _spill_batches(opened, choose, where)
 
 
-def _row_batches(X: Any, weight: Array | None) -> Iterator[RowBatch]:
+def _row_batches(X: Matrix, weight: Array | None) -> Iterator[RowBatch]:
     size = max(1, row_groups.BATCH_BYTES // (8 * max(1, X.shape[1])))
     for start in range(0, len(X), size):
         rows = np.asarray(X[start : start + size], dtype=np.float64)

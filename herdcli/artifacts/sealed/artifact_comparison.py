@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.kinds import KINDS
+from herdcli.schema import is_sparse
 
 TOLERANCE = 1e-6  # tolerance for kinds that only a later version knows
 SMALL = 1e-10  # arrays with no larger entries are rounding errors (residuals, rises): their absolute differences count
@@ -47,7 +48,7 @@ def _leaf_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)) and any(is_dataclass(item) or isinstance(item, dict) for item in value):
         for index, item in enumerate(value):
             yield from _leaf_fields(item, f"{prefix}/{index}")
-    elif hasattr(value, "indptr"):  # CSR
+    elif is_sparse(value):  # CSR
         for name in ("indptr", "indices", "data"):
             yield f"{prefix}/{name}", getattr(value, name)
     else:

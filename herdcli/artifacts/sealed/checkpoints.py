@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from herdcli import schema
 from herdcli.artifacts import hdf5_guard, memory_budget
@@ -14,6 +14,9 @@ from herdcli.artifacts.sealed import codec, seal_header, sealed_hdf5
 from herdcli.errors import BadUsage, CannotCreate, DataError
 from herdcli.kinds import CHECKPOINT
 from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    import h5py
 
 State = TypeVar("State")
 VERSION = 1
@@ -98,7 +101,7 @@ def load_checkpoint(
         return state
 
 
-def _read_state(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
+def _read_state(file: h5py.File, state_type: type[State], path: str, saved: str, digest: str) -> State:
     """Read the state; a state of another type belongs to a run with other options if the digests differ."""
     try:
         state: State = codec.read_fields(file, state_type, where=path)

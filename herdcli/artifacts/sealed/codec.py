@@ -15,21 +15,24 @@
 from __future__ import annotations
 
 import types
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from herdcli.artifacts.h5py_import import h5py
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
-from herdcli.schema import Array, array_spec_of_field, convert_to_declared
+from herdcli.schema import Array, CSRMatrix, array_spec_of_field, convert_to_declared, is_sparse
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SCALARS = (bool, int, float, str)
 _TEXT = h5py.string_dtype("utf-8")
 
 
-def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
+def write_fields(group: h5py.Group, value: DataclassInstance, *, rows: int | None = None) -> None:
     """Write every field of a dataclass into an HDF5 group.
 
     rows  the total number of rows, for which space is reserved: the arrays over rows "n", and those of dicts, have only the first ones.
@@ -40,12 +43,12 @@ def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
             _write_item(group, declared.name, item, rows if _has_row_dimension(declared, item) else None)
 
 
-def _has_row_dimension(declared: Any, item: Any) -> bool:
+def _has_row_dimension(declared: Field[Any], item: object) -> bool:
     spec = array_spec_of_field(declared)
     return isinstance(item, dict) or (spec is not None and spec.dims[:1] == ("n",))
 
 
-def append_rows(group: Any, value: Any, start: int) -> None:
+def append_rows(group: h5py.Group, value: DataclassInstance, start: int) -> None:
     """Append the next rows, from `start` on, of a dataclass that was written with reserved space."""
     for declared in fields(value):
         item = getattr(value, declared.name)
@@ -59,7 +62,7 @@ def append_rows(group: Any, value: Any, start: int) -> None:
                 place[start : start + len(part)] = values
 
 
-def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
+def read_fields(group: h5py.Group, cls: type[Any], *, where: str) -> Any:
     """Read the dataclass `cls` from an HDF5 group.  Raises DataError for a missing item or one of another type."""
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
@@ -79,16 +82,16 @@ def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
     return cls(**values)
 
 
-def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> None:
+def _write_item(group: h5py.Group, name: str, item: object, rows: int | None = None) -> None:
     if isinstance(item, SCALARS) or (isinstance(item, np.generic) and not isinstance(item, np.void)):
         write_attribute(group, name, item)
     elif isinstance(item, h5py.Empty):
         group.attrs[name] = item
     elif isinstance(item, np.ndarray):
         _write_array(group, name, item, rows)
-    elif hasattr(item, "indptr"):
+    elif is_sparse(item):
         _write_csr(group, name, item)
-    elif is_dataclass(item):
+    elif is_dataclass(item) and not isinstance(item, type):
         write_fields(_create_subgroup(group, name), item)
     elif isinstance(item, dict):
         inner = group.create_group(name, track_order=True, track_times=False)
@@ -122,11 +125,11 @@ def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
     return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
 
 
-def _create_subgroup(group: Any, name: str) -> Any:
+def _create_subgroup(group: h5py.Group, name: str) -> h5py.Group:
     return group.create_group(name, track_times=False)
 
 
-def write_attribute(group: Any, name: str, item: Any) -> None:
+def write_attribute(group: h5py.Group, name: str, item: Any) -> None:
     if isinstance(item, str):
         group.attrs.create(name, _check_text(item), dtype=_TEXT)
     elif isinstance(item, (bool, np.bool_)):
@@ -157,7 +160,7 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _write_array(group: Any, name: str, item: Array, rows: int | None = None) -> None:
+def _write_array(group: h5py.Group, name: str, item: Array, rows: int | None = None) -> None:
     if item.dtype.kind not in "OUfiub":
         raise TypeError(f"field '{name}' holds {item.dtype}, which artifacts cannot carry")
     texts = item.dtype.kind in "OU"
@@ -177,7 +180,7 @@ def _encode_texts(item: Array) -> Array:
     return found
 
 
-def _write_csr(group: Any, name: str, item: Any) -> None:
+def _write_csr(group: h5py.Group, name: str, item: CSRMatrix) -> None:
     inner = _create_subgroup(group, name)
     write_attribute(inner, "format", "csr")
     inner.attrs["shape"] = np.array(item.shape, dtype=np.int64)
@@ -185,7 +188,7 @@ def _write_csr(group: Any, name: str, item: Any) -> None:
         _write_array(inner, part, getattr(item, part))
 
 
-def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
+def _read_item(group: h5py.Group, name: str, hint: object, where: str) -> Any:
     """Return the item of a name, or None if there is none.  The contents of the file decide among the alternatives of a type hint."""
     if name in group.attrs:
         return _read_attribute(group.attrs[name], hint)
@@ -199,7 +202,7 @@ def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
     return _read_group(item, hint, where)
 
 
-def _read_attribute(stored: Any, hint: Any) -> Any:
+def _read_attribute(stored: Any, hint: object) -> Any:
     if isinstance(stored, h5py.Empty):
         return None
     value = stored.item() if isinstance(stored, np.generic) else stored
@@ -214,7 +217,7 @@ def _read_attribute(stored: Any, hint: Any) -> Any:
     return value
 
 
-def _read_dataset(item: Any, hint: Any) -> Any:
+def _read_dataset(item: h5py.Dataset, hint: object) -> Any:
     values = read_array(item)
     if all(get_origin(kind) is dict for kind in _union_members(hint)):
         raise TypeError("is a dataset, expected a group")
@@ -242,7 +245,7 @@ def _convert_list_entries(values: Array, members: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-def read_array(item: Any, *, text: Any = np.str_) -> Array:
+def read_array(item: h5py.Dataset, *, text: Any = np.str_) -> Array:
     """Read a whole HDF5 dataset as a NumPy array in native byte order; strings and enumerations become arrays of type `text`."""
     if item.dtype.kind in "OS":
         texts = np.asarray(item.asstr("utf-8")[()], dtype=object)
@@ -265,13 +268,13 @@ def read_array(item: Any, *, text: Any = np.str_) -> Array:
     return out
 
 
-def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
+def read_csr(group: h5py.Group, shape: tuple[int, ...]) -> CSRMatrix:
     """Read a CSR matrix from a group `data`, `indices`, `indptr`."""
     data, indices, indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
     return csr_matrix(data, indices, indptr, shape)
 
 
-def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
+def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> CSRMatrix:
     """Return a CSR matrix without copying.  Raises ValueError for indices with which compiled code would leave its memory."""
     from scipy.sparse import csr_matrix
 
@@ -297,7 +300,7 @@ def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...
     return matrix
 
 
-def _read_group(item: Any, hint: Any, where: str) -> Any:
+def _read_group(item: h5py.Group, hint: object, where: str) -> Any:
     for kind in _union_members(hint):
         origin, inner = get_origin(kind), get_args(kind)
         if is_dataclass(kind) and isinstance(kind, type):
@@ -313,7 +316,7 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
     raise TypeError("is a group, expected something else")
 
 
-def _read_sequence_member(group: Any, index: int, hint: Any, where: str) -> Any:
+def _read_sequence_member(group: h5py.Group, index: int, hint: object, where: str) -> Any:
     """Return a member of a list or tuple; it may be missing only if its type allows None."""
     found = _read_item(group, str(index), hint, where)
     if found is None and not _is_optional(hint):
@@ -321,15 +324,15 @@ def _read_sequence_member(group: Any, index: int, hint: Any, where: str) -> Any:
     return found
 
 
-def _union_members(hint: Any) -> tuple[Any, ...]:
+def _union_members(hint: object) -> tuple[Any, ...]:
     """Return the members of a union except None; a single type hint becomes a tuple of one."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return tuple(member for member in members if member is not type(None))
 
 
-def _is_optional(hint: Any) -> bool:
+def _is_optional(hint: object) -> bool:
     return type(None) in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else hint is Any
 
 
-def _member_path(group: Any, name: str) -> str:
+def _member_path(group: h5py.Group, name: str) -> str:
     return f"{group.name.rstrip('/')}/{name}"

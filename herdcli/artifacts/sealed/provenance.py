@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from herdcli import __version__
+from herdcli.records import HistoryRecord
 
 NO_EFFECT_ON_RESULT = frozenset(
     {"input", "output", "format", "input_format", "clobber", "no_clobber", "safe_csv", "quiet", "verbose", "debug", "dry_run"}
@@ -29,7 +30,7 @@ class InputRecord(Protocol):
     def sha256(self) -> str: ...
 
 
-def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> dict[str, Any]:
+def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> HistoryRecord:
     """Return one record: software, command, the parameters that can change its result, and inputs by role."""
     kept = {name: _json_value(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
     return {
@@ -41,9 +42,9 @@ def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping
     }
 
 
-def last_record_of_command(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, Any] | None:
+def last_record_of_command(history: Sequence[HistoryRecord], command: str) -> HistoryRecord | None:
     """Return the last record of a command in a history, or None without one that has parameters and inputs."""
-    stage: Mapping[str, Any]
+    stage: HistoryRecord
     for stage in reversed(history):
         whole = isinstance(stage.get("parameters"), dict) and isinstance(stage.get("inputs"), list)
         if whole and stage.get("command") == command:
@@ -51,14 +52,14 @@ def last_record_of_command(history: Sequence[Mapping[str, Any]], command: str) -
     return None
 
 
-def recorded_text_option(history: Sequence[Mapping[str, Any]], command: str, name: str) -> str | None:
+def recorded_text_option(history: Sequence[HistoryRecord], command: str, name: str) -> str | None:
     """Return the value of a text option in the last record of a command, or None if it is no text."""
     stage = last_record_of_command(history, command)
     value = None if stage is None else stage["parameters"].get(name)
     return value if isinstance(value, str) else None
 
 
-def record_digest(stage: Mapping[str, Any]) -> str:
+def record_digest(stage: HistoryRecord) -> str:
     """Return the SHA-256 of a record in canonical JSON, in hex: the configuration digest."""
     return hashlib.sha256(canonical_json(stage).encode()).hexdigest()
 

@@ -6,14 +6,18 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdcli import __version__, kinds
 from herdcli.artifacts import hdf5_guard, memory_budget
 from herdcli.artifacts.deferred_errors import create_hdf5
 from herdcli.artifacts.sealed import codec, seal_header
 from herdcli.errors import DataError
+from herdcli.records import HistoryRecord
 from herdcli.schema import check_arrays
+
+if TYPE_CHECKING:
+    import h5py
 
 VERSIONS = frozenset({"format-version", "kind-version"})
 RESERVED = VERSIONS | frozenset({"format", "kind", "generated-by", "provenance", "configuration", "recoding"})
@@ -25,7 +29,7 @@ def write_sealed(
     kind: str,
     version: int,
     value: Any,
-    history: list[dict[str, Any]],
+    history: list[HistoryRecord],
     *,
     rows: int | None = None,
     further_parts: Iterable[Any] = (),
@@ -61,7 +65,7 @@ def write_sealed(
     return seal_header.write_seal(path, kind)
 
 
-def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]], str | None]:
+def read_sealed(file: h5py.File, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[HistoryRecord], str | None]:
     """Read the value, the history and the recoding of columns (JSON) of a verified artifact, upgraded to the newest version of its kind."""
     attributes = read_root_attributes(file, sealed_kind, where=where)
     kind = kinds.find_kind(sealed_kind, where=where)
@@ -76,7 +80,7 @@ def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple
     return kinds.upgrade(value, kind, version), attributes["history"], attributes.get("recoding")
 
 
-def read_root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
+def read_root_attributes(file: h5py.File, sealed_kind: str, *, where: str) -> dict[str, Any]:
     """Return the reserved attributes, checked against the seal; `history` is the parsed provenance."""
     attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED - VERSIONS) if name in file.attrs}
     numbers = {name: hdf5_guard.integer_attribute(file, name) for name in sorted(VERSIONS) if name in file.attrs}
@@ -98,7 +102,7 @@ def require_known_version(version: Any, *, where: str) -> None:
         raise DataError(f"has the format version {version}, but this version of herd reads only {FORMAT_VERSION}", where=where, hint=hint)
 
 
-def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
+def parse_history(text: str, *, where: str) -> list[HistoryRecord]:
     """Parse the provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,18 +24,21 @@ from herdcli.artifacts.formats.arrow import to_arrow, to_numpy, to_numpy_filled
 from herdcli.artifacts.sealed.codec import csr_matrix
 from herdcli.artifacts.tables.dataset_columns import lists_to_matrix
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import TRUTHS, Array, array_spec_of_field, convert_to_declared
+from herdcli.schema import TRUTHS, Array, Matrix, array_spec_of_field, convert_to_declared, is_sparse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_COLUMNS = 10_000  # most features that are separate columns; rows with more are lists
 ROLES = ("y", "split", "weight")
 OWN = (*ROLES, "X", "X.index", "X.value")  # names that a further column of a data set cannot have
 
 
-def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
+def to_table(value: Any) -> tuple[pa.Table, dict[str, Any]]:
     """Return the table of a value, and the fields that are stored outside it.  Raises BadUsage for kinds that are not tables."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.ChunkedArray] = {}
     beside: dict[str, Any] = {}
     row_dim = next((spec.dims[0] for declared in fields(value) if (spec := array_spec_of_field(declared))), None)
     for declared in fields(value):
@@ -54,7 +57,7 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
             beside["y.dtype"] = item.dtype.str
         elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
             columns |= _field_columns(declared.name, item)
-            if hasattr(item, "indptr"):
+            if is_sparse(item):
                 beside[f"{declared.name}.width"] = item.shape[1]
         elif isinstance(item, dict):
             titles = {key: extra_column_name(key) if isinstance(value, Dataset) else f"{declared.name}/{key}" for key in item}
@@ -70,7 +73,7 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
     return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
 
 
-def _named_labels(y: Array, names: list[str]) -> Any:
+def _named_labels(y: Array, names: list[str]) -> pa.Array:
     """Return labels as a column of names, or of booleans if the names are False and True; a label below 0 is missing."""
     import pyarrow as pa
 
@@ -89,7 +92,7 @@ def _has_feature_columns(data: Dataset, field: str) -> bool:
     return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
 
 
-def _feature_columns(data: Dataset, other_fields: dict[str, Any]) -> dict[str, Any]:
+def _feature_columns(data: Dataset, other_fields: dict[str, Any]) -> dict[str, pa.Array]:
     """Return a column for each feature; names that are not unique or are reserved get a suffix."""
     taken = {*ROLES, *(extra_column_name(name) for name in data.columns or {})}
     titles: list[str] = []
@@ -102,17 +105,17 @@ def _feature_columns(data: Dataset, other_fields: dict[str, Any]) -> dict[str, A
     return {title: to_arrow(data.X[:, index]) for index, title in enumerate(titles)}
 
 
-def _not_a_table_error(value: Any) -> BadUsage:
+def _not_a_table_error(value: object) -> BadUsage:
     return BadUsage(
         f"a result of the type {type(value).__name__} cannot be written as Parquet, because it is not a table",
         hint="write HDF5: --format hdf5",
     )
 
 
-def _field_columns(name: str, item: Any) -> dict[str, Any]:
+def _field_columns(name: str, item: Matrix) -> dict[str, pa.Array]:
     import pyarrow as pa
 
-    if hasattr(item, "indptr"):
+    if is_sparse(item):
         offsets = to_arrow(item.indptr.astype(np.int64))
         parts = {f"{name}.index": item.indices, f"{name}.value": item.data}
         return {part: pa.LargeListArray.from_arrays(offsets, to_arrow(values)) for part, values in parts.items()}
@@ -121,7 +124,7 @@ def _field_columns(name: str, item: Any) -> dict[str, Any]:
     return {name: to_arrow(item)}
 
 
-def _field_as_json(item: Any, value: Any) -> Any:
+def _field_as_json(item: object, value: object) -> Any:
     """Return a field as JSON: arrays with their type; lists and scalars unchanged."""
     if isinstance(item, np.ndarray):
         return {"dtype": item.dtype.str, "shape": list(item.shape), "values": item.ravel().tolist()}
@@ -134,7 +137,7 @@ def _field_as_json(item: Any, value: Any) -> Any:
     raise _not_a_table_error(value)
 
 
-def from_table(table: Any, other_fields: dict[str, Any], cls: type[Any], *, where: str) -> Any:
+def from_table(table: pa.Table, other_fields: dict[str, Any], cls: type[Any], *, where: str) -> Any:
     """Return the dataclass of a table written by `to_table`."""
     values: dict[str, Any] = {}
     try:
@@ -147,7 +150,7 @@ def from_table(table: Any, other_fields: dict[str, Any], cls: type[Any], *, wher
         raise DataError(f"the table cannot be read as {cls.__name__} ({error})", where=where) from error
 
 
-def _read_field(table: Any, other_fields: dict[str, Any], name: str, where: str) -> Any:
+def _read_field(table: pa.Table, other_fields: dict[str, Any], name: str, where: str) -> Any:
     import pyarrow as pa
 
     if name in other_fields:
@@ -172,6 +175,6 @@ def _read_field(table: Any, other_fields: dict[str, Any], name: str, where: str)
     return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _texts_as_unicode(column)
 
 
-def _texts_as_unicode(column: Any) -> Any:
+def _texts_as_unicode(column: pa.ChunkedArray) -> Array:
     values = to_numpy(column)
     return values.astype(str) if values.dtype.kind == "O" else values

@@ -16,6 +16,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables.column_roles import ColumnRoles
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
+from herdcli.schema import Matrix, is_sparse
 
 MOST_TOLD = 12
 Names = Sequence[str] | None
@@ -80,14 +81,14 @@ def _format_counted_names(names: Sequence[str], noun: str) -> str:
     return f"{noun} {names[0]}" if len(names) == 1 else f"{len(names)} {noun}s ({format_names(names)})"
 
 
-def reorder_columns(X: Any, order: ColumnOrder | None) -> Any:
+def reorder_columns(X: Matrix, order: ColumnOrder | None) -> Matrix:
     """Return the columns (n, wanted) of a matrix (n, count), dense or CSR; without an order, the matrix itself."""
     if order is None:
         return X
     if hasattr(X, "with_columns"):  # rows that stay in a file
         return X.with_columns(order.columns)
     chosen = X[:, order.columns]
-    if hasattr(chosen, "indptr"):
+    if is_sparse(chosen):
         chosen.sort_indices()
         return chosen
     return np.ascontiguousarray(chosen)

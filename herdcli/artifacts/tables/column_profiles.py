@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from herdcli.artifacts.tables.identifier_columns import LEAST_ROWS
 from herdcli.artifacts.text import number_formats
 from herdcli.errors import DataError
 from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HEAD, MOST_FREQUENT = 5, 3  # first cells, and most frequent values, of a profile
 SAMPLE = 1000  # cells by which dates and numbers are recognised in text
@@ -40,7 +43,7 @@ class ColumnProfile:
     first: list[str | None]
 
 
-def profile_column(name: str, column: Any, where: str) -> ColumnProfile:
+def profile_column(name: str, column: pa.ChunkedArray, where: str) -> ColumnProfile:
     """Return the profile of an Arrow column, by one pass over all its cells.
 
     Raises DataError for text that is not UTF-8 and for dates that Python cannot show.
@@ -58,7 +61,7 @@ def profile_column(name: str, column: Any, where: str) -> ColumnProfile:
         raise DataError(f"column '{name}' {what} that cannot be shown ({column.type})", where=where, hint=DATE_HINT) from error
 
 
-def _profile(name: str, column: Any) -> ColumnProfile:
+def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -108,7 +111,7 @@ def _recognise_text(present: Any) -> tuple[str, Any]:
     return (MOSTLY_NUMBERS if 2 * numbers > len(texts) else "text"), present
 
 
-def _temporal_type(kind: Any) -> str:
+def _temporal_type(kind: pa.DataType) -> str:
     """Return the word for an Arrow type of dates or times."""
     import pyarrow as pa
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Protocol
 
 from herdcli.errors import BadUsage, missing_column, nearest_name
-from herdcli.records import dataclass
+from herdcli.records import HistoryRecord, dataclass
 
 LABELS = ("y", "label", "class", "target")
 ROLES = frozenset({"y", "split", "weight"})
@@ -44,7 +44,7 @@ class HasHistory(Protocol):
     """A value with a history of commands."""
 
     @property
-    def history(self) -> list[dict[str, Any]]: ...
+    def history(self) -> list[HistoryRecord]: ...
 
 
 def model_target_column(model: HasHistory) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,16 +12,18 @@ from herdcli.artifacts.dataset import Dataset, check_finite
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
-from herdcli.schema import TRUTHS, Array
+from herdcli.schema import TRUTHS, Array, Matrix
 from herdcli.splits import SPLIT_NAMES, TEST, TRAIN, VALID, split_number
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
+Declarations: TypeAlias = Mapping[str, Any]  # what a file says of all its rows: value_range, image_shape, feature_names, …
+
 
 def assemble_dataset(
-    X: Any,
+    X: Matrix,
     parts: Mapping[str, Array],
-    attributes: Mapping[str, Any],
+    attributes: Declarations,
     *,
     where: str,
     note: Callable[[str], None],
@@ -181,7 +183,7 @@ def _check_weights(weight: Array, where: str) -> Array:
     return weight.astype(np.float64)
 
 
-def parse_number_pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
+def parse_number_pair(attributes: Declarations, name: str, kinds: str, where: str) -> Array | None:
     """Return a declared pair of numbers of these dtype kinds.  Raises DataError for other values."""
     if attributes.get(name) is None:
         return None

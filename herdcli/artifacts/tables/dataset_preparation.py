@@ -15,7 +15,7 @@ from herdcli.artifacts.message_numbers import group_digits
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix, Matrix, is_sparse
 from herdcli.splits import TEST, TRAIN, VALID, fold_parts, parse_fold
 
 UNUSED = 3  # the number of rows in none of the three splits
@@ -218,7 +218,7 @@ def dense_copy(data: Dataset, dtype: Any) -> Array:
     return X
 
 
-def float32_imprecise_columns(X: Any) -> Array:
+def float32_imprecise_columns(X: Matrix) -> Array:
     """Return the columns (d,) of a dense matrix whose variation is so small, relative to their size, that float32 hardly resolves it."""
     if X.dtype.itemsize < 4 or X.dtype == np.float32:
         return np.zeros(X.shape[1], dtype=bool)
@@ -295,7 +295,7 @@ def is_constant_after_threshold(data: Dataset, threshold: float) -> bool:
 
 def are_sparse_counts(data: Dataset) -> bool:
     """Return whether X is a CSR matrix of whole numbers from 0 upwards, without a declared range."""
-    if not data.is_sparse or data.value_range is not None:
+    if not is_sparse(data.X) or data.value_range is not None:
         return False
     entries = data.X.data
     return bool((entries >= 0).all()) and (entries.dtype.kind in "iub" or bool((entries == np.rint(entries)).all()))
@@ -314,12 +314,12 @@ def ambiguous_binary_levels(data: Dataset) -> tuple[float, float] | None:
     return (low, high) if low < high and not low <= 0 < high else None
 
 
-def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+def _row_blocks(X: Matrix) -> Iterator[tuple[slice, Array]]:
     """Yield X block by block, dense, with about a million entries each."""
     step = max(1, BLOCK_ELEMENTS // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = slice(start, start + step)
-        yield rows, X[rows].toarray() if hasattr(X, "indptr") else X[rows]
+        yield rows, X[rows].toarray() if is_sparse(X) else X[rows]
 
 
 def _value_extremes(data: Dataset) -> tuple[float, float]:
@@ -356,20 +356,20 @@ def _binary_levels(data: Dataset) -> tuple[float, float] | None:
     return None
 
 
-def _csr_values(X: Any) -> Array:
+def _csr_values(X: CSRMatrix) -> Array:
     """Return the stored entries of a CSR matrix, with a 0 if it omits any."""
     left_out: Array = np.zeros(min(1, X.shape[0] * X.shape[1] - X.nnz), dtype=X.dtype)
     return np.concatenate([X.data, left_out])
 
 
-def threshold_mask(X: Any, cut: float, in_place: bool = False, sparse: bool = False) -> Any:
+def threshold_mask(X: Matrix, cut: float, in_place: bool = False, sparse: bool = False) -> Matrix:
     """Return X ≥ cut as bool, compared in double precision."""
-    if sparse and cut > 0 and hasattr(X, "indptr"):
+    if sparse and cut > 0 and is_sparse(X):
         on = X.astype(bool)
         on.data = X.data >= np.float64(cut)
         on.eliminate_zeros()
         return on
-    overwritten = in_place and not hasattr(X, "indptr") and X.itemsize == 1 and X.flags.writeable and X.flags.c_contiguous
+    overwritten = in_place and not is_sparse(X) and X.itemsize == 1 and X.flags.writeable and X.flags.c_contiguous
     on = X.view(bool) if overwritten else np.empty(X.shape, dtype=bool)
     for rows, block in _row_blocks(X):
         np.greater_equal(block, np.float64(cut), out=on[rows])

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.schema import Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LEAST_ROWS = 10  # with fewer rows all texts may differ by chance
 _NAME = re.compile(r"(?:.*[^a-z0-9])?(?:id|ids|idx|index|uuid|guid|key|rowid|row_?(?:nr|number|names?))", re.IGNORECASE)
 _CAMEL = re.compile(r".*[a-z]I[Dd]")
 
 
-def find_identifier_columns(table: Any, numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+def find_identifier_columns(table: pa.Table, numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
     """Return a dict from column to the reason why it seems to identify rows.
 
     The reasons are unique texts, the name and values of an identifier, or a count of the rows.
@@ -36,7 +39,7 @@ def find_identifier_columns(table: Any, numbers: Iterable[str], texts: Iterable[
     return found
 
 
-def _all_differ(column: Any) -> bool:
+def _all_differ(column: pa.ChunkedArray) -> bool:
     import pyarrow.compute as pc
 
     return not column.null_count and bool(pc.count_distinct(column).as_py() == len(column))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix, Matrix, is_sparse
 
 SUPPORTED = 8  # the largest element in bytes
 DATES_HINT = "turn them into numbers (days since a start, the month, the hour), or remove the column"
@@ -73,23 +73,24 @@ def _decode_text(values: Array, name: str, where: str) -> Array:
         raise DataError(f"/{name} has text that is not UTF-8", where=where, hint="save it as str") from error
 
 
-def native_matrix(X: Any, *, name: str, where: str) -> Any:
+def native_matrix(X: Matrix, *, name: str, where: str) -> Matrix:
     """Return the rows: a dense array as from `native_array`, or a CSR matrix with native values.
 
     The indices of the CSR matrix are sorted, and name each column at most once per row.
     """
-    if not hasattr(X, "indptr"):
+    if not is_sparse(X):
         return native_array(X, name=name, where=where)
-    data = native_array(X.data, name=name, where=where)
-    if data is X.data and X.has_canonical_format:
-        return X
-    X = X.copy()
-    X.data = data if data is not X.data else X.data
-    X.sort_indices()
-    if not X.has_canonical_format:
-        X = X.astype(np.int64) if X.data.dtype.kind in "iub" else X  # sums of small types would overflow
-        X.sum_duplicates()
-    return X
+    rows: CSRMatrix = X
+    data = native_array(rows.data, name=name, where=where)
+    if data is rows.data and rows.has_canonical_format:
+        return rows
+    rows = rows.copy()
+    rows.data = data if data is not rows.data else rows.data
+    rows.sort_indices()
+    if not rows.has_canonical_format:
+        rows = rows.astype(np.int64) if rows.data.dtype.kind in "iub" else rows  # sums of small types would overflow
+        rows.sum_duplicates()
+    return rows
 
 
 def index_type(indices: Array, indptr: Array) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from herdcli.artifacts.text.opened_csv import OpenedCsv
 from herdcli.errors import DataError
 from herdcli.schema import Array
 from herdcli.spreadsheet_text import csv_text, escapes_formulas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
@@ -87,7 +90,7 @@ def _convert_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _drop_trailing_column(opened_csv: OpenedCsv, table: Any, where: str) -> Any:
+def _drop_trailing_column(opened_csv: OpenedCsv, table: pa.Table, where: str) -> pa.Table:
     """Return the table without the column caused by separators at the ends of rows.  Raises DataError if a row has a value there."""
     if not opened_csv.trailing:
         return table
@@ -117,7 +120,7 @@ def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions)
         options.note(f"{where}: whole numbers such as {text} are above 2^53 and lose their last digits if they are read as real numbers")
 
 
-def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, options: LoadOptions) -> Any:
+def _infer_label_type(table: pa.Table, name: str, nulls: list[str], where: str, options: LoadOptions) -> pa.Table:
     """Return a table whose labels are texts if one of them has leading zeros, else of the type that fits all of them."""
     column, place = table.column(name), table.column_names.index(name)
     if (first := zero_padded_labels.first_zero_padded(column)) is None:
@@ -130,12 +133,12 @@ def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, optio
     return table.set_column(place, name, zero_padded_labels.decode_texts(column))
 
 
-def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Iterator[Any]:
+def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     """Yield the same text as Arrow batches, whose columns have the types of the first batch."""
     from pyarrow import csv
 
     found = _open_csv(stream, head, where, options)
-    kind: Any = None
+    kind: pa.DataType | None = None
     with _convert_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
         for batch in reader:
             if found.labels is not None:
@@ -143,7 +146,9 @@ def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOpti
             yield _drop_trailing_column(found, _strip_blanks(batch), where)
 
 
-def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str) -> tuple[Any, Any]:
+def _convert_batch_labels(
+    batch: pa.RecordBatch, name: str, nulls: list[str], kind: pa.DataType | None, where: str
+) -> tuple[pa.RecordBatch, pa.DataType]:
     """Return a batch with labels of the type in the first batch, and that type; `kind` is None for the first batch."""
     place = batch.schema.names.index(name)
     column = batch.column(place)
@@ -269,7 +274,7 @@ def _integer_label_column(titles: list[str], rows_below: list[list[str]], where:
     return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
 
 
-def _zero_padded_types(titles: list[str], rows_below: list[list[str]], where: str, options: LoadOptions) -> dict[str, Any]:
+def _zero_padded_types(titles: list[str], rows_below: list[list[str]], where: str, options: LoadOptions) -> dict[str, pa.DataType]:
     """Return types for columns whose numbers have leading zeros: labels 01 and 1 stay two texts; for other columns the loss is reported."""
     import pyarrow as pa
 
@@ -288,7 +293,7 @@ def _zero_padded_types(titles: list[str], rows_below: list[list[str]], where: st
     return {y: pa.string()} if y in found and options.labels else {}
 
 
-def _text_column_types(titles: list[str], options: LoadOptions) -> dict[str, Any]:
+def _text_column_types(titles: list[str], options: LoadOptions) -> dict[str, pa.DataType]:
     """Return types for the columns requested as text."""
     import pyarrow as pa
 
@@ -304,7 +309,7 @@ def _matches_any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:
     return any(form.fullmatch(cell) for cells in lines for cell in cells)
 
 
-def _strip_blanks(table: Any) -> Any:
+def _strip_blanks(table: pa.Table) -> pa.Table:
     """Return a table or batch without blanks around column names and texts: "a, b, y" names y."""
     import pyarrow as pa
 
@@ -395,7 +400,7 @@ def _missing_mask(values: Array) -> Array | None:
     return absent if absent.any() else None
 
 
-def _role_columns(data: Dataset) -> dict[str, Any]:
+def _role_columns(data: Dataset) -> dict[str, pa.DataType]:
     roles: dict[str, Any] = {}
     if data.y is not None:
         known = bool(data.class_names) and data.y.min(initial=0) >= 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.artifacts.text import delimited_text
 from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COMMENT = re.compile(rb"^#[^\n]*\n?", re.MULTILINE)
 _ADAPTED = b"# Adaptation terminated"
@@ -45,14 +48,14 @@ def read(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> 
     return dataset_from_table(_parameter_columns(table, where, options), {}, where=where, options=options)
 
 
-def _read_batches(text: bytes, where: str, options: LoadOptions) -> list[Any]:
+def _read_batches(text: bytes, where: str, options: LoadOptions) -> list[pa.RecordBatch]:
     found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, options=options))
     if not sum(batch.num_rows for batch in found):
         raise DataError("has no draws", where=where, hint="check whether the sampler was interrupted")
     return found
 
 
-def _parameter_columns(table: Any, where: str, options: LoadOptions) -> Any:
+def _parameter_columns(table: pa.Table, where: str, options: LoadOptions) -> pa.Table:
     """Return the columns of parameters, and of their gradients with the sign of ∇ log p."""
     names = [name for name in table.column_names if not name.endswith("__") and not name.startswith(("p_", "g_"))]
     others = {name for name in table.column_names if not name.endswith("__")} - set(names)

@@ -19,7 +19,7 @@ from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, shrink_integers
 from herdcli.errors import DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix
 
 BLOCK = 1 << 22
 ROOM = 18  # bytes of numbers that the parser allocates for each byte of text
@@ -89,7 +89,7 @@ def _parse_error(token: bytes, code: int, line: int, where: str) -> DataError:
     return DataError(f"line {line} has {shown!r} where {expected} was expected", where=where, hint=hint)
 
 
-def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
+def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> CSRMatrix:
     from scipy.sparse import csr_matrix
 
     if not len(columns):

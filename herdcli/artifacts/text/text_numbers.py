@@ -6,7 +6,7 @@ A column whose cells are mostly numbers is never taken for text: its first cell 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +17,22 @@ from herdcli.artifacts.text import number_formats
 from herdcli.artifacts.text.number_formats import MARKS, format_number, parse_number, parse_plain_number
 from herdcli.errors import DataError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SAMPLE = 1000  # cells that distinguish numbers from text: the first ones, and as many from the whole column
 MISTYPED_HINT = "write numbers as 1.5 or 1e-3: correct the cell or the decimal commas, or remove the column"
 
 
-def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, *, required: bool) -> dict[str, Any]:
+def parse_columns(
+    columns: Mapping[str, pa.ChunkedArray], where: str, options: LoadOptions, *, required: bool
+) -> dict[str, pa.ChunkedArray]:
     """Return the numeric ones among some pyarrow columns of text, as columns of float64; cells without a value are NaN.
 
     required  columns that are mostly numbers must be entirely numeric; otherwise they stay text.
     Raises DataError for a cell that is not a number in such a column, and for a missing value where none is allowed.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, pa.ChunkedArray] = {}
     read_as: list[str] = []
     oddly: list[str] = []
     for name, column in columns.items():
@@ -63,7 +68,7 @@ def _is_plain(text: str) -> bool:
     return parse_plain_number(text) is not None and not number_formats.has_unambiguous_variant(text)
 
 
-def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> None:
+def _refuse_quantities(texts: list[str], column: pa.ChunkedArray, name: str, where: str) -> None:
     """Raise DataError for a column of numbers with a unit, except for a few repeated values, which may be classes."""
     if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
         row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
@@ -88,7 +93,7 @@ def _shorten_list(items: Sequence[str]) -> str:
     return ", ".join(items[:8]) + (" …" if len(items) > 8 else "")
 
 
-def _sample_cells(column: Any) -> list[str]:
+def _sample_cells(column: pa.ChunkedArray) -> list[str]:
     """Return the first cells of a column, and cells from the whole column."""
     first = column.slice(0, SAMPLE).to_pylist()
     if len(column) > SAMPLE:

@@ -6,7 +6,7 @@ The table is the same as pyarrow's: whole numbers, real numbers and empty column
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from herdcli.artifacts.text.opened_csv import OpenedCsv
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 WIDE = 1000  # if there are more columns than this, they are parsed as one
 EACH = 9000  # bytes that pyarrow needs for a column
 CELLS = 1 << 21  # number of cells that are parsed together
@@ -25,7 +28,7 @@ REAL = r"^[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|na
 WIDTH_HINT = "give each line as many values as the first"
 
 
-def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:
+def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> pa.Table:
     """Return the table of an opened text, read by pyarrow or, if it is wide and has no quotes, as one column of all cells."""
     from pyarrow import csv
 
@@ -74,7 +77,7 @@ class _WideReader:
             if (cells := line.count(self.separator) + 1) != len(self.names):
                 raise DataError(f"row {row} has {cells} values, expected {len(self.names)}", where=where, hint=WIDTH_HINT)
 
-    def table(self) -> Any:
+    def table(self) -> pa.Table:
         """Return the table of all rows."""
         import pyarrow as pa
 
@@ -123,7 +126,7 @@ class _WideReader:
         values, absent, is_whole, worded = (item.reshape(len(lines), width).T for item in (numbers, absent, is_whole | absent, worded))
         return values, absent, np.asarray(is_whole.all(axis=1)), np.asarray(worded.any(axis=1))
 
-    def _again(self, columns: Array) -> dict[int, Any]:
+    def _again(self, columns: Array) -> dict[int, pa.ChunkedArray]:
         """Read some columns again by pyarrow."""
         from pyarrow import csv
 
@@ -138,14 +141,14 @@ class _WideReader:
         return {column: found.column(place) for place, column in enumerate(places)}
 
 
-def _boolean_values(column: Any) -> Array:
+def _boolean_values(column: pa.ChunkedArray) -> Array:
     """Return a column of truth values as a vector, false for missing values."""
     import pyarrow.compute as pc
 
     return to_numpy(pc.fill_null(column, False))
 
 
-def _typed_column(values: Array, absent: Array, whole: bool) -> Any:
+def _typed_column(values: Array, absent: Array, whole: bool) -> pa.Array:
     """Return one column: empty, or of whole numbers, or of real numbers."""
     import pyarrow as pa
 

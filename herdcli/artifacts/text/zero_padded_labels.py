@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PADDED = r"^[ \t]*0[0-9]+[ \t]*$"
 
@@ -17,7 +20,7 @@ def leading_zero_message(first: str) -> str:
     return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are different labels"
 
 
-def first_zero_padded(column: Any) -> str | None:
+def first_zero_padded(column: pa.ChunkedArray) -> str | None:
     """Return the first value with leading zeros in a column of bytes."""
     import pyarrow.compute as pc
 
@@ -30,7 +33,7 @@ def first_zero_padded(column: Any) -> str | None:
     return None if place < 0 else some[place].as_py().decode().strip()
 
 
-def decode_texts(column: Any) -> Any:
+def decode_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column of bytes as texts; unchanged if it is not UTF-8."""
     import pyarrow as pa
 
@@ -40,7 +43,7 @@ def decode_texts(column: Any) -> Any:
         return column
 
 
-def convert_labels(column: Any, nulls: list[str]) -> Any:
+def convert_labels(column: pa.ChunkedArray, nulls: list[str]) -> pa.ChunkedArray:
     """Return a column of bytes with the type that pyarrow's reader finds for it: whole numbers, truth values, real numbers, or texts.
 
     nulls  texts that mean a missing value.
@@ -62,7 +65,7 @@ def convert_labels(column: Any, nulls: list[str]) -> Any:
     return read
 
 
-def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, where: str) -> Any:
+def convert_batch_labels(column: pa.ChunkedArray, nulls: list[str], kind: pa.DataType | None, name: str, where: str) -> pa.ChunkedArray:
     """Return a later batch of the column of labels, converted to `kind`, the type of the first batch.  Raises DataError if it cannot be."""
     import pyarrow as pa
 
@@ -73,7 +76,7 @@ def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, wh
         raise DataError(f"column '{name}' has values of another type than its first rows: {error}", where=where) from error
 
 
-def _without_nulls(column: Any, nulls: list[str]) -> Any:
+def _without_nulls(column: pa.ChunkedArray, nulls: list[str]) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -165,10 +165,11 @@ def largest_moment(rows: PreparedRows, settings: Settings) -> float:
     """Return the bound on the learning rate: the largest moment of the training rows, or for word counts a statistic of their totals."""
     import numpy as np
 
-    from herdcli.numerics.row_selection import SelectedRows, is_sparse
+    from herdcli.numerics.row_selection import SelectedRows
     from herdcli.numerics.streamed_rows import StreamedRows
     from herdcli.rbm.learning.curvature_bound import estimate_hidden_input_shift, largest_covariance_eigenvalue, mean_squared_row_sum
     from herdcli.rbm.units import unit_family
+    from herdcli.schema import is_sparse
     from herdcli.splits import TRAIN
 
     if unit_family(settings.visible_units).multinomial:

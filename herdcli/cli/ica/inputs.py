@@ -24,11 +24,11 @@ from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
+    from herdcli.algorithm import Map
     from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
     from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
-    from herdcli.numerics.block_statistics import Map
     from herdcli.numerics.block_statistics import RowReader as BlockRows
 
 

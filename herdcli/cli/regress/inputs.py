@@ -20,10 +20,9 @@ from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
 from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunction, Response
 from herdcli.errors import BadUsage, DataError, missing_column
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
-from herdcli.schema import LARGEST
+from herdcli.schema import LARGEST, is_sparse
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from herdcli.cli.regress.error_covariance import parse_error_covariance, whiten_
 from herdcli.cli.regress.inputs import MOST_CLASSES
 from herdcli.cli.regress.training_rows import heldout_linear_predictors, select_rows, training_rows
 from herdcli.errors import BadUsage, DataError, NotConverged
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.regression import count_detection
+from herdcli.schema import is_sparse
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.output.outputs import HistorySource

@@ -11,9 +11,9 @@ from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.sparse_rows import SparseRows
+from herdcli.schema import is_sparse
 
 if TYPE_CHECKING:
     from herdcli.cli.regress.inputs import RegressionInputs

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.factor import closed_form_pca
 from herdcli.em.factor.closed_form_pca import fix_axis_signs
@@ -26,7 +27,7 @@ from herdcli.em.model_table import TABLE
 from herdcli.em.variance_floors import floor_and_column_scales
 from herdcli.errors import BadUsage
 from herdcli.numerics import symmetric_matrices
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowMoments, Sums, row_moments
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RowBlock, RowMoments, Sums, row_moments
 from herdcli.numerics.factor_model import fit_factors_above_noise
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator

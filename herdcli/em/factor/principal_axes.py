@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.em.driver import EMFit, ObjectiveHistory
 from herdcli.em.factor.closed_form_pca import OVERSAMPLED, fix_axis_signs, sorted_eigendecomposition
 from herdcli.em.mixture.component_search import SearchResult
@@ -19,7 +19,6 @@ from herdcli.numerics.block_statistics import (
     PASS_BLOCKS,
     BlockSource,
     BlockStatistics,
-    Map,
     MarginalMoments,
     RowBlock,
     Sums,

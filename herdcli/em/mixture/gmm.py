@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture import cluster_initialization
 from herdcli.em.mixture.covariance_prior import CovariancePrior, default_prior_rows, pooled_target
@@ -33,7 +34,7 @@ from herdcli.em.mixture.gaussian_densities import (
 from herdcli.em.mixture.mixture_e_step import EStep, impute_rows
 from herdcli.em.variance_floors import apply_variance_floor, floor_and_column_scales
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowMoments, Sums, row_moments, sample_rows
+from herdcli.numerics.block_statistics import BlockSource, RowBlock, RowMoments, Sums, row_moments, sample_rows
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

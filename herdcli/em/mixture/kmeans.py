@@ -13,7 +13,7 @@ from dataclasses import field
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.algorithm import HasStateShapes, Map, RunProgress
 from herdcli.em.driver import EMFit, ObjectiveHistory, Parameters
 from herdcli.em.mixture import cluster_initialization
 from herdcli.errors import BadUsage, DataError
@@ -21,7 +21,6 @@ from herdcli.numerics.block_statistics import (
     BLOCK,
     BlockSource,
     BlockStatistics,
-    Map,
     RowBlock,
     RowMoments,
     RowReader,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel
@@ -11,7 +12,7 @@ from herdcli.em.mixture import kmeans
 from herdcli.em.mixture.component_search import ComponentSearch
 from herdcli.errors import BadUsage
 from herdcli.numerics import block_statistics
-from herdcli.numerics.block_statistics import BlockSource, Map, RemoteSource
+from herdcli.numerics.block_statistics import BlockSource, RemoteSource
 
 
 class ClusterModels(RowModel):

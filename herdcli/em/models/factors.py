@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from herdcli.algorithm import Map
 from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.factor import factor_analysis
@@ -12,7 +13,7 @@ from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_s
 from herdcli.em.mixture.component_search import ComponentSearch
 from herdcli.em.variance_floors import floor_and_column_scales
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import BlockSource, Map, marginal_moments
+from herdcli.numerics.block_statistics import BlockSource, marginal_moments
 
 
 class FactorModels(RowModel):

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em import artifacts
 from herdcli.em.driver import EM, EMFit, EMSettings
 from herdcli.em.fitting import FitOptions, FitRows, PreparedFit, RowModel, add_size_criterion, require_enough_rows
 from herdcli.em.mixture import gmm
 from herdcli.em.mixture.component_search import ComponentSearch
 from herdcli.em.mixture.variational_mixture import make_variational_gmm
-from herdcli.numerics.block_statistics import BlockSource, Map
+from herdcli.numerics.block_statistics import BlockSource
 
 
 class MixtureModels(RowModel):

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture import cluster_initialization
 from herdcli.em.sequence import forward_backward
@@ -21,17 +22,7 @@ from herdcli.em.sequence.emissions import EMISSIONS, Categorical, EmissionFamily
 from herdcli.em.sequence.gaussian_emissions import GaussianEmission
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import (
-    SAMPLE_ROWS,
-    ArrayRows,
-    BlockStatistics,
-    Map,
-    RowBlock,
-    RowBlocks,
-    RowMoments,
-    Sums,
-    row_moments,
-)
+from herdcli.numerics.block_statistics import SAMPLE_ROWS, ArrayRows, BlockStatistics, RowBlock, RowBlocks, RowMoments, Sums, row_moments
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em import driver
 from herdcli.em.artifacts import restart_outcomes
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
@@ -16,7 +17,7 @@ from herdcli.em.sequence import forward_backward, hmm
 from herdcli.em.sequence.emissions import Categorical, EmissionFamily
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import Map, RowMoments, Spreading, Sums, keep_blocks_local, sum_statistics
+from herdcli.numerics.block_statistics import RowMoments, Spreading, Sums, keep_blocks_local, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.artifacts import restart_outcomes
 from herdcli.em.driver import EM, EMFit, EMSettings, Parameters
 from herdcli.em.lds_artifacts import DynamicsFitFacts, LinearDynamics
@@ -16,7 +17,7 @@ from herdcli.em.sequence.lds import LDS, variance_floor_and_scale
 from herdcli.em.sequence.lds_initialization import WindowMoments, window_moments
 from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, step_variance
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import BlockSource, Map, Spreading, Sums, keep_blocks_local, sum_statistics
+from herdcli.numerics.block_statistics import BlockSource, Spreading, Sums, keep_blocks_local, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import Map, Sums, sum_statistics
+from herdcli.numerics.block_statistics import Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

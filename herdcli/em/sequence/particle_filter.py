@@ -17,11 +17,11 @@ from typing import Protocol
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture.gaussian_densities import LOG_TAU
 from herdcli.em.sequence.forward_backward import HiddenChain
 from herdcli.em.sequence.sequences import Sequences
-from herdcli.numerics.block_statistics import Map
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

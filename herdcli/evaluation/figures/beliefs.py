@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -29,7 +28,7 @@ class BeliefsWithReference:
 
 
 def metrics(
-    value: Beliefs | BeliefsWithReference, settings: Any, *, map: Any = map, progress: ProgressCallback | None = None
+    value: Beliefs | BeliefsWithReference, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None for those that need a missing reference.
 

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.metrics.score_collection import CollectedColumns, pack_scores_and_labels, roc_auc
+from herdcli.evaluation.table import Row
 from herdcli.numerics import class_baselines
 from herdcli.online.model import Classifier
 from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
@@ -39,8 +42,6 @@ COLUMNS = (
     "progressive_coverage",
     "progressive_set_size",
 )
-
-Row = dict[str, Any]
 
 
 class EvaluatedExamples:
@@ -79,9 +80,9 @@ class EvaluatedExamples:
             among = prediction_set_mask(score, variance, self.model.coverage.threshold)
             self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Row:
         """Return the columns of `metrics` for these examples."""
-        found: dict[str, Any] = {"rows": self.rows, "judged_on": self.on}
+        found: Row = {"rows": self.rows, "judged_on": self.on}
         found["error"] = (self.rows - int(np.trace(self.confusion))) / self.rows
         found["error_majority"] = 1.0 - float(self.confusion.sum(axis=1).max()) / self.rows
         for name, (wrong, _, _) in zip(class_baselines.NAMES, self.discordant.tolist(), strict=True):
@@ -102,7 +103,9 @@ class EvaluatedExamples:
         return float(np.mean(known)) if known else None
 
 
-def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+def metrics(
+    value: Classifier | EvaluatedExamples, settings: EvaluationSettings | None, *, map: Map = map, progress: ProgressCallback | None = None
+) -> Row:
     """Return every column of `COLUMNS`; None if the artifact has no held-out rows.
 
     error_majority     the error of predicting the most frequent class of these rows.
@@ -113,7 +116,7 @@ def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = 
     calibration_error  expected calibration error of the most probable class, 15 bins of equal width.
     """
     model, found = value.model if isinstance(value, EvaluatedExamples) else value, evaluated_examples(value)
-    result: dict[str, Any] = dict.fromkeys(COLUMNS)
+    result: Row = dict.fromkeys(COLUMNS)
     if model.running.seen:
         result["progressive_error"] = model.running.wrong / model.running.seen
         result["progressive_loss"] = model.running.loss / model.running.seen
@@ -157,7 +160,7 @@ def confusion_rows(value: Classifier) -> list[Row]:
     return [{"class": name} | dict(zip(value.classes, line, strict=True)) for name, line in zip(value.classes, table.tolist(), strict=True)]
 
 
-def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
+def mcnemar_test(first: Classifier, second: Classifier) -> Row:
     """Return McNemar's test on the examples that only one of two classifiers gets wrong: exact up to 1000, else χ² with correction.
 
     The correction is the continuity correction.  Raises DataError unless both were evaluated on the same rows.
@@ -193,7 +196,7 @@ def sign_test(first: int, second: int) -> float:
     return float(erfc(statistic / np.sqrt(2.0)))
 
 
-def tournament_edges(results: Sequence[Row]) -> list[Row]:
+def tournament_edges(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the edges of a graph with the win fractions of every pair of algorithms over the tasks that both took part in.
 
     results  rows with `task`, `algorithm`, `error` and perhaps `noise`.  The algorithm with more wins comes first; an edge
@@ -202,7 +205,7 @@ def tournament_edges(results: Sequence[Row]) -> list[Row]:
     """
     if not results or not {"task", "algorithm", "error"} <= set(results[0]):
         raise BadUsage("a tournament needs a table with the columns task, algorithm and error")
-    edges: list[Row] = []
+    edges: list[dict[str, Any]] = []
     for noise in sorted({row.get("noise") or 0.0 for row in results}):
         errors: dict[str, dict[str, float]] = {}
         for row in results:
@@ -217,7 +220,7 @@ def tournament_edges(results: Sequence[Row]) -> list[Row]:
     return edges
 
 
-def _tournament_edge(a: str, b: str, errors_a: dict[str, float], errors_b: dict[str, float]) -> Row:
+def _tournament_edge(a: str, b: str, errors_a: dict[str, float], errors_b: dict[str, float]) -> dict[str, Any]:
     tasks = sorted(set(errors_a) & set(errors_b))
     wins = sum(errors_a[task] < errors_b[task] for task in tasks)
     losses = sum(errors_a[task] > errors_b[task] for task in tasks)

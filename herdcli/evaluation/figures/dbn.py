@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.rbm import independent_log_likelihood
@@ -15,7 +15,7 @@ from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.learning.layerwise_learning import reconstruct_rows, sample_likelihood_bounds, sample_top_hidden_states
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import comb
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import FittedArtifact, baseline_log_density, information_criteria
 from herdcli.em.variance_floors import floor_scale
@@ -41,7 +41,7 @@ def metrics(
     value: FittedArtifact | EvaluatedRows,
     settings: EvaluationSettings,
     *,
-    map: Callable[..., Any] = map,
+    map: Map = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
     """Return the columns of the kind; None for those without rows or labels.

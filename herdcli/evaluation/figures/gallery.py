@@ -7,12 +7,9 @@ Source: Teh (2003), sec. 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Row
 from herdcli.faces import face_similarities
@@ -21,8 +18,6 @@ from herdcli.rbm.pair_similarity import compute_hidden_totals, pair_similarity
 from herdcli.rbm.pairs import PairRBM
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-Map = Callable[..., Any]
 
 
 @dataclass(frozen=True)

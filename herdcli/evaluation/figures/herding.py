@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.evaluation.baselines.energy_classification import class_probabilities, classification_errors
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.herding import sample_entropy
 from herdcli.herding.model import Herding
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.splits import TRAIN
 
 COLUMNS = (

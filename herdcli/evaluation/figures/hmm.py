@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.hmm_artifacts import HeldoutSequences, HiddenMarkovModel
 from herdcli.em.sequence import forward_backward
 from herdcli.em.sequence.hmm_fitting import chain_information_criteria
@@ -31,7 +31,7 @@ def metrics(
     value: HiddenMarkovModel,
     settings: EvaluationSettings,
     *,
-    map: Callable[..., Any] = map,
+    map: Map = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
     """Return the columns of the kind; None for those without rows or labels.
@@ -116,7 +116,7 @@ def _compare_with_baselines(value: HiddenMarkovModel, heldout: HeldoutSequences)
     return _BaselineComparison(figures, findings)
 
 
-def _compare_with_labels(value: HiddenMarkovModel, heldout: HeldoutSequences, map: Callable[..., Any]) -> dict[str, float | str | None]:
+def _compare_with_labels(value: HiddenMarkovModel, heldout: HeldoutSequences, map: Map) -> dict[str, float | str | None]:
     """Compare the most probable paths with known labels."""
     if heldout.y is None or not (heldout.y >= 0).any():
         return {}

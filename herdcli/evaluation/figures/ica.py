@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import gabor
 from herdcli.ica.energy import LinearExperts, make_energy
@@ -19,7 +17,7 @@ from herdcli.ica.filters.amari_distance import amari_distance
 from herdcli.ica.model import ICA
 from herdcli.numerics import block_statistics
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, DType
 
 COLUMNS = (
     "filters",
@@ -51,8 +49,8 @@ class EvaluatedFilters:
 
     model: ICA
     rows: block_statistics.RowReader
-    dtype: np.dtype[Any] = np.dtype(np.float64)
-    map: Callable[..., Any] = map
+    dtype: DType = np.dtype(np.float64)
+    map: Map = map
 
     @cached_property
     def sums(self) -> block_statistics.Sums:
@@ -110,7 +108,7 @@ def _power_sums(name: str, centred: Array) -> block_statistics.Sums:
     return {f"{name}_{power}": item.astype(np.float64) for power, item in found.items()}
 
 
-def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = map) -> EvaluatedFilters | None:
+def evaluated_filters(value: ICA | EvaluatedFilters, map: Map = map) -> EvaluatedFilters | None:
     """Return the evaluation on the held-out rows stored with a model, unless others were given; None if there are none."""
     if isinstance(value, EvaluatedFilters):
         return value
@@ -120,7 +118,7 @@ def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = m
 
 
 def metrics(
-    value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: ProgressCallback | None = None
+    value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None for those that do not apply to the model.
 
@@ -174,7 +172,7 @@ def _supports_score_matching(value: ICA) -> bool:
     return value.algorithm != "sparse-coding" and "laplace" not in value.experts and value.density != "laplace"
 
 
-def quick_metrics(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
+def quick_metrics(value: ICA, *, map: Map = map) -> dict[str, float | None]:
     """Return the columns for the verdict at the end of training: kurtoses and likelihood, with those of whitening; no Gabor fits."""
     row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
     held = evaluated_filters(value, map)
@@ -206,7 +204,7 @@ def _separation_columns(product: Array) -> dict[str, float | None]:
     return found
 
 
-def _locality_columns(value: ICA, map: Callable[..., Any]) -> dict[str, float | None]:
+def _locality_columns(value: ICA, map: Map) -> dict[str, float | None]:
     """Return the locality columns of filters on the axes of the rows."""
     filters = value.whitening.rotated(value.J)
     shape = image_shape(value) or (filters.shape[1],)

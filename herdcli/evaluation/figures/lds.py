@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.lds_artifacts import DynamicsFitFacts, LinearDynamics, one_step_predictions
 from herdcli.em.sequence.kalman import filter_sequences
 from herdcli.em.sequence.lds import variance_floor_and_scale
@@ -30,7 +30,7 @@ def metrics(
     value: LinearDynamics,
     settings: EvaluationSettings,
     *,
-    map: Callable[..., Any] = map,
+    map: Map = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
     """Return the columns of the kind; None for those without rows.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import network_rows
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import CalibratedTree
@@ -36,7 +35,7 @@ class NetworkWithReference:
 
 
 def metrics(
-    value: Network | NetworkWithReference, settings: Any, *, map: Any = map, progress: ProgressCallback | None = None
+    value: Network | NetworkWithReference, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> dict[str, float | None]:
     """Return every column of `COLUMNS`; None if it does not apply, or if the junction tree would need more than 4 GB.
 
@@ -86,7 +85,7 @@ def independent_log_likelihood(network: Network) -> float | None:
     return float(np.mean(logs))
 
 
-def quick_metrics(value: Network, *, map: Any = map) -> dict[str, float | None]:
+def quick_metrics(value: Network, *, map: Map = map) -> dict[str, float | None]:
     """Return the columns for the verdict at the end of training: likelihoods only if the junction tree needs at most QUICK bytes."""
     if value.fit is None:
         return {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.evaluation import verdicts
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import regression
 from herdcli.evaluation.table import Value
 from herdcli.numerics import block_statistics
@@ -17,7 +18,9 @@ from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldoutRow
 LINEAR = "worse than a linear model"
 
 
-def metrics(value: Perceptron, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None) -> dict[str, Value]:
+def metrics(
+    value: Perceptron, settings: EvaluationSettings, *, map: Map = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Value]:
     """Return the held-out log-likelihood (nats per row), those of the mean response and of a linear model, and the verdict.
 
     independent           the log-likelihood under the training rows' mean response.
@@ -54,7 +57,7 @@ def is_worse_than_linear(row: dict[str, Value]) -> bool:
     return own + (error if isinstance(error, float) else 0.0) < linear
 
 
-def _linear_model_columns(value: Perceptron, evaluated: regression.EvaluatedRegression, map: Any) -> dict[str, Value]:
+def _linear_model_columns(value: Perceptron, evaluated: regression.EvaluatedRegression, map: Map) -> dict[str, Value]:
     """Return the columns of the linear model on the same rows."""
     family = value.distribution()
 

@@ -5,17 +5,16 @@ They are computed on the test rows in the artifact, or on the last examples pred
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.metrics.feature_importance import column_namer, largest_weight_indices, weight_moments
 from herdcli.evaluation.metrics.score_collection import CollectedColumns
 from herdcli.evaluation.plots import plot_list, plot_style
+from herdcli.evaluation.table import Row
 from herdcli.online.numbers import Predictor, predictive_deviations
 from herdcli.schema import Array
 
@@ -25,7 +24,6 @@ COLUMNS = (
 )
 WITHIN = 1.959963984540054  # standard deviations that contain 95 % of normal errors
 STRONGEST = 30
-Map = Callable[..., Any]
 
 
 class EvaluatedOutcomes:
@@ -48,11 +46,11 @@ class EvaluatedOutcomes:
         if self.model.coverage is not None and self.on == "test":
             self.held += int(np.count_nonzero(np.abs(residual) <= self.model.coverage.threshold))
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Row:
         """Return the columns of `metrics` for these rows."""
         rows, spread, residual = self.kept.count, float(np.std(self.kept.column(0))), self.kept.column(1)
         rmse = float(np.sqrt(np.mean(residual**2)))
-        found: dict[str, Any] = {"rows": rows, "judged_on": self.on, "rmse": rmse, "rmse_mean": spread}
+        found: Row = {"rows": rows, "judged_on": self.on, "rmse": rmse, "rmse_mean": spread}
         found |= {"mae": float(np.mean(np.abs(residual, out=residual))), "r2": 1.0 - (rmse / spread) ** 2 if spread > 0 else None}
         found["coverage_95"] = self.near / rows
         found["log_likelihood"] = float(np.mean(self.kept.column(2))) - 0.5 * float(np.log(2 * np.pi))
@@ -62,7 +60,9 @@ class EvaluatedOutcomes:
         return found
 
 
-def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
+def metrics(
+    value: Predictor | EvaluatedOutcomes, settings: EvaluationSettings | None, *, map: Map = map, progress: ProgressCallback | None = None
+) -> Row:
     """Return every column of `COLUMNS`; None if the artifact has no held-out rows.
 
     rmse_mean       that of predicting the mean of these rows.   r2  1 − (rmse/rmse_mean)².
@@ -70,7 +70,7 @@ def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = m
     coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats per row under N(m, deviation²).
     """
     model, found = value.model if isinstance(value, EvaluatedOutcomes) else value, _evaluated_outcomes(value)
-    result: dict[str, Any] = dict.fromkeys(COLUMNS)
+    result: Row = dict.fromkeys(COLUMNS)
     if seen := model.running.seen:
         result |= {"progressive_rmse": (model.running.loss / seen) ** 0.5, "progressive_mae": model.absolute / seen}
     if model.coverage is not None and model.coverage.examples:
@@ -93,7 +93,7 @@ def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
     return rows.y[chosen], rows.score[chosen, 0], predictive_deviations(value, rows.variance[chosen])
 
 
-def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+def predicted(value: Predictor, settings: EvaluationSettings | None, *, map: Map = map) -> plot_list.Figure:
     """Outcomes against predictions, with a line where they are equal."""
     y, m, _ = heldout_predictions(value)
     figure = plot_list.new_figure(4.0)
@@ -108,7 +108,7 @@ def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map)
     return figure
 
 
-def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+def weights(value: Predictor, settings: EvaluationSettings | None, *, map: Map = map) -> plot_list.Figure:
     """The strongest weights by name, with two standard deviations."""
     mean, deviation = weight_moments(value)
     strongest, name = largest_weight_indices(mean[0], STRONGEST), column_namer(value)

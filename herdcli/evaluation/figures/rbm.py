@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.em.variance_floors import FLOOR
 from herdcli.errors import DataError
 from herdcli.evaluation.baselines.energy_classification import classification_errors, errors_beside_majority, naive_bayes_errors
@@ -32,10 +32,10 @@ from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.likelihood.length_annealing import anneal_log_partitions, log_partitions_by_length
 from herdcli.rbm.likelihood.log_z_estimates import AGREED, STUDENT, LogZEstimate
 from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES
-from herdcli.rbm.likelihood.row_likelihood import Map, log_pseudo_likelihood, reconstruction_error, row_log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import log_pseudo_likelihood, reconstruction_error, row_log_likelihood
 from herdcli.rbm.model import RBM, Harmonium, StoredHeldoutRows
 from herdcli.rbm.units import unit_family
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 from herdcli.splits import TEST, VALID
 
 COLUMNS = (
@@ -134,7 +134,7 @@ def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
 
 
 def word_count_columns(
-    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: ProgressCallback | None = None
+    value: RBM, groups: dict[int, Matrix], settings: EvaluationSettings, map: Map, progress: ProgressCallback | None = None
 ) -> dict[str, Value]:
     """Return likelihoods of word counts, each row given its length; perplexities are per word and independent of the word order."""
     total, own, alone, orders, ways, gains = 0, 0.0, 0.0, 0.0, {}, list[Array]()
@@ -185,7 +185,7 @@ def _test_rows(value: RBM) -> dict[int, Array]:
     return rows_by_model(value.holdout, value.holdout.split == TEST, value.count)
 
 
-def rows_by_model(rows: StoredHeldoutRows, chosen: Array, count: int, max_rows: int | None = None) -> dict[int, Any]:
+def rows_by_model(rows: StoredHeldoutRows, chosen: Array, count: int, max_rows: int | None = None) -> dict[int, Matrix]:
     """Return the chosen rows (n_m, D) of each model that has any, at most the first `max_rows`, as they are stored."""
     if count > 1 and rows.y is None:
         raise DataError("/holdout/y is missing: a file with several models needs the labels of its held-out rows")
@@ -195,7 +195,7 @@ def rows_by_model(rows: StoredHeldoutRows, chosen: Array, count: int, max_rows: 
     return {m: rows.X[index] for m, index in groups.items() if len(index)}
 
 
-def _cheap_row_metrics(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
+def _cheap_row_metrics(value: RBM, groups: dict[int, Matrix], map: Map) -> dict[str, Value]:
     """Return the metrics of test rows that need neither log Z nor all conditionals."""
     models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
     if not groups or value.joint == "discriminative" or unit_family(value.visible_units).multinomial:
@@ -209,7 +209,7 @@ def _cheap_row_metrics(value: RBM, groups: dict[int, Any], map: Map) -> dict[str
 
 
 def _likelihood_columns(
-    value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: ProgressCallback | None
+    value: RBM, groups: dict[int, Matrix], settings: EvaluationSettings, map: Map, progress: ProgressCallback | None
 ) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
     # Annealing is unbiased from any start: if base rates are unknown, those of the evaluated rows can be used.
@@ -257,7 +257,7 @@ def _likelihood_columns(
 def _likelihood_correction(
     models: Mapping[int, Harmonium],
     bases: Mapping[int, Array],
-    groups: dict[int, Any],
+    groups: dict[int, Matrix],
     estimates: Mapping[int, LogZEstimate],
     settings: EvaluationSettings,
     map: Map,
@@ -272,7 +272,7 @@ def _likelihood_correction(
     )
 
 
-def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
+def _pseudo_likelihood(h: Harmonium, rows: Matrix, map: Map) -> float:
     """Return the sum over rows (n, D); if it would need too many operations, it is extrapolated from evenly spaced rows."""
     count = int(rows.shape[0])
     every = -(-count // max(LEAST_ROWS, MOST_OPERATIONS // h.W.size))
@@ -331,7 +331,7 @@ def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> di
     return found
 
 
-def _independent_gaussian_log_densities(moments: GaussianMoments, m: int, rows: Any) -> Array:
+def _independent_gaussian_log_densities(moments: GaussianMoments, m: int, rows: Matrix) -> Array:
     """Return log densities (n,) of rows (n, D) under independent columns with the variances of the training rows.
 
     The variances that a model learned cannot be used: they are residual, after its hidden units, and too small for single columns.

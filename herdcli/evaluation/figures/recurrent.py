@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback, run_algorithm
+from herdcli.algorithm import Map, ProgressCallback, run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS, OK, loss_finding
 from herdcli.rbm.likelihood import annealed_importance
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM, StoredHeldoutSequences
-from herdcli.rbm.recurrent.exact_sums import Map, enumeration_cost, is_enumerable, log_z_per_step
+from herdcli.rbm.recurrent.exact_sums import enumeration_cost, is_enumerable, log_z_per_step
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_next_rows, select_evenly_spaced, select_steps
 from herdcli.rbm.recurrent.model import RecurrentModel, StepHarmoniums
 from herdcli.records import dataclass

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.evaluation import verdicts
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS
 from herdcli.numerics import block_statistics, class_baselines
@@ -41,7 +43,7 @@ def take_rows(heldout: HeldoutRows, rows: slice | Array) -> HeldoutRows:
     return type(heldout)(**cut)
 
 
-def make_evaluated_regression(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
+def make_evaluated_regression(model: RegressionModel, source: block_statistics.BlockSource, map: Map = map) -> EvaluatedRegression:
     """Return the evaluation with the sum of the weights, which takes a pass if there are any."""
     return EvaluatedRegression(
         model,
@@ -51,7 +53,11 @@ def make_evaluated_regression(model: RegressionModel, source: block_statistics.B
 
 
 def metrics(
-    value: GeneralisedLinear | EvaluatedRegression, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+    value: GeneralisedLinear | EvaluatedRegression,
+    settings: EvaluationSettings,
+    *,
+    map: Map = map,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Value]:
     """Return the held-out log-likelihood (nats per row), share of deviance explained, error or RMSE, AIC and BIC, and verdict.
 
@@ -92,7 +98,7 @@ def metrics(
     return found | {"verdict": regression_verdict(model, found, discordant)}
 
 
-def heldout_columns(evaluated: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:
+def heldout_columns(evaluated: EvaluatedRegression, map: Map = map) -> tuple[dict[str, Value], Array | None]:
     """Return the columns of the evaluated rows; and, for classes, (2, 3) as in `class_baselines.count_discordant_rows`."""
     value, found = evaluated.model, dict[str, Value]()
     total = block_statistics.sum_statistics(evaluated.source, _make_block_statistics(evaluated), map)
@@ -134,7 +140,7 @@ def standard_error_of_gain(sums: Mapping[str, float]) -> float | None:
     return float(np.sqrt(max(spread, 0.0) * sums["rows"] / (sums["rows"] - 1)))
 
 
-def heldout_rows(value: RegressionModel, map: Any) -> EvaluatedRegression | None:
+def heldout_rows(value: RegressionModel, map: Map) -> EvaluatedRegression | None:
     """Return the test rows stored with a model, or those of split 1 if there are none."""
     if value.holdout is None or not len(value.holdout.y):
         return None

@@ -7,12 +7,12 @@ and 7 the distance of the empirical distribution from that of maximum entropy an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
 from herdcli import iterate
-from herdcli.algorithm import ProgressCallback
+from herdcli.algorithm import Map, ProgressCallback
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Row
 from herdcli.herding import sample_entropy
 from herdcli.quadrature.embeddings import closed_form_embeddings
@@ -71,7 +71,7 @@ def normalized_weights(weight: Array | None, rows: int, groups: int | None) -> A
 
 
 def metrics(
-    value: Samples | EvaluatedSamples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: ProgressCallback | None = None
+    value: Samples | EvaluatedSamples, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> Row | list[Row]:
     """Return the columns of samples, or of their comparison with a target."""
     return value.rows() if isinstance(value, EvaluatedSamples) else stored_metric_columns(value)
@@ -159,7 +159,7 @@ class _StateDistributions:
         return {"law_distance": distance, "law_entropy": float(-(positive @ np.log2(positive)))}
 
 
-def target_reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any]] = map) -> TargetReference:
+def target_reference(kernel: Kernel, target: Target, *, map: Map = map) -> TargetReference:
     """Return a target under a kernel; for rows, ‖μ‖² is a sum over all pairs."""
     if not isinstance(target, RowTarget):
         mean, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
@@ -173,7 +173,7 @@ def target_reference(kernel: Kernel, target: Target, *, map: Callable[..., Itera
     return TargetReference(lambda x: weighted_kernel_sums(kernel, x, X, weights, map=map), float(weights @ sums), target.moments(), X)
 
 
-def weighted_kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Callable[..., Iterable[Any]] = map) -> Array:
+def weighted_kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Map = map) -> Array:
     """Return (n,) Σ_j w_j k(points_i, rows_j)."""
     problem = kernel_sums.make_embedding_problem(kernel, points, rows, weights)
     state = kernel_sums.initial_state(problem)

@@ -6,13 +6,15 @@ They are computed on the test rows in the artifact or, without any, on the rows 
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
 from herdcli.evaluation.metrics import heldout_examples
+from herdcli.evaluation.table import Row
 from herdcli.numerics import block_statistics
 from herdcli.online.tags import HeldoutTagScores, Tagger, assigned_labels, label_confidences
 from herdcli.records import dataclass
@@ -26,7 +28,9 @@ COLUMNS = (
 )
 
 
-def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
+def metrics(
+    value: Tagger | EvaluatedTags, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
+) -> Row:
     """Return every column of `COLUMNS`; None without held-out rows, and precision_at_k is None for fewer than k labels.
 
     hamming         share of wrong (row, label) pairs.   hamming_none  the same if no label is predicted for any row.
@@ -36,7 +40,7 @@ def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, pro
     labels, labels_given  true and predicted labels per row.   log_loss, calibration_error  per pair, for the probabilities of `herd apply`.
     """
     examples, value = evaluated_tags(value, map), value.model if isinstance(value, EvaluatedTags) else value
-    result: dict[str, Any] = dict.fromkeys(COLUMNS)
+    result: Row = dict.fromkeys(COLUMNS)
     if seen := value.running.seen:
         result |= {"progressive_hamming": value.missed / seen, "progressive_loss": value.running.loss / seen}
     if examples is None:
@@ -62,7 +66,7 @@ class EvaluatedTags:
     model: Tagger
     source: block_statistics.BlockSource
     on: str = "test"
-    map: Any = map
+    map: Map = map
 
     @cached_property
     def sums(self) -> block_statistics.Sums:
@@ -86,7 +90,7 @@ class EvaluatedTags:
         return sums | {"rows": np.array([float(len(y))]), "infinite": np.array([float(np.count_nonzero(~np.isfinite(score)))])}
 
 
-def evaluated_tags(value: Tagger | EvaluatedTags, map: Any = map) -> EvaluatedTags | None:
+def evaluated_tags(value: Tagger | EvaluatedTags, map: Map = map) -> EvaluatedTags | None:
     """Return the evaluated examples; None if an artifact has none."""
     if isinstance(value, EvaluatedTags):
         return value

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback, run_algorithm
+from herdcli.algorithm import Map, ProgressCallback, run_algorithm
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.rbm.likelihood import annealed_importance
 from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, is_enumerable
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, single_run_estimate
 from herdcli.rbm.likelihood.repeated_annealing import AIS_TEMPERATURES, MOST_TEMPERATURES, repeated_annealing, select_reverse_starts
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable
 from herdcli.schema import Array

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import run_algorithm
+from herdcli.algorithm import Map, run_algorithm
 from herdcli.evaluation.baselines.energy_classification import classification_errors
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures import dbn
@@ -23,9 +22,9 @@ from herdcli.rbm.likelihood.enumeration import exact_log_partition, log2_state_c
 from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.units import unit_family
+from herdcli.schema import Matrix
 from herdcli.splits import TEST, VALID
 
-Map = Callable[..., Any]
 Row = dict[str, Any]
 STATES = 14  # log Z is enumerated if the smaller layer has at most this many bits
 BY_QUADRATICS = 20  # the same for a layer next to gaussian units, whose sum costs a few operations per state
@@ -59,7 +58,7 @@ def quick_rbm_metrics(value: RBM, *, map: Map = map) -> Row:
     return row
 
 
-def _likelihood_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
+def _likelihood_columns(value: RBM, groups: dict[int, Matrix], map: Map) -> Row:
     count, own, gap, each = sum(part.shape[0] for part in groups.values()), 0.0, 0.0, dict[int, Any]()
     for m, part in groups.items():
         h = value.harmonium(m)
@@ -76,7 +75,7 @@ def _likelihood_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
 
 
-def _word_count_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
+def _word_count_columns(value: RBM, groups: dict[int, Matrix], map: Map) -> Row:
     found: Row = dict(word_count_columns(value, groups, AIS, map))
     raised = found["log_likelihood"] + SURE * found["log_likelihood_se"]
     return {"log_likelihood": raised, "log_z_method": "annealed"} | {name: found[name] for name in ("independent", "gain_se", "perplexity")}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.classifier import BINS, calibration_error, heldout_predictions
@@ -16,13 +17,15 @@ from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.online.model import Classifier
 from herdcli.schema import Array
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 CELLS = 15  # classes up to which numbers are written into the cells
 CURVES = 8
 STRONGEST = 30  # weights of two classes
 EACH = 6  # weights of each of several classes
 WIDEST = 4.0  # the largest share of the largest weight that is shown of deviations
 PANELS = 12
-Map = Callable[..., Any]
 
 
 def confusion(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -169,7 +172,7 @@ def _weight_images(value: Classifier, mean: Array) -> plot_list.Figure:
     return tiles.tile_images(images, signed=True, title=f"weights for {len(value.classes)} classes", scale="weight", names=names)
 
 
-def _draw_largest_weights(axes: Any, mean: Array, spread: Array | None, names: Callable[[int], str], max_weights: int) -> None:
+def _draw_largest_weights(axes: Axes, mean: Array, spread: Array | None, names: Callable[[int], str], max_weights: int) -> None:
     chosen = largest_weight_indices(mean, max_weights)[::-1]
     chosen = chosen[np.argsort(mean[chosen], kind="stable")]
     up = np.arange(len(chosen))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import FittedArtifact
 from herdcli.errors import DataError
@@ -23,7 +21,7 @@ ANGLES = np.linspace(0.0, 2.0 * np.pi, 121)
 DEVIATIONS = 2.0  # radius of an ellipse in standard deviations
 
 
-def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Held-out rows over two columns or the two principal axes of the model, with a colour for each cluster; means of images as
     thumbnails.
 
@@ -94,7 +92,7 @@ def _mean_names(value: Mixture | Clusters) -> list[str]:
     return _cluster_names(value, value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1))
 
 
-def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The means of the clusters: as pictures where rows are images, else as a matrix of standardised columns."""
     mean = _component_gaussians(value)[0]
     known = value.known
@@ -146,7 +144,7 @@ def _model_axes(mean: Array, covariance: Array | None, weight: Array, X: Array) 
     return vectors * np.where(signs == 0, 1.0, signs), centre
 
 
-def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The loadings of each factor: of images as pictures, else a matrix with a column for each factor; of many columns curves."""
     C, known = value.loading, value.known
     shape = None if known is None else known.image_shape
@@ -178,7 +176,7 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
     )
 
 
-def ledger(value: FittedArtifact, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def ledger(value: FittedArtifact, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The free energy at each half-step, and what it is above minus the log-likelihood: the divergence that the next E step closes."""
     book = value.ledger
     if len(book.free_energy) < 2:

@@ -11,12 +11,11 @@ Source: Teh (2003), sec. 4.7.2, after Lewicki & Olshausen (1999); Marquardt (196
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -42,7 +41,7 @@ class GaborParameters:
     r2: Array
 
 
-def fit_gabors(pictures: Array, *, map: Callable[..., Any] = map) -> GaborParameters:
+def fit_gabors(pictures: Array, *, map: Map = map) -> GaborParameters:
     """The Gabor functions nearest to pictures (n, height, width).  A picture without variation has r2 = 0."""
     batch = max(1, PIXELS // pictures[0].size)
     parts = list(map(_fit_batch, [pictures[start : start + batch].astype(np.float64) for start in range(0, len(pictures), batch)]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.gallery import RecognitionTask, model_similarity, recognition_rows
@@ -18,7 +18,6 @@ SHOWN = 60  # hidden units
 PROBES, NEAREST = 8, 8
 HATCHES = ("", "//", "..", "xx", "--")
 LABELS = {"rbm-pairs": "RBMrate", "dppca": "δppca"}
-Map = Callable[..., Any]
 
 
 def filters(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.herding import expected_random_gap
@@ -17,7 +15,6 @@ from herdcli.schema import Array
 
 MOST_PAIRS = 4000  # features of a kind that are drawn
 TILES = 100
-Map = Callable[..., Any]
 
 
 def rates(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.hmm_artifacts import HiddenMarkovModel
 from herdcli.em.sequence.sequences import select_sequences
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
@@ -19,7 +19,7 @@ CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 
 
-def transitions(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def transitions(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The matrix of transitions; the first held-out sequence under it, its most probable states as colours and their probabilities."""
     shown = _longest_heldout_sequence(value)
     if shown is None:
@@ -107,6 +107,6 @@ def _draw_column(panel: Any, x: Array, path: Array, value: HiddenMarkovModel, j:
     panel.tick_params(labelbottom=False)
 
 
-def ledger(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def ledger(value: HiddenMarkovModel, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The free energy at each half-step, and the divergence that the next E step closes."""
     return em_plots.ledger(value, settings, map=map)  # type: ignore[arg-type]  # all of these models keep one

@@ -5,11 +5,11 @@ Filters are drawn on the rows' own axes in the whitened domain, as Teh (2003) do
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.ica import GOOD_FIT, image_shape
@@ -17,6 +17,9 @@ from herdcli.evaluation.plots import gabor, plot_list, plot_style, tiles
 from herdcli.ica.filters import filter_spectra as signals
 from herdcli.ica.model import ICA
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FEW_COLUMNS = 32  # rows of fewer columns are channels: the filters are drawn as one matrix
 CURVES = 20
@@ -26,7 +29,7 @@ CROSS = 1 / 16  # the arms of a cross, of the bandwidth
 WIDEST = 3.0  # points, of a bar
 
 
-def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def filters(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Pictures, those of a topography on its map; of signals the twenty filters of largest power; of few channels the unmixing matrix."""
     rows = _normalise_rows(value.whitening.rotated(value.J))
     shape = image_shape(value)
@@ -66,7 +69,7 @@ def _topography_width(value: ICA) -> int | None:
     return None if value.grid is None else int(value.grid[1])
 
 
-def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def spectra(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Power over frequency: of pictures in both directions, frequency 0 in the middle."""
     rows = value.whitening.rotated(value.J)
     shape = image_shape(value)
@@ -81,7 +84,7 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     )
 
 
-def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def gabors(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Filters, and to the right of each the Gabor function fitted to it; the best fit first."""
     rows, found = _fit_gabors(value, map)
     r2 = found.r2
@@ -93,7 +96,7 @@ def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     return tiles.tile_images(_normalise_rows(pairs).reshape(-1, height, width), group=2, signed=True, title=title)
 
 
-def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def tiling(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Where the filters are, and at what frequencies: of pictures by their Gabor functions, of signals over time and frequency.
 
     Source: Teh (2003), fig. 4.10 and 4.11 (pictures), 4.8 (signals).
@@ -133,7 +136,7 @@ def _normalise_rows(rows: Array) -> Array:
     return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
 
 
-def _fit_gabors(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.GaborParameters]:
+def _fit_gabors(value: ICA, map: Map) -> tuple[Array, gabor.GaborParameters]:
     """Filters as pictures (M, h, w), and their Gabor functions.  Raises DataError where there are no pictures."""
     shape = image_shape(value)
     if shape is None:
@@ -142,7 +145,7 @@ def _fit_gabors(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.Gabor
     return rows, gabor.fit_gabors(rows, map=map)
 
 
-def _draw_bars(axes: Any, parameters: gabor.GaborParameters, good: Array, shape: tuple[int, int]) -> None:
+def _draw_bars(axes: Axes, parameters: gabor.GaborParameters, good: Array, shape: tuple[int, int]) -> None:
     """A bar at the place of each filter, as long as 2τ along its bars and as wide as σ."""
     from matplotlib.collections import LineCollection
 
@@ -155,7 +158,7 @@ def _draw_bars(axes: Any, parameters: gabor.GaborParameters, good: Array, shape:
     axes.set_title("place, length and width")
 
 
-def _draw_crosses(axes: Any, parameters: gabor.GaborParameters, good: Array) -> None:
+def _draw_crosses(axes: Axes, parameters: gabor.GaborParameters, good: Array) -> None:
     """A cross at the peak of each filter's spectrum in the upper half plane, its arms 1/16 of the bandwidths."""
     from matplotlib.collections import LineCollection
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.em.lds_artifacts import LinearDynamics, one_step_predictions, standard_deviations
 from herdcli.em.sequence.kalman import filter_sequences, smooth_sequences
 from herdcli.errors import DataError
@@ -18,7 +16,7 @@ MOST_PANELS = 4
 BAND = 2.0  # standard deviations
 
 
-def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The first held-out sequence: its first columns beside what the rows before each said, and below them the states, filtered and
     smoothed, with bands of two standard deviations."""
     held = next(iter(value.held_out()), None)

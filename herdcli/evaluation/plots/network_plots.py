@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.beliefs import BeliefsWithReference
@@ -27,7 +28,6 @@ MOST_NODES = 400  # variables whose graph is drawn; of more, marginals alone in 
 NAMED = 60  # variables whose names are written
 MOST_LETTERS = 18  # of a name
 BOX = 20.0  # points, the height of a box with a name and a state
-Map = Callable[..., Any]
 Marginals = Sequence[Array]
 
 
@@ -263,7 +263,8 @@ def learning(value: Network | NetworkWithReference, settings: EvaluationSettings
 
 def _residual_plot(residual: Array, energy: Array | None, title: str) -> plot_list.Figure:
     figure = plot_list.new_figure(3.2 if energy is None else 4.6)
-    panels = np.ravel(figure.subplots(1 if energy is None else 2, 1, sharex=True))
+    axes: Any = figure.subplots(1 if energy is None else 2, 1, sharex=True)
+    panels = np.ravel(axes)
     steps = np.arange(1, len(residual) + 1)
     shown = np.where(residual > 0, residual, np.nan)
     plot_list.draw_curve(panels[0], 0, steps, shown)

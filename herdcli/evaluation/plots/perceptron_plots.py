@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from herdcli.algorithm import Map
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.regression.perceptron.model import Perceptron
 
 MOST = 144  # units drawn
 
 
-def filters(value: Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def filters(value: Perceptron, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The first-layer weights of each hidden unit as a picture; at most 144 of the largest."""
     weights = value.layers[0].W * (value.column_factor > 0)
     size = np.abs(weights).sum(axis=1)
@@ -31,7 +30,7 @@ def filters(value: Perceptron, settings: Any, *, map: Callable[..., Any] = map) 
     )
 
 
-def trace(value: Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def trace(value: Perceptron, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The penalised loss of the training rows and the loss of the validation rows, step by step or epoch by epoch."""
     unit = "step" if value.optimizer == "trust-region" else "epoch"
     lines = {"training rows": (np.arange(len(value.trace)), value.trace)}

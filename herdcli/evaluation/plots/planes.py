@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TERMS = 3  # columns that are named beside an axis
 LEAST = 0.2  # the coefficient of a unit vector from which its column is named
@@ -42,14 +45,15 @@ def plane_of_columns(axes: Array) -> Array:
     return np.eye(2)[: len(axes)] if len(axes) <= 2 else axes
 
 
-def label_plane(panel: Any, axes: Array, names: Sequence[str] | None, *, share: Array | None = None, image: bool = False) -> None:
+def label_plane(panel: Axes, axes: Array, names: Sequence[str] | None, *, share: Array | None = None, image: bool = False) -> None:
     """Write beside both axes of a panel what they are: a column, or the columns with the largest coefficients.
 
     axes   (D, 2) unit vectors.
     share  (2,) of the variance of the rows.
     image  whether columns are pixels, whose names say nothing.
     """
-    for k, set_label in enumerate((panel.set_xlabel, panel.set_ylabel)):
+    set_labels: tuple[Callable[[str], object], ...] = panel.set_xlabel, panel.set_ylabel
+    for k, set_label in enumerate(set_labels):
         set_label(axis_label(axes[:, k], names, k, share=None if share is None else float(share[k]), image=image))
     if len(axes) == 1:
         panel.set_yticks([])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,11 @@ from herdcli.kinds import KINDS, kinds_with
 from herdcli.parts import import_named
 from herdcli.schema import Array
 
-Figure = Any  # matplotlib.figure.Figure
+if TYPE_CHECKING:
+    import matplotlib.figure
+    from matplotlib.axes import Axes
+
+Figure: TypeAlias = "matplotlib.figure.Figure"
 Plot = Callable[..., Figure]
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -67,7 +71,8 @@ def _draw_in_style(plot: Plot, *arguments: Any, appearance: Appearance = DEFAULT
 
     with mpl.rc_context(plot_style.matplotlib_settings()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
-        return finish_figure(escape_mathtext(plot(*arguments, **options)), appearance)
+        figure: Figure = finish_figure(escape_mathtext(plot(*arguments, **options)), appearance)
+        return figure
 
 
 def escape_mathtext(figure: Figure) -> Figure:
@@ -175,7 +180,7 @@ def curve_plot(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, titl
     return figure
 
 
-def draw_curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> None:
+def draw_curve(axes: Axes, index: int, across: Array, up: Array, **more: Any) -> None:
     """Draw a curve in the colour, line and marks of its number; about a dozen marks, which different curves have at different places."""
     apart = max(1, len(across) // 12)
     more |= {"label": legend_label(str(more["label"]))} if "label" in more else {}
@@ -188,7 +193,7 @@ def legend_label(name: str) -> str:
     return f" {name}" if name.startswith("_") else name
 
 
-def use_integer_ticks(axes: Any) -> None:
+def use_integer_ticks(axes: Axes) -> None:
     """Put the ticks of the horizontal axis at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
@@ -198,12 +203,12 @@ def use_integer_ticks(axes: Any) -> None:
         axes.set_xlim(low - 0.5, high + 0.5)
 
 
-def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, total_points: int = 0, **more: Any) -> None:
+def draw_points(axes: Axes, x: Array, y: Array, index: int = 0, *, total_points: int = 0, **more: Any) -> None:
     """Draw marks without a line, in the colour of a number; many marks become an image, since a vector picture would be large.
 
     total_points  the number of marks in the whole picture, if these are not all.
     """
-    look = {
+    look: dict[str, Any] = {
         "color": plot_style.cycle_colour(index),
         "marker": plot_style.marker_style(index),
         "linestyle": "none",
@@ -213,7 +218,7 @@ def draw_points(axes: Any, x: Array, y: Array, index: int = 0, *, total_points: 
     axes.plot(x, y, rasterized=max(len(x), total_points) > plot_style.MANY, markeredgewidth=0, **(look | more))
 
 
-def draw_diagonal(axes: Any, *values: Array, label: str) -> None:
+def draw_diagonal(axes: Axes, *values: Array, label: str) -> None:
     """Draw the line on which both axes have the same value, over the range of the values."""
     known = np.concatenate([np.ravel(each) for each in values])
     ends = [float(np.nanmin(known)), float(np.nanmax(known))]

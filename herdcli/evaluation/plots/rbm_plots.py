@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from herdcli.algorithm import run_algorithm
+from herdcli.algorithm import Map, run_algorithm
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, tiles
 from herdcli.numerics.row_selection import as_dense
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling, SamplingProblem
 from herdcli.rbm.sampling.independent_sampling import IndependentSampling, plan_enumerations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM
-from herdcli.rbm.recurrent.exact_sums import Map
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, expected_next_rows, select_steps
 from herdcli.rbm.recurrent.model import SequenceHistory
 

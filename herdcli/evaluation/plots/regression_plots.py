@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtri
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.plots import plot_list, plot_style, tiles
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldoutRows
@@ -19,7 +18,7 @@ MOST = 30  # coefficients drawn
 BINS = 10
 
 
-def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def coefficients(value: GeneralisedLinear, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals; of images pictures."""
     if value.image_shape is not None:
         images = tiles.rows_as_images(value.coefficients, value.image_shape)
@@ -50,7 +49,7 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     return figure
 
 
-def calibration(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def calibration(value: GeneralisedLinear | Perceptron, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Held-out rows in ten groups of rising prediction: the mean observed against the mean predicted, with two standard errors."""
     held = _require_heldout(value)
     predicted, observed = _predicted_and_observed(value, held)
@@ -88,7 +87,7 @@ def _prediction_groups(predicted: Array, count: int) -> list[Array]:
     return [group for group in np.array_split(np.argsort(predicted, kind="stable"), count) if len(group)]
 
 
-def residuals(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def residuals(value: GeneralisedLinear | Perceptron, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
     held = _require_heldout(value)
     return (
@@ -146,7 +145,7 @@ def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
     return figure
 
 
-def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def trace(value: GeneralisedLinear, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The penalised loss above its last value, step by step."""
     steps = np.arange(len(value.trace))
     return plot_list.curve_plot(

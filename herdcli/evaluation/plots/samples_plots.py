@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.figures.samples import EvaluatedSamples, expected_random_mmd, trace_rows
 from herdcli.evaluation.plots import planes, plot_list, plot_style, tiles
 from herdcli.quadrature.samples import Samples
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LARGEST, SMALLEST = 120.0, 16.0  # points², the area of the mark of the heaviest of few and of many atoms
 INK = 4000.0  # points² of all marks together between these
@@ -22,7 +26,6 @@ MOST_THUMBNAILS = 40  # atoms that are drawn as images
 CELLS, LEVELS = 80, 10  # cells on a side, and shades, of a density
 GROUPS = 12  # maximum number of groups in a legend
 Value = Samples | EvaluatedSamples
-Map = Callable[..., Any]
 
 
 def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -72,7 +75,7 @@ def _shape_of_atoms(value: Value) -> Array | None:
     return value.image_shape if value.image_shape is not None and int(np.prod(value.image_shape)) == columns else None
 
 
-def _draw_density(panel: Any, points: Array) -> None:
+def _draw_density(panel: Axes, points: Array) -> None:
     """Shade a plane by the density of points (n, 2) on it: a kernel density estimate with Scott's bandwidth."""
     spread = points.std(axis=0)
     if len(points) < 10 or not (spread > 0).all():
@@ -90,7 +93,7 @@ def _group_labels(names: Sequence[str]) -> list[str]:
     return [f"group {name}" if name.lstrip("-").isdigit() else name for name in names]
 
 
-def _draw_group(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
+def _draw_group(panel: Axes, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
     """One group, weights below 0 hollow."""
     colour = plot_style.cycle_colour(index)
     face = np.where(negative, "none", colour).tolist() if negative.any() else colour

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from herdcli.errors import BadUsage
 from herdcli.evaluation.plots import plot_style
 from herdcli.evaluation.plots.plot_list import Figure, new_figure
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MOST_TILES = 400
 FEW_NAMES = 60  # columns or rows up to which their names are written
@@ -121,7 +125,7 @@ def tile_images(
     width = max(3.0, plot_style.INCHES - across + min(across, inner / ratio))
     figure = new_figure(inner + (0.3 if title else 0.0), width)
     axes = figure.add_subplot()
-    aspect = "equal" if 0.02 < ratio < 50 else "auto"
+    aspect: Literal["equal", "auto"] = "equal" if 0.02 < ratio < 50 else "auto"
     shown = axes.imshow(whole, cmap=_colour_map(signed), vmin=limits[0], vmax=limits[1], interpolation="none", aspect=aspect)
     axes.set_axis_off()
     if names is not None:
@@ -133,7 +137,7 @@ def tile_images(
     return figure
 
 
-def _write_tile_names(axes: Any, whole: tuple[int, ...], size: tuple[int, ...], band: int, names: Sequence[str]) -> None:
+def _write_tile_names(axes: Axes, whole: tuple[int, ...], size: tuple[int, ...], band: int, names: Sequence[str]) -> None:
     """Write the names of pictures of the given size above them, in the bands that were left for them."""
     height, width = size
     gap = _gap(height + band, width)
@@ -287,14 +291,14 @@ def _name_size(count: int) -> float:
     return 7 if count <= LARGE_NAMES else 5
 
 
-def _whole_ticks(axis: Any) -> None:
+def _whole_ticks(axis: Axis) -> None:
     """Put the ticks of an axis at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def add_thumbnails(axes: Any, places: Array, pictures: Array, *, colours: Sequence[str], signed: bool = False) -> None:
+def add_thumbnails(axes: Axes, places: Array, pictures: Array, *, colours: Sequence[str], signed: bool = False) -> None:
     """Put pictures (n, h, w) at places (n, 2) of the axes, each in a frame of its colour, beside each other."""
     from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
@@ -302,7 +306,7 @@ def add_thumbnails(axes: Any, places: Array, pictures: Array, *, colours: Sequen
     pixels = LARGE if len(places) <= FEW_THUMBNAILS else SMALL
     zoom = pixels / max(pictures.shape[1:])
     axes.autoscale_view()
-    size = pixels * THUMBNAIL / (72 * np.asarray(axes.figure.get_size_inches())) * _ranges(axes, places)
+    size = pixels * THUMBNAIL / (72 * np.asarray(axes.figure.get_size_inches())) * _ranges(axes, places)  # type: ignore[union-attr]
     apart = spread_apart(places, size)
     axes.update_datalim(np.concatenate([apart - size / 2, apart + size / 2]))
     axes.autoscale_view()
@@ -316,7 +320,7 @@ def add_thumbnails(axes: Any, places: Array, pictures: Array, *, colours: Sequen
         axes.add_artist(box)
 
 
-def _ranges(axes: Any, places: Array) -> Array:
+def _ranges(axes: Axes, places: Array) -> Array:
     """Return width and height (2,) of what the axes show, and at least of the places (n, 2)."""
     shown = [np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]
     ranges: Array = np.maximum(np.maximum(shown, np.ptp(places, axis=0)), 1e-300)

@@ -9,7 +9,6 @@ import html
 import shlex
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
 
 from herdcli.errors import escape_text
 from herdcli.evaluation import table
@@ -17,7 +16,7 @@ from herdcli.evaluation.report import inline_svg
 from herdcli.evaluation.report.column_descriptions import column_description
 from herdcli.evaluation.report.report_style import SCRIPT, STYLE
 from herdcli.kinds import KINDS
-from herdcli.records import dataclass
+from herdcli.records import HistoryRecord, dataclass
 
 HIDDEN = ("file", "kind")
 FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that come first if they exist
@@ -48,7 +47,7 @@ class ReportPart:
     kind: str
     sha256: str
     rows: Sequence[table.Row]
-    history: Sequence[dict[str, Any]]
+    history: Sequence[HistoryRecord]
     pictures: dict[str, ReportPicture] = field(default_factory=dict)
     commands: Sequence[str] = ()
 
@@ -234,7 +233,7 @@ def _command_lines_html(part: ReportPart) -> str:
     )
 
 
-def _command_html(record: dict[str, Any]) -> str:
+def _command_html(record: HistoryRecord) -> str:
     """Return one command of the pipeline with its parameters and inputs."""
     settings = {"version": record.get("version"), **record.get("parameters", {})}
     inputs = {f"input {each.get('role')}": f"{each.get('kind')} {each.get('sha256')}" for each in record.get("inputs", [])}

@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.evaluation.summaries.summary_table import MOST_COLUMNS, Levels, SummaryTable, column_names, limit_rows
 from herdcli.evaluation.table import Row, report_rows
+from herdcli.schema import Matrix
 
 if TYPE_CHECKING:
     from herdcli.evaluation.table import Report
@@ -95,7 +96,7 @@ def _column_rows(value: Any, names: list[str], levels: Levels) -> list[Row]:
     return rows
 
 
-def _column_sums(X: Any) -> tuple[Any, Any, Any, Any, Any]:
+def _column_sums(X: Matrix) -> tuple[Any, Any, Any, Any, Any]:
     """Return (d,) minimum, maximum, sum, missing values, and whether all values are whole, computed block by block."""
     n, d = X.shape
     low, high, total = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.ica.whitening import make_row_blocks
-from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, Map, RowBlock, RowReader, Sums, sum_statistics
+from herdcli.numerics.block_statistics import BlockSource, BlockStatistics, RowBlock, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

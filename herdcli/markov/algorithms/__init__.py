@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms.table import TABLE, algorithms_using_marginals
+from herdcli.markov.method import MethodState
 from herdcli.parts import import_class_with_methods
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
+    from herdcli.algorithm import Map
     from herdcli.markov.exact.elimination import OrderSearch
     from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
-    from herdcli.markov.method import InferenceMethod, InferenceSettings, Map
+    from herdcli.markov.method import InferenceMethod, InferenceSettings
     from herdcli.markov.model.network import Network
 
 WIDE = 1 << 27  # `auto` considers a frontier if the junction tree needs more bytes than this
 
 
 def estimate_remaining_cost(
-    method: InferenceMethod, state: Any, choose_storage: Callable[[JunctionTree, OrderSearch], int] | None = None
+    method: InferenceMethod, state: MethodState, choose_storage: Callable[[JunctionTree, OrderSearch], int] | None = None
 ) -> tuple[float, int]:
     """Return the seconds and bytes of `result`, as far as they are known, from the state that a plan has reached.
 

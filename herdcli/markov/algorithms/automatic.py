@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged, HerdError, MemoryLimitExceeded, NegativeResult
-from herdcli.markov.method import Delegate, InferenceMethod, InferenceResult, InferenceSettings
+from herdcli.markov.method import Delegate, InferenceMethod, InferenceResult, InferenceSettings, MethodState
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -287,19 +287,19 @@ class AutomaticChoice:
 class EarlyStopping(Delegate):
     """A method that also ends early if it is hopeless, for results that are only used if they converge."""
 
-    lost: Callable[[Any], bool]
+    lost: Callable[[MethodState], bool]
 
-    def done(self, state: Any) -> bool:
+    def done(self, state: MethodState) -> bool:
         """Return True if the method is done, or hopeless."""
         return self.method.done(state) or self.lost(state)
 
 
-def _is_far_from_convergence(state: Any) -> bool:
+def _is_far_from_convergence(state: MethodState) -> bool:
     """Return True if propagation, which runs in addition to regions that are trusted, is far from any fixed point."""
     return is_propagation_hopeless(state.residual)
 
 
-def _is_tree_ep_slow(method: Any, state: Any) -> bool:
+def _is_tree_ep_slow(method: Any, state: MethodState) -> bool:
     """Return True if the residual of tree EP, after the first iterations, falls too slowly to reach the tolerance in time."""
     if state.step != SOON:
         return False

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
-from herdcli.markov.method import InferenceResult, InferenceSettings, Map, ToTolerance
+from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.boltzmann import CouplingList, to_coupling_list
 from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, empty_cliques, make_pair_cliques

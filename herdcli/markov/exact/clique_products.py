@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse_cliques
 from herdcli.markov.exact.junction_tree import JunctionTreeLayout, restrict_scopes
 from herdcli.markov.exact.message_storage import MessageStore
 from herdcli.markov.exact.separator_states import PossibleColumns, make_column_lookup
 from herdcli.markov.exact.table_arithmetic import SMALL, Arithmetic, merge_small_tables, slab_indices, slab_product
-from herdcli.markov.method import Map
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.schema import Array

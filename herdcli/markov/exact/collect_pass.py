@@ -19,12 +19,12 @@ from copy import copy
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cost_forecast, junction_tree, message_storage, sparse_cliques
 from herdcli.markov.exact.clique_products import CliqueProducts
 from herdcli.markov.exact.message_storage import MemoryMessageStore, MessageStore
 from herdcli.markov.exact.table_arithmetic import SLABS, Arithmetic, LinearArithmetic, LogArithmetic, max_and_argmax
-from herdcli.markov.method import Map
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE, TrimmedNetwork

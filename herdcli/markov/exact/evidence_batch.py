@@ -13,11 +13,12 @@ from copy import copy
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.row_propagation import propagate_rows
 from herdcli.markov.exact.table_arithmetic import SLABS
-from herdcli.markov.method import Map, Stepwise
+from herdcli.markov.method import Stepwise
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import MOST_AXES, Network
 from herdcli.records import dataclass

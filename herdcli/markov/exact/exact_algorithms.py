@@ -7,7 +7,7 @@ from copy import copy
 
 import numpy as np
 
-from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.algorithm import HasStateShapes, Map, RunProgress
 from herdcli.markov.exact import (
     cost_forecast,
     elimination,
@@ -24,7 +24,7 @@ from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 from herdcli.markov.exact.message_storage import MessageSchedule, MessageStore
 from herdcli.markov.exact.separator_states import PossibleColumns
 from herdcli.markov.exact.table_arithmetic import LinearArithmetic
-from herdcli.markov.method import InferenceResult, InferenceSettings, Map, Stepwise, ToTolerance
+from herdcli.markov.method import InferenceResult, InferenceSettings, Stepwise, ToTolerance
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.beliefs import ConvergenceTrace
 from herdcli.markov.model.network import Network

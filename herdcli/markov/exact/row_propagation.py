@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import junction_tree, message_storage
 from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 from herdcli.markov.exact.message_storage import MemoryMessageStore
 from herdcli.markov.exact.streamed_propagation import PropagationRun
 from herdcli.markov.exact.table_arithmetic import Arithmetic, LinearArithmetic, LogArithmetic
-from herdcli.markov.method import Map
 from herdcli.markov.model.network import Factor, Network, build_network, drop_single_state_variables
 from herdcli.records import dataclass
 from herdcli.schema import Array

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse_cliques
 from herdcli.markov.exact.clique_products import CliqueProducts
@@ -25,7 +26,6 @@ from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 from herdcli.markov.exact.message_storage import MemoryMessageStore, MessageSchedule, MessageStore, waiting_cliques_by_stretch
 from herdcli.markov.exact.separator_states import PossibleColumns
 from herdcli.markov.exact.table_arithmetic import SMALL, Arithmetic, LinearArithmetic, LogArithmetic, slab_indices, slab_product
-from herdcli.markov.method import Map
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass

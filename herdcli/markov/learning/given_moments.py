@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.constraints import Cluster, LearningProblem, StateRows
 from herdcli.markov.model.variable_names import VariableNaming
+from herdcli.records import JsonValue
 from herdcli.schema import Array
 
 HINT = "expected: a list of objects with 'scope' and 'marginal', or 'scope', 'features' and 'expectations'"
@@ -34,8 +34,9 @@ def read_moments(text: str) -> LearningProblem:
     if cardinality.ndim != 1 or not len(cardinality) or (cardinality != np.floor(cardinality)).any() or cardinality.min() < 1:
         raise DataError("'cardinality' must be a list with the number of states of each variable, such as [2, 2, 3]")
     cardinality = cardinality.astype(np.int64)
-    names = made.get("names")
-    if names is not None and (not isinstance(names, list) or [str(name) for name in names] != names or len(names) != len(cardinality)):
+    given = made.get("names")
+    names = None if given is None else [str(name) for name in given] if isinstance(given, list) else []
+    if names is not None and (len(names) != len(cardinality) or names != given):
         raise DataError(f"'names' must be a list of {len(cardinality)} different names, one for each variable")
     clusters = [_parse_cluster(a, item, cardinality, names, None) for a, item in enumerate(_require_list(made["clusters"]))]
     return LearningProblem(cardinality, clusters, names=names)
@@ -46,21 +47,25 @@ def read_features(text: str, cardinality: Array, names: Sequence[str] | None, ro
     return [_parse_cluster(a, item, cardinality, names, rows) for a, item in enumerate(_require_list(_parse_json(text)))]
 
 
-def _parse_json(text: str) -> Any:
+def _parse_json(text: str) -> JsonValue:
     try:
-        return json.loads(text)
+        found: JsonValue = json.loads(text)
     except ValueError as error:
         raise DataError(f"is not JSON text ({error})") from None
+    return found
 
 
-def _require_list(items: Any) -> list[Any]:
+def _require_list(items: JsonValue) -> list[dict[str, JsonValue]]:
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) and "scope" in item for item in items):
         raise DataError("'clusters' must be a list of objects, each with a 'scope'", hint=HINT)
-    return items
+    return [item for item in items if isinstance(item, dict)]
 
 
-def _parse_cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequence[str] | None, rows: StateRows | None) -> Cluster:
-    scope = tuple(_parse_variable(a, word, len(cardinality), names) for word in item["scope"])
+def _parse_cluster(a: int, item: dict[str, JsonValue], cardinality: Array, names: Sequence[str] | None, rows: StateRows | None) -> Cluster:
+    words = item["scope"]
+    if not isinstance(words, list):
+        raise DataError(f"the 'scope' of cluster {a} must be a list of different variables")
+    scope = tuple(_parse_variable(a, word, len(cardinality), names) for word in words)
     if not scope or len(set(scope)) != len(scope):
         raise DataError(f"the 'scope' of cluster {a} must be a list of different variables")
     shape = [int(cardinality[i]) for i in scope]
@@ -92,14 +97,14 @@ def _parse_cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequ
     return Cluster(scope, expectations, features.reshape(-1, *shape))
 
 
-def _parse_variable(a: int, word: Any, count: int, names: Sequence[str] | None) -> int:
+def _parse_variable(a: int, word: JsonValue, count: int, names: Sequence[str] | None) -> int:
     found = -1 if isinstance(word, bool) else VariableNaming(names).find(str(word))
     if not 0 <= found < count:
         raise DataError(f"cluster {a}: there is no variable {word!r}: the network has {count}, numbered 0 to {count - 1}")
     return found
 
 
-def _parse_numbers(values: Any, what: str) -> Array:
+def _parse_numbers(values: JsonValue, what: str) -> Array:
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

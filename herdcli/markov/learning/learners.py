@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from herdcli.algorithm import Algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov.learning.algorithm_table import ALGORITHMS, NEEDS_ROWS, NO_BASE, NO_FEATURES
+from herdcli.markov.method import MethodState
 from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -71,13 +72,13 @@ class SizedLearner(ABC):
         return self.bytes_needed()[0]
 
 
-class Learner(Algorithm[Any, LearnedFactors], Protocol):
+class Learner(Algorithm[MethodState, LearnedFactors], Protocol):
     """One learning algorithm applied to one problem."""
 
     steps: int
     note: str  # a line for the user, printed before the work begins, "" for none
 
-    def meets_criterion(self, state: Any) -> bool:
+    def meets_criterion(self, state: MethodState) -> bool:
         """Return True if the algorithm's criterion of convergence is met."""
         ...
 

@@ -7,13 +7,13 @@ A block is 4,096 rows, beginning at row 0; its training rows are counted.  The c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
 from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order
@@ -22,7 +22,6 @@ from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
 Scope = tuple[int, ...]
-Map = Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.collect_pass import EliminationPassPlan, plan_elimination_pass
-from herdcli.markov.method import Map
 from herdcli.markov.model import possible_states
 from herdcli.markov.model.network import Network, build_network
 from herdcli.markov.query.constrained_orders import STAYS, StagedOrderSearch

@@ -17,11 +17,11 @@ from copy import copy
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.collect_pass import EliminationPassPlan
 from herdcli.markov.exact.elimination import moral_graph
-from herdcli.markov.method import Map, Stepwise
+from herdcli.markov.method import Stepwise
 from herdcli.markov.model import barren_nodes, possible_states
 from herdcli.markov.model.network import Network, condition_network
 from herdcli.markov.model.possible_states import IMPOSSIBLE, TrimmedNetwork

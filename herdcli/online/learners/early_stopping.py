@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from herdcli.online.learner_state import LearnerState
 from herdcli.online.model import RaceResults, Settings
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 ROWS, ENTRIES = 100_000, 5_000_000  # largest numbers of rows and entries that are passed over repeatedly
 WEIGHTS_OF_LOSS = (1.0, 0.1, 0.01, 0.001)  # values of C for pa2, whose features have size 1
@@ -53,7 +52,7 @@ class PassChoice:
     classes: int
 
 
-def prepare_and_scale_rows(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
+def prepare_and_scale_rows(settings: Settings, X: Matrix, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
     """Return the rows in the learner's form, and the scales (D, 5) from all of them; None if features are not scaled."""
     block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
     if settings.scaling == "none":
@@ -64,7 +63,7 @@ def prepare_and_scale_rows(settings: Settings, X: Any, label: Array, weight: Arr
 
 
 def choose_passes(
-    settings: Settings, X: Any, label: Array, weight: Array | None, classes: int, learners: Sequence[Settings] | None = None
+    settings: Settings, X: Matrix, label: Array, weight: Array | None, classes: int, learners: Sequence[Settings] | None = None
 ) -> PassChoice:
     """Return the settings, with passes, that have the lowest error on held-out rows, and the scales of the features.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from herdcli.online.learners.state_conversion import classifier_from_state
 from herdcli.online.model import Classifier, RaceResults
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array, require_valid_indices
+from herdcli.schema import Array, Matrix, array, require_valid_indices
 from herdcli.shards import Shard
 
 
@@ -27,7 +27,7 @@ from herdcli.shards import Shard
 class EvaluationRows:
     """Rows that evaluate the merged model, and the race that chose its settings."""
 
-    X: Any = array("h d", "rows, dense or CSR", kind="fiub", sparse=True)
+    X: Matrix = array("h d", "rows, dense or CSR", kind="fiub", sparse=True)
     y: Array = array("h", "class of each row, as an index", kind="i")
     split: Array = array("h", "1 calibration, 2 test", kind="iu")
     race: RaceResults | None = None

@@ -7,13 +7,13 @@ example in their order, whatever the numbers of features, so the weights are tho
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LearnerState
-from herdcli.schema import Array
+from herdcli.schema import Array, CSRMatrix
 
 if TYPE_CHECKING:
     from herdcli.online.model import Settings
@@ -62,14 +62,14 @@ def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
     return made
 
 
-def learned_columns(X: Any, settings: Settings) -> Array | None:
+def learned_columns(X: CSRMatrix, settings: Settings) -> Array | None:
     """Return the columns of rows X (n, d) CSR that occur, in rising order, if the others need no weights; None if all are learned."""
     if X.shape[1] <= LEAST or settings.covariance == "full" or settings.kernel != "none":
         return None
     return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
 
 
-def select_columns(X: Any, columns: Array) -> Any:
+def select_columns(X: CSRMatrix, columns: Array) -> CSRMatrix:
     """Return the columns (k,) of rows X (n, d) CSR, in rising order, where all other columns are empty: the same entries, renumbered."""
     from scipy.sparse import csr_matrix
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, CSRMatrix, array
 
 WEIGHTINGS = ("tf-idf", "counts")
 PIECE = 1 << 20  # bytes of words counted at one time
@@ -51,13 +50,13 @@ class DocumentConversion:
             if not np.isfinite(self.frequency).all() or self.frequency.min() < 0 or self.frequency.max() > self.seen:
                 raise DataError("documents: frequency has values that are not numbers of documents")
 
-    def counted(self, X: Any) -> DocumentConversion:
+    def counted(self, X: CSRMatrix) -> DocumentConversion:
         """Return the conversion with the document frequencies of further rows of counts (n, d) CSR added."""
         own = np.bincount(X.indices, minlength=1 << self.bits).astype(np.float64)
         known = own if self.frequency is None else self.frequency + own
         return replace(self, seen=self.seen + X.shape[0], frequency=known)
 
-    def weighted(self, X: Any) -> Any:
+    def weighted(self, X: CSRMatrix) -> CSRMatrix:
         """Return rows of counts (n, d) CSR with weights applied, as they are learned."""
         if self.weighting == "counts" or self.frequency is None:
             return X
@@ -66,7 +65,7 @@ class DocumentConversion:
         return made
 
 
-def count_words(texts: Sequence[str], conversion: DocumentConversion, names: dict[int, str] | None = None) -> Any:
+def count_words(texts: Sequence[str], conversion: DocumentConversion, names: dict[int, str] | None = None) -> CSRMatrix:
     """Return the counts (n, 2^bits) CSR of each column in each document; names: filled with the first word of each column, from 0."""
     from scipy.sparse import csr_matrix
 

@@ -13,11 +13,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.embeddings import nystrom, stream_sketch
-from herdcli.quadrature.kernels.kernel_sums import Map
 from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.records import dataclass
 from herdcli.rng import Stream as Purpose

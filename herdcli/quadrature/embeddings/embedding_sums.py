@@ -7,12 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.embeddings import nystrom, random_fourier, subsampled_embedding
 from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
-from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
+from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
 from herdcli.quadrature.selection_problem import SelectionGroup, SelectionProblem, group_approximation, kernel_sum_inputs
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass

@@ -18,10 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
-from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
+from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -17,10 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.quadrature.embeddings.approximation import LEVEL, EmbeddingErrorBounds, no_features_error
 from herdcli.quadrature.kernels import kernel_functions as k
 from herdcli.quadrature.kernels.kernel_functions import Kernel, require_length_scale
-from herdcli.quadrature.kernels.kernel_sums import EmbeddingState, Map
+from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -12,14 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.embeddings import nystrom
 from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_functions import Kernel
-from herdcli.quadrature.kernels.kernel_sums import Map
 from herdcli.quadrature.samples import Continuation
 from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.quadrature.targets import RowTarget

@@ -9,12 +9,13 @@ Source: Chen, Welling & Smola (2010), the embedding μ(x) = E k(x, X); the tilin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.kernels.joint_kernels import JointKernel
 from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
@@ -29,7 +30,6 @@ from herdcli.schema import Array, array
 ROWS, COLUMNS = 256, 8192  # size of a tile
 BLAS_FROM = 33  # products of rows with at least this many columns are computed by BLAS
 TILES_PER_STEP = 64
-Map = Callable[..., Iterable[Any]]
 
 
 @dataclass

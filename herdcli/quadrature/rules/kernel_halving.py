@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.kernels import kernel_sums
 from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
@@ -72,7 +73,7 @@ class KernelHalving:
         self.kernel, self.X = kernel, X
         self.plan = kernel_sums.make_embedding_problem(kernel, X, X, np.zeros(len(X))).plan if len(X) > BLOCK else None
 
-    def difference(self, place: int, stop: int, earlier: Array, map: kernel_sums.Map) -> Array:
+    def difference(self, place: int, stop: int, earlier: Array, map: Map) -> Array:
         """Compute f (stop − place,) at the rows from `place` on, given the signs (place,) of the rows before."""
         if not place or self.plan is None:
             return np.zeros(stop - place)

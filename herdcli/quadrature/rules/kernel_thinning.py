@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError, IncompletePart
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature.kernels import kernel_sums
@@ -157,7 +158,7 @@ class ThinningProblem:
     count: int
     seed: int = 0
     unit: int = 0
-    map: kernel_sums.Map = map
+    map: Map = map
     _node: dict[tuple[int, int], kernel_halving.KernelHalving] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property

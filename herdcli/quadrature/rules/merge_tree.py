@@ -19,12 +19,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from herdcli.algorithm import RunProgress
+from herdcli.algorithm import Map, RunProgress
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.quadrature import selection, selection_problem
 from herdcli.quadrature.kernels.kernel_functions import Kernel
-from herdcli.quadrature.kernels.kernel_sums import Map
 from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 from herdcli.schema import Array, array

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.parts import instantiate_class
 from herdcli.quadrature.atom_weights import MOST_CONDITION
-from herdcli.quadrature.kernels.kernel_sums import Map
 from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.quadrature.rules.local_search import SearchBox
 from herdcli.quadrature.rules.rule_table import TABLE
@@ -60,6 +60,10 @@ class SelectedAtoms:
     gap: Array
 
 
+RuleProblem: TypeAlias = Any  # the problem of some rule, which only that rule reads
+RuleState: TypeAlias = Any  # likewise, its state
+
+
 class Rule(ABC):
     """A rule by which atoms are chosen.
 
@@ -94,31 +98,31 @@ class Rule(ABC):
         return refine
 
     @abstractmethod
-    def problem(self, choice: SelectionTask) -> Any:
+    def problem(self, choice: SelectionTask) -> RuleProblem:
         """Return the rule's own problem."""
 
     @abstractmethod
-    def begin(self, problem: Any, saved: Any) -> Any:
+    def begin(self, problem: RuleProblem, saved: RuleState | None) -> RuleState:
         """Return the state before the first step; saved  the state of an earlier run to continue from, else None."""
 
     @abstractmethod
-    def step(self, problem: Any, state: Any) -> Any:
+    def step(self, problem: RuleProblem, state: RuleState) -> RuleState:
         """Return the state after one more step."""
 
-    def ended(self, problem: Any, state: Any) -> bool:
+    def ended(self, problem: RuleProblem, state: RuleState) -> bool:
         """Whether no step is left."""
         return bool(state.ended)
 
-    def latest_mmd(self, state: Any) -> float | None:
+    def latest_mmd(self, state: RuleState) -> float | None:
         """Return the MMD of the atoms so far, None if it is not known yet."""
         return None
 
-    def atoms(self, state: Any) -> Array | None:
+    def atoms(self, state: RuleState) -> Array | None:
         """Return candidates (m,) of equal weight for rules whose atoms are known only at the end; None for others."""
         return None
 
     @abstractmethod
-    def chosen(self, state: Any) -> SelectedAtoms:
+    def chosen(self, state: RuleState) -> SelectedAtoms:
         """Return the result, for rules whose state is not a sequence."""
 
 

@@ -7,16 +7,15 @@ training row is then scored by models that did not learn from it, so that it can
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.row_selection import SelectedRows, is_sparse
+from herdcli.numerics.row_selection import SelectedRows
 from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.rbm.learning.folds import assign_stratified_folds
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 from herdcli.splits import TEST, TRAIN, VALID
 
 
@@ -24,7 +23,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 class ClassGroups:
     """Rows X (n, D) in unit values, dense or CSR, with class y (n,) in 0…C−1, split (n,), and fold (n,) of training rows, −1 elsewhere."""
 
-    X: Any
+    X: Matrix
     y: Array
     split: Array
     fold: Array
@@ -93,7 +92,7 @@ def largest_class_size(y: Array, split: Array) -> int:
     return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
 
 
-def assign_class_folds(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
+def assign_class_folds(X: Matrix, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
     """Assign training rows of X (n, D), of classes y (n,), to folds with all classes evenly spread; fold (n,) is −1 elsewhere.
 
     Raises DataError for a class with too few training rows.

@@ -10,19 +10,17 @@ Source: Montavon & Müller (2012), sec. 2, the condition number of the centred H
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 MOST_ROWS, MOST_ENTRIES = 1000, 1 << 22  # most rows and entries that it is computed from, evenly spread
 ITERATIONS = 20
 COMMON = 3.0  # weight of the squared length of the mean row, for counts of words, relative to the number of words
 
 
-def largest_covariance_eigenvalue(rows: Any) -> float:
+def largest_covariance_eigenvalue(rows: Matrix) -> float:
     """Compute the largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method.
 
     It uses at most MOST_ROWS of the rows.
@@ -47,13 +45,13 @@ def largest_covariance_eigenvalue(rows: Any) -> float:
     return found
 
 
-def mean_squared_row_sum(rows: Any) -> float:
+def mean_squared_row_sum(rows: Matrix) -> float:
     """Compute the mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 if there are no rows."""
     lengths = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
     return float(np.square(lengths).mean()) if lengths.size else 0.0
 
 
-def estimate_hidden_input_shift(rows: Any) -> float:
+def estimate_hidden_input_shift(rows: Matrix) -> float:
     """Estimate how far an update at rate 1 shifts the input of a hidden unit, for rows (n, D) of counts, an array or a CSR matrix.
 
     The estimate is the larger of two terms: the root mean square of the rows' own numbers of words, and COMMON |v̄|² of the mean row v̄.

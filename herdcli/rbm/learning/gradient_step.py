@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning.gradients import subtract_matrix_product, uncentre_gradient
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
 from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, visible_slices
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from herdcli.algorithm import HasStateShapes, RunProgress
+from herdcli.algorithm import HasStateShapes, Map, RunProgress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.classification_rbm import label_log_posterior
@@ -32,12 +32,12 @@ from herdcli.rbm.likelihood.annealed_importance import BACK_TEMPERATURES, conser
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, has_gaussian_layers, log2_state_count
 from herdcli.rbm.likelihood.log_z_estimates import STUDENT, LogZEstimate
 from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES, repeated_annealing
-from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium, HiddenSizeResults
 from herdcli.rbm.normalizability import divergence_reason
 from herdcli.rbm.settings import Settings
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 LADDER = (4, 8, 16, 32, 64, 125, 250, 500)
 STALE = 2  # after this many overfitted sizes no larger ones are tried
@@ -234,7 +234,7 @@ def evaluate_hidden_size(
 
 
 def _evaluate_word_models(
-    models: Sequence[Harmonium], heldout: Sequence[Any], training: Sequence[Any], seed: int, map: Map
+    models: Sequence[Harmonium], heldout: Sequence[Matrix], training: Sequence[Matrix], seed: int, map: Map
 ) -> HiddenSizeResult:
     """Evaluate models of word counts, each row given its length; an annealed log Z counts at the unfavourable end of its interval."""
     means, estimates = np.empty((2, len(models))), []
@@ -275,7 +275,7 @@ def _fitted_harmonium(problem: LearningProblem, state: parallel_fits.LearningSta
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
-def _discretised_row_subset(problem: LearningProblem, state: parallel_fits.LearningState, m: int, rows: Any) -> Any:
+def _discretised_row_subset(problem: LearningProblem, state: parallel_fits.LearningState, m: int, rows: Matrix) -> Matrix:
     """Return at most MOST_ROWS rows of model m in values that its units can take, divided by the deviations if those are learned."""
     some = select_evenly_spaced(rows, MOST_ROWS)
     if state.log_scale is not None:
@@ -292,7 +292,7 @@ def _mean_label_posterior(h: Harmonium, rows: Array, map: Map) -> float:
 
 
 def _estimate_log_partitions(
-    models: Sequence[Harmonium], bases: Sequence[Array], heldout: Sequence[Any], seed: int, map: Map
+    models: Sequence[Harmonium], bases: Sequence[Array], heldout: Sequence[Matrix], seed: int, map: Map
 ) -> list[LogZEstimate]:
     """Estimate log Z of each model."""
     h = models[0]

@@ -19,11 +19,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, Map, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning import parallel_fits
-from herdcli.rbm.likelihood.row_likelihood import Map, row_blocks, rows_per_block
+from herdcli.rbm.likelihood.row_likelihood import row_blocks, rows_per_block
 from herdcli.rbm.model import RBM, Harmonium, LearningCurves
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import unit_family

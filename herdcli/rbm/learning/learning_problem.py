@@ -20,7 +20,7 @@ from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 BLOCK = 512  # rows that are converted to float32 at a time
 SHARED = 100  # a minibatch of at least this many rows is split into several blocks, for several threads
@@ -246,7 +246,7 @@ class LearningProblem:
         return arrays
 
 
-def equal_columns(rows: Any) -> list[tuple[int, int]]:
+def equal_columns(rows: Matrix) -> list[tuple[int, int]]:
     """Return pairs (i, j), i < j, of columns that vary and are equal in all rows (n, D); each column is at most once second.
 
     Sparse rows and more than MOST_COMPARED entries are not compared.

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.block_statistics import BlockStatistics as OfBlocks
 from herdcli.numerics.block_statistics import RemoteSource
@@ -35,7 +36,6 @@ from herdcli.rbm.learning.phases import (
     persistent_contrastive_phases,
 )
 from herdcli.rbm.likelihood import tap
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.settings import RENEWED, Settings
 from herdcli.rbm.units import unit_family

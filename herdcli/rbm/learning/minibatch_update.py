@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import Diverged
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import SelectedRows
@@ -23,7 +24,7 @@ from herdcli.rbm.learning.minibatch_statistics import (
     select_batch_rows,
 )
 from herdcli.rbm.likelihood import likelihood_tracking
-from herdcli.rbm.likelihood.row_likelihood import Map, row_blocks
+from herdcli.rbm.likelihood.row_likelihood import row_blocks
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import project_to_normalisable
 from herdcli.schema import Array

@@ -17,13 +17,11 @@ Teh (2003), sec. 2.5.2 and 3.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, Map, RunProgress
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import SelectedRows
 from herdcli.numerics.streamed_rows import StreamedRows
@@ -52,7 +50,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
     """
 
     problem: LearningProblem
-    map: Callable[..., Iterable[Any]] = map
+    map: Map = map
     away: RemoteGroups | None = None
     state = LearningState  # the type of its states
 

@@ -14,22 +14,22 @@ above x_j, as it is when weights grow, u_j is the product and its bound for each
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import SelectedRows, as_dense, is_sparse, select_rows
+from herdcli.numerics.row_selection import SelectedRows, as_dense, select_rows
 from herdcli.rbm.learning.gradient_step import MEAN_SHARE, StepRates
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LaggedWeights, LearningState
 from herdcli.rbm.learning.minibatch_statistics import BatchBlock, map_in_order, split_minibatch
 from herdcli.rbm.learning.phases import squared_distance_in_place
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.units.words import MultinomialLayer
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 WINDOW = 32  # all weights are brought up to date after this many updates
 TOGETHER = 1024  # number of rows of weights that are brought up to date together
@@ -147,7 +147,7 @@ def run_sparse_minibatch(
     return error, largest
 
 
-def _list_active_units(rows: Any, order: Array) -> ActiveUnitList:
+def _list_active_units(rows: Matrix, order: Array) -> ActiveUnitList:
     """Return the active units of some of the rows (n, D), dense or CSR."""
     if isinstance(rows, SelectedRows) and is_sparse(rows.base):
         base, chosen = rows.base, rows.index[order]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.algorithm import run_algorithm
@@ -16,7 +14,7 @@ from herdcli.rbm.likelihood.enumeration import exact_log_partition, log2_state_c
 from herdcli.rbm.likelihood.row_likelihood import log_pseudo_likelihood, row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import divergence_reason
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
 STATES = 13  # log Z is summed over all states if there are at most 2^STATES
@@ -25,7 +23,7 @@ MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
 TRACKED = 500  # rows whose likelihood is recorded if log Z is tracked
 
 
-def validation_figures(h: Harmonium, heldout: Any, trained: Any, log_z: float) -> Array:
+def validation_figures(h: Harmonium, heldout: Matrix, trained: Matrix, log_z: float) -> Array:
     """Compute the FIGURES (3,) of held-out rows (n, D) in nats per row.
 
     They are log-likelihood, pseudo-likelihood, and free energy minus that of the training rows.
@@ -60,20 +58,20 @@ def validation_log_partition(h: Harmonium, base: Array, seed: int, tracked_log_z
     return estimate.log_partition
 
 
-def label_error_rate(h: Harmonium, heldout: Any) -> float:
+def label_error_rate(h: Harmonium, heldout: Matrix) -> float:
     """Compute the share of at most MOST rows (n, D + C) whose most probable label is wrong, for a model of rows with labels."""
     rows = np.asarray(select_evenly_spaced(heldout, MOST))
     C = label_count(h)
     return float((label_log_posterior(h, rows[:, :-C]).argmax(axis=1) != rows[:, -C:].argmax(axis=1)).mean())
 
 
-def row_log_densities(h: Harmonium, rows: Any, log_z: float) -> Array:
+def row_log_densities(h: Harmonium, rows: Matrix, log_z: float) -> Array:
     """Compute log p(v) (n,) float32 of rows (n, D) of any class."""
     found: Array = row_log_likelihood(h, h.visible.round_rows_to_states(rows), log_z).astype(np.float32)
     return found
 
 
-def mean_unnormalised_log_density(h: Harmonium, rows: Any, log_scale: Array | None = None) -> float:
+def mean_unnormalised_log_density(h: Harmonium, rows: Matrix, log_scale: Array | None = None) -> float:
     """Compute the mean of log p(v) + log Z over at most TRACKED rows (n, D), evenly spread, divided first by e^{log_scale} (D,)."""
     chosen = select_evenly_spaced(rows, TRACKED)
     if log_scale is not None:
@@ -83,7 +81,7 @@ def mean_unnormalised_log_density(h: Harmonium, rows: Any, log_scale: Array | No
     return float(row_log_likelihood(h, h.visible.round_rows_to_states(chosen), 0.0).mean()) - lost
 
 
-def select_evenly_spaced(rows: Any, limit: int) -> Any:
+def select_evenly_spaced(rows: Matrix, limit: int) -> Matrix:
     """Return at most `limit` of the rows, evenly spread, as they are stored."""
     every = -(-rows.shape[0] // limit)
     return select_rows(rows, slice(None, None, every))

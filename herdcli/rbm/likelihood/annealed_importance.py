@@ -15,22 +15,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import as_dense, select_rows
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
-from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array
+from herdcli.schema import Array, Matrix, array
 
 TEMPERATURES_PER_STEP = 10
 BACK_ROWS, BACK_TEMPERATURES = 100, 2000  # rows that are annealed back from the data, and the temperatures on the way
@@ -142,7 +141,7 @@ def likelihood_lower_bounds(
 
 
 def conservative_likelihood_correction(
-    h: Harmonium, rows: Any, log_partition: float, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
+    h: Harmonium, rows: Matrix, log_partition: float, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
 ) -> float:
     """Return the correction, at most 0, that makes a mean log-likelihood of rows (n, D) by an estimate of log Z err downwards.
 

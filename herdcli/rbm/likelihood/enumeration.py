@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.likelihood.gaussian_enumeration import GaussianVisibleSums
-from herdcli.rbm.likelihood.row_likelihood import BLOCK, Map
+from herdcli.rbm.likelihood.row_likelihood import BLOCK
 from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import iterate_row_slices
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, Matrix, array
 
 MOST_COLUMNS = 500  # most columns for which a covariance is stored
 
@@ -23,7 +21,7 @@ class GaussianMoments:
     covariance: Array = array("C D D", "their covariance", kind="f", finite=True)
 
 
-def row_moments(rows: Any) -> tuple[Array, Array] | None:
+def row_moments(rows: Matrix) -> tuple[Array, Array] | None:
     """Compute the mean (D,) and covariance (D, D), divisor n, of rows (n, D); None for more than MOST_COLUMNS columns."""
     n, D = rows.shape
     if D > MOST_COLUMNS or n < 2:

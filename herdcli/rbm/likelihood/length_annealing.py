@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, ProgressCallback, RunProgress, run_algorithm
+from herdcli.algorithm import FixedLengthAlgorithm, Map, ProgressCallback, RunProgress, run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood import sequential_monte_carlo, word_counts
@@ -30,7 +30,6 @@ from herdcli.rbm.likelihood.log_z_estimates import (
     single_run_estimate,
     widen_if_unreliable,
 )
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units.words import MultinomialLayer, softmax_weights_in_place

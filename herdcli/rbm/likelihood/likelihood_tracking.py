@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import TrackingParticles
 from herdcli.rbm.learning.minibatch_statistics import map_in_order
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, pool_log_estimates, resample_if_needed
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.rng import Stream, generator

@@ -20,13 +20,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood.annealing_path import TemperatureWalk
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate
 from herdcli.rbm.likelihood.mean_field_modes import BaseMixture, sample_base_mixture
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS, ParticlePopulation, pool_log_estimates
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import ProgressCallback, run_algorithm
+from herdcli.algorithm import Map, ProgressCallback, run_algorithm
 from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.likelihood import annealed_importance, annealing_path, mean_field_modes, population_annealing
 from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, has_converged, is_last_run_reliable, runs_agree, widen_if_unreliable
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.sequential_monte_carlo import refine_positions
 from herdcli.rbm.model import Harmonium
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 FIRST_LEVELS = 3  # least number of runs: the first finds the shares that the second starts with
 KNOWN_ROWS = 200  # rows of the data from which mean-field solutions are computed
@@ -92,7 +90,7 @@ def _misses_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
     return estimate is not None and estimate.log_partition > run.log_partition and not runs_agree(run, estimate)
 
 
-def _select_starting_rows(h: Harmonium, rows: Any) -> Array:
+def _select_starting_rows(h: Harmonium, rows: Matrix) -> Array:
     """Return at most KNOWN_ROWS evenly spread rows, in values that units can take."""
     if not rows.shape[0]:
         return np.empty((0, h.W.shape[0]))
@@ -108,6 +106,6 @@ def _combine_runs(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimat
     return widen_if_unreliable(last, others, is_last_run_reliable(runs, base.bound) and not missed)
 
 
-def select_reverse_starts(rows: Any, count: int) -> Array:
+def select_reverse_starts(rows: Matrix, count: int) -> Array:
     """Return `count` evenly spread rows of (n, D) as an array, where annealing back starts; an empty array if there are none."""
     return as_dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)

@@ -6,20 +6,18 @@ blocks on threads: their boundaries depend on shapes alone, so the result does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import as_dense, is_sparse
+from herdcli.numerics.row_selection import as_dense
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
-from herdcli.schema import Array
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+from herdcli.schema import Array, Matrix, is_sparse
 
 BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
 FEWEST, WIDEST = 32, 1 << 22  # least number of rows of a block, if they have at most WIDEST numbers
@@ -39,13 +37,13 @@ def row_blocks(rows: int, width: int) -> Iterator[slice]:
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
-def _map_row_blocks(function: Callable[[Array], Array], v: Any, width: int, map: Map) -> Array:
+def _map_row_blocks(function: Callable[[Array], Array], v: Matrix, width: int, map: Map) -> Array:
     """Apply `function` to blocks of rows of v and join the results: (n,) float64."""
     parts = list(map(lambda block: function(np.asarray(as_dense(v[block]), dtype=np.float64)), row_blocks(v.shape[0], width)))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def row_log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map) -> Array:
+def row_log_likelihood(h: Harmonium, v: Matrix, log_partition: float, *, map: Map = map) -> Array:
     """Compute log p(v) = −F(v) − log Z of rows v (n, D) in unit values, dense or CSR; (n,) float64, nats."""
     if is_sparse(v):
         parts = map(lambda rows: -h.free_energy(v[rows]) - log_partition, row_blocks(v.shape[0], h.W.shape[1]))
@@ -60,7 +58,7 @@ def row_log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map =
     return _map_row_blocks(block, v, sum(h.W.shape), map)
 
 
-def log_pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
+def log_pseudo_likelihood(h: Harmonium, v: Matrix, *, map: Map = map) -> Array:
     """Compute Σ_j log p(v_j | all other units of v) over all units j; rows v (n, D), returns (n,) float64, nats.
 
     The value is exact and takes S·n·D·K operations for units of S values.  Raises BadUsage for units of infinitely many values.
@@ -120,7 +118,7 @@ def enumerate_unit_values(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
         yield UnitAlternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 
-def reconstruction_error(h: Harmonium, v: Any, *, map: Map = map) -> Array:
+def reconstruction_error(h: Harmonium, v: Matrix, *, map: Map = map) -> Array:
     """Compute the mean over columns of (v − E[v | E[h | v]])²: the error of a mean-field reconstruction.
 
     Units with a range are scaled to 0..1.  Rows v (n, D); returns (n,) float64.

@@ -9,17 +9,17 @@ Source: Salakhutdinov & Hinton (2009), eq. 6; the hidden biases N c are part of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood.enumeration import ENUMERABLE, iterate_hidden_states, log2_state_count
-from herdcli.rbm.likelihood.row_likelihood import Map, row_log_likelihood
+from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units.words import WordCountUnits
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 
 def can_enumerate_hidden(h: Harmonium) -> bool:
@@ -48,13 +48,13 @@ def exact_log_partitions(h: Harmonium, lengths: Array) -> Array:
     return found
 
 
-def row_log_likelihoods(h: Harmonium, rows: Any, sorted_lengths: Array, log_z: Array, *, map: Map = map) -> Array:
+def row_log_likelihoods(h: Harmonium, rows: Matrix, sorted_lengths: Array, log_z: Array, *, map: Map = map) -> Array:
     """Compute log p(v | N) (n,) of rows (n, D), dense or CSR, with log Z (L,) of the sorted known lengths (L,)."""
     lengths = count_words_per_row(rows)
     total: Array = row_log_likelihood(condition_on_length(h, 1), rows, 0.0, map=map) - log_z[np.searchsorted(sorted_lengths, lengths)]
     return total
 
 
-def count_words_per_row(rows: Any) -> Array:
+def count_words_per_row(rows: Matrix) -> Array:
     """Count the words in each of the rows (n, D): (n,) int64."""
     return np.asarray(rows.sum(axis=1)).ravel().round().astype(np.int64)

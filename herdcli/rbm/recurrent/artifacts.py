@@ -14,7 +14,7 @@ from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHist
 from herdcli.rbm.recurrent.settings import RecurrentSettings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
-from herdcli.schema import Array, array, require_image_shape, require_offsets
+from herdcli.schema import Array, Matrix, array, require_image_shape, require_offsets
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class RecurrentRBM:
         # The model is of x/s: the density of x is that of x/s divided by Π s.
         return 0.0 if self.column_scale is None else float(np.log(self.column_scale, dtype=np.float64).sum())
 
-    def to_original(self, rows: Any) -> Array:
+    def to_original(self, rows: Matrix) -> Array:
         """Convert rows (n, D) in unit values to the values of data sets."""
         return to_dataset_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
 

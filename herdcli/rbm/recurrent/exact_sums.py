@@ -6,11 +6,11 @@ for all steps; a state of the remaining units shifts the biases of the other lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.rbm.likelihood.enumeration import log2_state_count, max_log2_states
 from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
@@ -19,7 +19,6 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-Map = Callable[..., Any]
 NEAR = 12  # log2 of the most states of the first units
 LEARNED = 16  # log2 of the most states for which moments are computed
 NUMBERS = 1 << 17  # numbers in one block's work array

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, Map, RunProgress
 from herdcli.errors import DataError, Diverged
-from herdcli.rbm.recurrent.exact_sums import Map, require_few_states
+from herdcli.rbm.recurrent.exact_sums import require_few_states
 from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_differences, exact_differences
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, validation_criterion
 from herdcli.rbm.recurrent.model import (

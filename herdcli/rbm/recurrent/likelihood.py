@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.rbm.recurrent.exact_sums import NEAR, Map, enumeration_cost, log_z_per_step, smaller_layer_log2_states, step_expectations
+from herdcli.algorithm import Map
+from herdcli.rbm.recurrent.exact_sums import NEAR, enumeration_cost, log_z_per_step, smaller_layer_log2_states, step_expectations
 from herdcli.rbm.recurrent.gibbs_chains import gibbs_sweeps
 from herdcli.rbm.recurrent.model import RecurrentModel, SequenceHistory, StepHarmoniums, TimeOrder
 from herdcli.rbm.units.base import UnitFamily

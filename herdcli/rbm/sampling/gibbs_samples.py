@@ -14,9 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, Map, RunProgress
 from herdcli.errors import BadUsage
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.records import dataclass

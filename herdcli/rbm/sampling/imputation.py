@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.likelihood.enumeration import iterate_hidden_states, log2_state_count
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.sampling.gibbs import GibbsSweeper

@@ -19,7 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from herdcli.algorithm import FixedLengthAlgorithm, RunProgress
+from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.likelihood.enumeration import (
     has_gaussian_layers,
@@ -28,7 +28,6 @@ from herdcli.rbm.likelihood.enumeration import (
     max_log2_states,
     orient_for_enumeration,
 )
-from herdcli.rbm.likelihood.row_likelihood import Map
 from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, convert_to_lowest_layer, make_gibbs_sweeper

@@ -22,14 +22,14 @@ Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import as_dense, is_sparse, iterate_row_slices
+from herdcli.numerics.row_selection import as_dense, iterate_row_slices
 from herdcli.numerics.streamed_rows import StreamedRows
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float64
 
@@ -66,10 +66,13 @@ class Layer(Protocol):
         """Sample states (n, u) at natural parameter 0, float32."""
 
 
+GraphValue: TypeAlias = Any  # the result of an operation: the name of one, or the names of several
+
+
 class GraphOperations(Protocol):
     """A graph of operations with the names of ONNX."""
 
-    def op(self, kind: str, *inputs: Any, **attributes: Any) -> Any:
+    def op(self, kind: str, *inputs: GraphValue, **attributes: Any) -> GraphValue:
         """Add an operation; the returned value can be the input of others."""
 
 
@@ -171,7 +174,7 @@ class UnitFamily(ABC):
         """Return the natural parameters (..., columns) of this mean; infinite at the ends of the range."""
 
     @abstractmethod
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
 
         rows  an array, a CSR matrix or rows selected from one.
@@ -193,19 +196,19 @@ class UnitFamily(ABC):
         """Compute the change of means (..., columns) for a change of natural parameters: A'' at these means times the change."""
 
     @abstractmethod
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return the mean (rows, columns) as ONNX operations on natural parameters, in a graph that other programs run."""
 
     @abstractmethod
     def layer(self) -> Layer:
         """Return the sampler of a layer of such units given the other layer."""
 
-    def require_rows(self, rows: Any) -> None:
+    def require_rows(self, rows: Matrix) -> None:
         """Check rows (n, D), dense, CSR or selected, block by block.  Raises DataError unless they hold values of the family."""
         for block in iterate_row_slices(rows):
             self.require(as_dense(rows[block]), block.start)
 
-    def round_rows_to_states(self, rows: Any) -> Any:
+    def round_rows_to_states(self, rows: Matrix) -> Matrix:
         """Return rows (n, D) with the nearest values that units can take.
 
         Rows of a CSR matrix are unchanged, because learning accepts only such values in them.
@@ -214,7 +217,7 @@ class UnitFamily(ABC):
             return rows.map_values(self.round_to_states)
         return rows if is_sparse(rows) else self.round_to_states(rows)
 
-    def row_log_base_measure(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Matrix) -> Array | float:
         """Compute Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR.
 
         Entries that a CSR matrix does not store are 0, where h is 1.

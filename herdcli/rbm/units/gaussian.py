@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import column_sums
-from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily
-from herdcli.schema import Array
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, SampledLayer, UnitFamily
+from herdcli.schema import Array, Matrix
 
 
 class GaussianUnits(UnitFamily):
@@ -47,7 +45,7 @@ class GaussianUnits(UnitFamily):
         """Return the mean (..., U) itself."""
         return np.asarray(mean, dtype=np.float64)
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return the means (D,) of rows (n, D)."""
         means: Array = column_sums(rows) / rows.shape[0]
         return means
@@ -61,7 +59,7 @@ class GaussianUnits(UnitFamily):
         if not np.isfinite(rows).all():
             raise DataError("there are values that are not finite")
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return the natural parameters."""
         return natural
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.units.base import GraphOperations, Layer, UnitFamily
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, UnitFamily
 from herdcli.rbm.units.softmax import CategoricalLayer, SoftmaxUnits
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 
 class LabelledUnits(UnitFamily):
@@ -57,7 +56,7 @@ class LabelledUnits(UnitFamily):
         """Return the natural parameters (..., columns) of both parts."""
         return np.concatenate([units.natural(part) for units, part in self._family_parts(np.asarray(mean))], axis=-1)
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return the base rates (D,) of both parts of rows (n, D)."""
         found: Array = np.concatenate([units.base_rate_parameters(part) for units, part in self._family_parts(np.asarray(rows[:]))])
         return found
@@ -76,7 +75,7 @@ class LabelledUnits(UnitFamily):
         yield self._columns, first
         yield self.labels, last
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Raise BadUsage: labels are visible units, and this method is for hidden units."""
         raise BadUsage("units with labels are possible only in the visible layer")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import column_sums
-from herdcli.rbm.units.base import LARGEST_EXPONENT, GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial
-from herdcli.schema import Array
+from herdcli.rbm.units.base import LARGEST_EXPONENT, GraphOperations, GraphValue, Layer, SampledLayer, UnitFamily, log_factorial
+from herdcli.schema import Array, Matrix
 
 LARGEST_LOG_RATE = 20.0  # largest log rate of a unit in sampling
 
@@ -50,7 +48,7 @@ class PoissonUnits(UnitFamily):
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return base rates (D,) of rows (n, D) with another row of half a count added."""
         return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
 
@@ -68,7 +66,7 @@ class PoissonUnits(UnitFamily):
                 "from 0 upwards"
             )
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return the operation Exp."""
         return graph.op("Exp", natural)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import column_sums
-from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial, logistic
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, SampledLayer, UnitFamily, log_factorial, logistic
 from herdcli.rbm.units.two_state import BinaryUnits
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 BINARY = BinaryUnits()
 
@@ -58,7 +56,7 @@ class RateUnits(UnitFamily):
         """Compute log(mean/(n − mean)) (..., U)."""
         return BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return base rates (D,) of rows (n, D) with one row of 0 and one of n added."""
         return self.natural((column_sums(rows) + self.scale) / (rows.shape[0] + 2.0))
 
@@ -71,7 +69,7 @@ class RateUnits(UnitFamily):
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"there are values from {rows.min():g} to {rows.max():g}, but {self.name} units have only 0 to {self.scale}")
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return n times the operation Sigmoid."""
         return graph.op("Mul", graph.op("Sigmoid", natural), float(self.scale))
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import column_sums
-from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, SampledLayer, UnitFamily
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 
 class SoftmaxUnits(UnitFamily):
@@ -59,7 +58,7 @@ class SoftmaxUnits(UnitFamily):
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return base rates (D,) of rows (n, D) with one row of each value added."""
         return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
 
@@ -82,7 +81,7 @@ class SoftmaxUnits(UnitFamily):
                 f"the {self.group} columns of each {self.name} unit must be at least 0 and sum to 1"
             )
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return the operation Softmax over each unit's columns."""
         shape = graph.op("Shape", natural)
         grouped = graph.op("Reshape", natural, np.array([0, -1, self.group]))
@@ -190,7 +189,7 @@ class MixedSoftmaxUnits(UnitFamily):
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return base rates (D,) of rows (n, D) with one row of each value added."""
         return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + np.array(self.sizes)[self._unit_of_column]))
 
@@ -215,7 +214,7 @@ class MixedSoftmaxUnits(UnitFamily):
                 f"the columns of each softmax unit must be at least 0 and sum to 1"
             )
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Raise BadUsage: this method is for hidden units, which have the same number of columns each."""
         raise BadUsage("softmax units with different numbers of columns are possible only in the visible layer")
 

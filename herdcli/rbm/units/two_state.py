@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import SelectedRows, column_sums, is_sparse
-from herdcli.rbm.units.base import GraphOperations, Layer, UnitFamily, logistic
+from herdcli.numerics.row_selection import SelectedRows, column_sums
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, UnitFamily, logistic
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 
 class TwoStateUnits(UnitFamily):
@@ -71,7 +69,7 @@ class TwoStateUnits(UnitFamily):
         # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
         return exact_arithmetic.log(odds) / (high - low)
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return base rates (D,) of rows (n, D) with one row in either state added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.states
         count = rows.shape[0]
@@ -89,7 +87,7 @@ class TwoStateUnits(UnitFamily):
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"there are values other than {low} and {high}, but {self.name} units need one of these")
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Return the operation Sigmoid for binary units, Tanh for spins."""
         return graph.op("Sigmoid" if self.states == (0, 1) else "Tanh", natural)
 
@@ -103,7 +101,7 @@ class TwoStateUnits(UnitFamily):
         # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
         return np.asarray((mean - low) * (high - mean) * change)
 
-    def require_rows(self, rows: Any) -> None:
+    def require_rows(self, rows: Matrix) -> None:
         """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix, stored entries are checked."""
         if isinstance(rows, SelectedRows) and is_sparse(rows.base):
             rows = rows.read_stored_rows(slice(None))  # one row of a matrix of 2^31 columns is too much
@@ -114,11 +112,11 @@ class TwoStateUnits(UnitFamily):
         if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
             raise DataError(f"there are values other than {self.states[0]} and {self.states[1]}, but {self.name} units need one of these")
 
-    def round_rows_to_states(self, rows: Any) -> Any:
+    def round_rows_to_states(self, rows: Matrix) -> Matrix:
         """Return the rows (n, D) unchanged."""
         return rows
 
-    def row_log_base_measure(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Matrix) -> Array | float:
         """Return 0 for rows (n, D): h is 1."""
         return 0.0
 

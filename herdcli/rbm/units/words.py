@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import exact_arithmetic
-from herdcli.numerics.row_selection import column_sums, is_sparse
-from herdcli.rbm.units.base import GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial
+from herdcli.numerics.row_selection import column_sums
+from herdcli.rbm.units.base import GraphOperations, GraphValue, Layer, SampledLayer, UnitFamily, log_factorial
 from herdcli.rbm.units.poisson import PoissonUnits
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 TOGETHER = 8  # rows whose words are drawn from sums that are computed together
 POISSON = PoissonUnits()
@@ -69,7 +67,7 @@ class WordCountUnits(UnitFamily):
         result: Array = exact_arithmetic.log(mean / mean.sum(axis=-1, keepdims=True))
         return result
 
-    def base_rate_parameters(self, rows: Any) -> Array:
+    def base_rate_parameters(self, rows: Matrix) -> Array:
         """Return the logarithms (D,) of the words' shares in rows (n, D), with one more count of each word."""
         return self.natural(np.asarray(column_sums(rows), dtype=np.float64) + 1.0)
 
@@ -87,7 +85,7 @@ class WordCountUnits(UnitFamily):
         if len(empty):
             raise DataError(f"row {first + empty[0]} has no words")
 
-    def add_mean_to_graph(self, graph: GraphOperations, natural: Any) -> Any:
+    def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Raise BadUsage: the number of words in a row is not known in the graph."""
         raise BadUsage("models with words units cannot be exported: their means need the length of each row")
 
@@ -100,7 +98,7 @@ class WordCountUnits(UnitFamily):
         total = mean.sum(axis=-1, keepdims=True)
         return np.asarray(mean * (change - (mean * change).sum(axis=-1, keepdims=True) / total))
 
-    def row_log_base_measure(self, rows: Any) -> Array | float:
+    def row_log_base_measure(self, rows: Matrix) -> Array | float:
         """Compute log N! − Σ log v_j! of each row, (n,) float64 in nats, for rows (n, D), dense or CSR."""
         if not is_sparse(rows):
             return self.log_base_measure(rows)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.algorithm import run_algorithm
-from herdcli.numerics.block_statistics import BLOCK, ArrayRows, Map
+from herdcli.algorithm import Map, run_algorithm
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family

@@ -32,10 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.perceptron.activations import Activation
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 Layers = Sequence[tuple[Array, Array]]  # W^l (n_l, n_{l−1}) and b^l (n_l,), the first layer first
 
@@ -53,7 +52,7 @@ class ForwardPass:
         return self.inputs[-1]
 
 
-def forward(layers: Layers, activation: Activation, rows: Any) -> ForwardPass:
+def forward(layers: Layers, activation: Activation, rows: Matrix) -> ForwardPass:
     """Return a^l and x^l of rows (m, D), dense or CSR."""
     inputs, outputs = list[Array](), [rows]
     for number, (W, b) in enumerate(layers):

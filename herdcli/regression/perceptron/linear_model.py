@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Algorithm, run_algorithm
-from herdcli.numerics.block_statistics import ArrayRows, Map
+from herdcli.algorithm import Algorithm, Map, run_algorithm
+from herdcli.numerics.block_statistics import ArrayRows
 from herdcli.records import dataclass
 from herdcli.regression.fit import NewtonDescent, RegressionFit, RegressionProblem
 from herdcli.regression.newton_cg import TrustRegion, TrustRegionState
@@ -20,7 +20,7 @@ from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_columns
 from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.scaling import ScaledRows
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix
 
 MOST_WORK = 2 * 10**7  # every step uses all rows if rows × coefficients are at most this many
 MOST_WORK_BATCHES = 10**6  # the same limit if the perceptron is fitted by minibatches
@@ -41,7 +41,7 @@ class ApproximateTrustRegion(TrustRegion):
 
 
 def fit_linear_model(
-    problem: PerceptronProblem, rows: ScaledRows, start: Array, map: Map = map, columns: Any = None, dtype: str = "float32"
+    problem: PerceptronProblem, rows: ScaledRows, start: Array, map: Map = map, columns: Matrix = None, dtype: str = "float32"
 ) -> Array:
     """Return coefficients (K, D + 1) of scaled rows, the intercept last, with a ridge worth at least one row.
 
@@ -65,7 +65,7 @@ def fit_linear_model(
     return run_algorithm(descent).theta
 
 
-def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Array, columns: Any, dtype: str) -> Array:
+def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Array, columns: Matrix, dtype: str) -> Array:
     """Return the coefficients by a few epochs of Adam: a perceptron without hidden layers."""
     shape = Architecture((problem.features, problem.outputs), problem.architecture.activation)
     batch = min(BATCH, max(1, rows.count // 50))

@@ -15,21 +15,18 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from herdcli import fast, rng
-from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import Map
-from herdcli.numerics.row_selection import is_sparse
+from herdcli.algorithm import Map, RunProgress
 from herdcli.records import dataclass
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, is_patience_exhausted, record_evaluation
 from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.rng import Stream
-from herdcli.schema import Array, array
+from herdcli.schema import Array, DType, Matrix, array, is_sparse
 
 FIRST_DECAY, SECOND_DECAY, SMALLEST = 0.9, 0.999, 1e-8  # β₁, β₂ and the term added to √v
 ROWS_OF_A_STEP = 1 << 14
@@ -99,7 +96,7 @@ class MinibatchDescent:
 
     problem: PerceptronProblem
     rows: ScaledRows
-    columns: Any
+    columns: Matrix
     start: Array
     settings: BatchSettings
     validation: ValidationRows
@@ -231,7 +228,7 @@ def part_rows(batch_size: int, parameters: int) -> int:
     return max(SMALLEST_PART, WORK_OF_A_PART // parameters, -(-batch_size // MOST_PARTS))
 
 
-def batch_columns(rows: ScaledRows, dtype: str) -> Any:
+def batch_columns(rows: ScaledRows, dtype: str) -> Matrix:
     """Return the columns of all rows (n, D) for minibatches, without a copy where that is possible.
 
     Dense rows are in a type that `fast.scaled_rows` reads, and each batch is scaled as it is read.  CSR rows are in `dtype`.
@@ -242,17 +239,17 @@ def batch_columns(rows: ScaledRows, dtype: str) -> Any:
     return np.ascontiguousarray(X, dtype=_batch_type(X.dtype))
 
 
-def _without_truth_values(X: Any) -> Any:
+def _without_truth_values(X: Matrix) -> Matrix:
     """Return dense rows of bool as uint8 in the same memory, others unchanged."""
     return X.view(np.uint8) if not is_sparse(X) and X.dtype == bool else X
 
 
-def _batch_type(stored: np.dtype[Any]) -> np.dtype[Any]:
+def _batch_type(stored: DType) -> DType:
     """Return the type in which dense rows of another type are read: the smallest of uint8, float32 and float64 with the same values."""
     return next(kind for kind in map(np.dtype, (np.uint8, np.float32, np.float64)) if kind.itemsize == 8 or np.can_cast(stored, kind))
 
 
-def batch_bytes(problem: PerceptronProblem, X: Any, batch_size: int, dtype: str) -> int:
+def batch_bytes(problem: PerceptronProblem, X: Matrix, batch_size: int, dtype: str) -> int:
     """Return the bytes of a copy of the rows X (n, D), if there is one, of a batch's layers and of parameter vectors."""
     size, widths = np.dtype(dtype).itemsize, sum(problem.architecture.widths)
     if is_sparse(X):

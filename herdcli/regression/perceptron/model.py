@@ -10,7 +10,6 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK
 from herdcli.numerics.class_baselines import ClassBaselines
-from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family, family_by_name
@@ -19,7 +18,7 @@ from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.activations import BY_NAME
 from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
 from herdcli.regression.perceptron.scaling import FitScaling
-from herdcli.schema import Array, array
+from herdcli.schema import Array, Matrix, array, is_sparse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +135,12 @@ class Perceptron:
         """The scaling of the columns."""
         return FitScaling(self.column_mean, self.column_factor, 0.0, 1.0)
 
-    def predictor(self, X: Any, offset: Array | None = None) -> Array:
+    def predictor(self, X: Matrix, offset: Array | None = None) -> Array:
         """Return η (m, K) of rows X (m, D), dense or CSR."""
         eta = np.concatenate([self._forward(part).eta for part in _blocks(X)])
         return eta if offset is None else eta + offset[:, None]
 
-    def both_predictors(self, X: Any, offset: Array) -> tuple[Array, Array]:
+    def both_predictors(self, X: Matrix, offset: Array) -> tuple[Array, Array]:
         """Return η (m, K) of rows X (m, D), dense or CSR, by the perceptron and by the linear model."""
         linear, found = [(self.linear[:, :-1], self.linear[:, -1])], list[tuple[Array, Array]]()
         for part in _blocks(X):
@@ -150,7 +149,7 @@ class Perceptron:
         own, other = (np.concatenate(each) + offset[:, None] for each in zip(*found, strict=True))
         return own, other
 
-    def features(self, X: Any) -> Array:
+    def features(self, X: Matrix) -> Array:
         """Return the outputs (m, Σ hidden) of all hidden layers, the first layer's first, of rows (m, D), dense or CSR."""
         return np.concatenate([np.concatenate(self._forward(part).outputs[1:], axis=1) for part in _blocks(X)])
 
@@ -158,10 +157,10 @@ class Perceptron:
         """Return the names of `features`: h2_5 is the fifth unit of the second layer."""
         return [f"h{layer + 1}_{unit + 1}" for layer, count in enumerate(self.hidden) for unit in range(count)]
 
-    def _forward(self, X: Any, scaled: Array | None = None) -> backpropagation.ForwardPass:
+    def _forward(self, X: Matrix, scaled: Array | None = None) -> backpropagation.ForwardPass:
         return self._layers_of([(layer.W, layer.b) for layer in self.layers], X, scaled)
 
-    def _layers_of(self, layers: list[tuple[Array, Array]], X: Any, scaled: Array | None = None) -> backpropagation.ForwardPass:
+    def _layers_of(self, layers: list[tuple[Array, Array]], X: Matrix, scaled: Array | None = None) -> backpropagation.ForwardPass:
         """Return the forward pass of rows through layers for scaled columns; rows in CSR stay so.  scaled  the same rows, if known."""
         function = BY_NAME[self.activation]
         if is_sparse(X):
@@ -169,6 +168,6 @@ class Perceptron:
         return backpropagation.forward(layers, function, self.scaling.columns(X) if scaled is None else scaled)
 
 
-def _blocks(X: Any) -> Iterator[Any]:
+def _blocks(X: Matrix) -> Iterator[Any]:
     """Yield rows a block at a time, at least one block."""
     return (X[start : start + BLOCK] for start in range(0, max(X.shape[0], 1), BLOCK))

@@ -10,8 +10,8 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import BLOCK, BlockStatistics, Map, RowBlock, RowBlocks, RowReader, Sums, sum_statistics
-from herdcli.numerics.row_selection import is_sparse
+from herdcli.algorithm import Map
+from herdcli.numerics.block_statistics import BLOCK, BlockStatistics, RowBlock, RowBlocks, RowReader, Sums, sum_statistics
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.regression.fit import RegressionProblem
@@ -20,7 +20,7 @@ from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.scaling import FitScaling, ScaledRows
 from herdcli.regression.sparse_rows import SparseBlock
-from herdcli.schema import Array
+from herdcli.schema import Array, is_sparse
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,27 +14,29 @@ from herdcli.regression.perceptron.minibatches import BatchState
 from herdcli.regression.perceptron.trust_region import PerceptronDescentState
 from herdcli.schema import Array, array
 
+DescentState: TypeAlias = Any  # `PerceptronDescentState` or `BatchState`: that of the descent itself
+
 
 class StartDescent(Protocol):
     """The descent from one start."""
 
-    def init(self) -> Any:
+    def init(self) -> DescentState:
         """Return the first state."""
         ...
 
-    def step(self, state: Any) -> Any:
+    def step(self, state: DescentState) -> DescentState:
         """Return the next state."""
         ...
 
-    def done(self, state: Any) -> bool:
+    def done(self, state: DescentState) -> bool:
         """Return whether the descent has ended."""
         ...
 
-    def progress(self, state: Any) -> RunProgress:
+    def progress(self, state: DescentState) -> RunProgress:
         """Return the progress."""
         ...
 
-    def result(self, state: Any) -> PerceptronFit:
+    def result(self, state: DescentState) -> PerceptronFit:
         """Return the fit."""
         ...
 
@@ -89,11 +91,11 @@ class RestartedFit:
     floor: Callable[[], float] | None = None
 
     @property
-    def state(self) -> type[Any]:
+    def state(self) -> type[RestartState]:
         """The type of its states."""
         return BatchRestartState if self.batches else DescentRestartState
 
-    def init(self) -> Any:
+    def init(self) -> RestartState:
         """Return the first start."""
         nothing = np.zeros(0)
         return self.state(0, self.make(0).init(), BestStart(theta=nothing, trace=nothing, losses=nothing))
@@ -101,7 +103,7 @@ class RestartedFit:
     def step(self, state: RestartState) -> RestartState:
         """Take a step of the current start; when it ends, begin the next one."""
         descent = self.make(state.restart)
-        moved: Any = descent.step(state.descent)
+        moved: DescentState = descent.step(state.descent)
         state.descent, state.step = moved, state.step + 1
         if descent.done(moved):
             fit = descent.result(moved)

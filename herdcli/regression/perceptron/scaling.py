@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
-from herdcli.numerics.row_selection import as_dense, is_sparse
+from herdcli.numerics.row_selection import as_dense
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.regression.sparse_rows import SparseRows
-from herdcli.schema import Array
+from herdcli.schema import Array, Matrix, is_sparse
 
 CONSTANT = 1e-14  # a deviation below this share of a column's mean is rounding
 
@@ -28,7 +26,7 @@ class FitScaling:
     middle: float
     spread: float
 
-    def columns(self, X: Any) -> Array:
+    def columns(self, X: Matrix) -> Array:
         """Return rows (m, D), dense or CSR, in the scaled units, as a dense array."""
         Z: Array = np.subtract(as_dense(X), self.mean, dtype=np.float64)
         Z *= self.factor
@@ -58,7 +56,7 @@ class FitScaling:
 class FittedRows:
     """Rows X (n, D), dense of any type or CSR, with targets, offsets and weights (n,), in the units of the data."""
 
-    X: Any
+    X: Matrix
     y: Array
     offset: Array
     weight: Array | None
@@ -111,7 +109,7 @@ class ScaledRows:
         return RowBlock(start, X, None, part.weight)
 
 
-def _mean_and_variance(X: Any, share: Array) -> tuple[Array, Array]:
+def _mean_and_variance(X: Matrix, share: Array) -> tuple[Array, Array]:
     """Return mean and variance (D,) of the columns of rows that count by shares (n,) of 1."""
     if is_sparse(X):
         mean = np.asarray(share @ X).ravel()
@@ -126,7 +124,7 @@ def _mean_and_variance(X: Any, share: Array) -> tuple[Array, Array]:
     return mean, variance
 
 
-def find_scaling(X: Any, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
+def find_scaling(X: Matrix, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
     """Return the scaling of training rows (n, D), dense or CSR, with targets, offsets and weights (n,)."""
     mass = np.ones(len(y)) if weight is None else weight
     share = mass / mass.sum()

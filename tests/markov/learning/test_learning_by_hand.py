@@ -254,6 +254,7 @@ def test_moments_that_are_wrong_are_named():
         "is not a distribution: values must be at least 0 and sum to 1 \\(they sum to 1.1",
         begun + '{"scope": [0], "marginal": [0.5, 0.6]}]}',
     )
+    refused("the 'scope' of cluster 0 must be a list of different variables", begun + '{"scope": 1, "marginal": [1]}]}')
     refused("is not a distribution", begun + '{"scope": [0], "marginal": [1.5, -0.5]}]}')
     refused("cluster 0 has no 'features' and no 'marginal'", begun + '{"scope": [0]}]}')
     refused("must be a list of 2 numbers", begun + '{"scope": [0], "features": [1], "expectations": [1]}]}')

@@ -15,7 +15,7 @@ from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.run.session import Session
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
-from herdcli.schema import Array, class_index
+from herdcli.schema import Array, Matrix, class_index
 
 if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
@@ -287,7 +287,7 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
     )
 
 
-def _binary_values(on: Any, values: tuple[int, int]) -> Any:
+def _binary_values(on: Any, values: tuple[int, int]) -> Matrix:
     """Return booleans as int8 unit values in the same memory; a CSR matrix requires units whose lower value is 0."""
     if hasattr(on, "indptr"):
         on.data = on.data.view(np.int8)

@@ -37,7 +37,7 @@ from herdcli.cli.frame.run import dry_run, resume_errors
 from herdcli.cli.frame.run.console import Console
 from herdcli.dialect import PLAIN, TextDialect, use_dialect
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, HerdError, Interrupted, MemoryLimitExceeded, Unavailable
-from herdcli.records import dataclass
+from herdcli.records import HistoryRecord, dataclass
 from herdcli.shards import ShardPlace
 from herdcli.spreadsheet_text import use_safe_csv
 
@@ -455,7 +455,7 @@ class Session:
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
             raise BadUsage("stdin can be read only once", hint="name a file instead of one -")
 
-    def record(self, request: DataclassInstance | None = None) -> dict[str, Any]:
+    def record(self, request: DataclassInstance | None = None) -> HistoryRecord:
         """Return the provenance record of this stage: software, command, parameters (of `request`, if it is given), input digests."""
         typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
         further: dict[str, object] = {name: value for name, value in typed.items() if value is not None}

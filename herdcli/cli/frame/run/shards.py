@@ -6,7 +6,7 @@ command, makes the artifact.  `herd merge` calls the same function with all unit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +18,7 @@ from herdcli.cli.frame.options.session_options import option_group, own_shard_op
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
+from herdcli.records import HistoryRecord
 from herdcli.shards import Shard, join_shards
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
     raise DataError(f"was made {what} than {first.name}", where=other.name)
 
 
-def _run_record(shard: Artifact) -> dict[str, Any]:
+def _run_record(shard: Artifact) -> HistoryRecord:
     """Return the record of the run that a shard belongs to."""
     record = shard.history[-1] if shard.history else {}
     if not {"command", "parameters", "inputs"} <= record.keys():
@@ -171,7 +172,7 @@ def _run_record(shard: Artifact) -> dict[str, Any]:
     return record
 
 
-def _option_as_typed(record: Mapping[str, Any], name: str) -> str:
+def _option_as_typed(record: HistoryRecord, name: str) -> str:
     """Return an option of a run as it is typed."""
     from herdcli.cli.main import COMMANDS
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,14 +23,17 @@ from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.recoding import cell_text
 from herdcli.artifacts.tables.column_profiles import ColumnProfile, profile_column
-from herdcli.artifacts.tables.column_roles import LABELS, ROLES
-from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, shrink_integers
+from herdcli.artifacts.tables.column_roles import LABELS, ROLES, ColumnUse
+from herdcli.artifacts.tables.dataset_assembly import Declarations, assemble_dataset, shrink_integers
 from herdcli.artifacts.tables.identifier_columns import find_identifier_columns
 from herdcli.artifacts.text import text_numbers
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, DType
 from herdcli.splits import split_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 INDEX_NAMES = ("", "Unnamed: 0")
 MOST_NAMES = 50  # most column names in a line
@@ -38,8 +41,8 @@ UTF8_HINT = "declare its encoding, as in --encoding latin-1"
 
 
 def dataset_from_table(
-    table: Any,
-    attributes: Mapping[str, Any],
+    table: pa.Table,
+    attributes: Declarations,
     *,
     where: str,
     options: LoadOptions,
@@ -51,10 +54,49 @@ def dataset_from_table(
 
     With `options.texts` columns of text are among the further columns; a column that only counts the rows is reported and left out.
     """
-    keep, label, note, missing = options.keep, options.label, options.note, options.missing
-    given = table
-    table = given = nested_columns.flatten_records(given, where)
-    table = _decode_table(_drop_index_columns(table, label, keep, where, note))
+    chosen = _choose_columns(table, where, options)
+    profiles, identifiers = _report_columns(chosen, bool(attributes), where, options)
+    table, features, roles = chosen.table, chosen.features, chosen.roles
+    whole = isinstance(features, np.ndarray)
+    X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, options, where, release)
+    truths = () if isinstance(features, np.ndarray) else _boolean_columns(table, features)
+    report = TableReport(chosen.rows, chosen.given_names, dict(roles) if options.labels else {}, chosen.kept, whole, truths)
+    options.account.append(replace(report, profiles=profiles, identifiers=identifiers, ignored=chosen.unused))
+    unlabelled = _unlabelled_rows(table, roles, options)
+    parts = _role_parts(table, roles, unlabelled, where, options) | _declared_names(features, attributes)
+    further = {name: _role_values(table, name, where, gaps=name in options.gaps) for name in chosen.kept} | {
+        name: _text_column(table.column(name), name, where) for name in chosen.texts
+    }
+    response = bool(options.roles.response)
+    with _named_label_errors(roles["y"] if "y" in parts else None):
+        data = assemble_dataset(
+            X, parts, attributes, where=where, note=options.note, columns=further, stretch=options.stretch, response=response
+        )
+    # for rows that were accepted, not for those that are refused
+    options.roles.report(chosen.use if options.labels else chosen.use.for_unlabelled_rows)
+    return _mark_unlabelled(data, unlabelled, options) if data.y is not None and unlabelled.any() else data
+
+
+@dataclass(frozen=True)
+class _ChosenColumns:
+    """A decoded table, and what each of its columns is for."""
+
+    table: pa.Table
+    rows: int
+    given_names: list[str]  # of the columns before any were dropped
+    roles: dict[str, str]  # role -> column
+    use: ColumnUse
+    kept: list[str]  # further columns that the caller asked for
+    features: Array | list[str]  # whole rows, or the columns with the features
+    texts: list[str]  # columns of text among the further columns
+    unused: dict[str, str]  # columns that cannot be features -> their names, with their types if these are not text
+
+
+def _choose_columns(given: pa.Table, where: str, options: LoadOptions) -> _ChosenColumns:
+    """Return the decoded table and the columns with roles, kept columns, features and columns of text."""
+    keep = options.keep
+    given = nested_columns.flatten_records(given, where)
+    table = _decode_table(_drop_index_columns(given, options.label, keep, where, options.note))
     names = list(table.column_names)
     _require_unique(names, where)
     roles = with_named_splits(names, table.column, assign_roles(names, options, where), options)
@@ -70,53 +112,64 @@ def dataset_from_table(
     )
     table, others, parts_of_lists = _split_lists(table, others, where)
     given_names = [part for name in given.column_names for part in parts_of_lists.get(name, [name])]
-    table, features, ignored = _select_features(table, others, where, options)
-    worded = [name for name in ignored if options.texts and _is_text(table.schema.field(name).type)]
-    ignored = [name for name in ignored if name not in worded]
-    use = options.roles.use([name for name in names if name not in keep], [*left_out, *ignored], label, roles, where)
+    table, features, unused = _select_features(table, others, where, options)
+    texts = [name for name in unused if options.texts and _is_text(table.schema.field(name).type)]
+    unused = [name for name in unused if name not in texts]
+    use = options.roles.use([name for name in names if name not in keep], [*left_out, *unused], options.label, roles, where)
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    described = {name: name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in unused}
+    return _ChosenColumns(table, given.num_rows, given_names, roles, use, kept, features, texts, described)
+
+
+def _report_columns(
+    chosen: _ChosenColumns, declared: bool, where: str, options: LoadOptions
+) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...]]:
+    """Note likely identifiers, unused columns, and columns that have a role by their name.  Returns (profiles, identifiers)."""
+    table, roles, note = chosen.table, chosen.roles, options.note
     identifiers: dict[str, str] = {}
-    if (options.roles.reports or options.profiles) and isinstance(features, list) and not options.stretch:
-        identifiers = find_identifier_columns(table, features, worded)
+    if (options.roles.reports or options.profiles) and isinstance(chosen.features, list) and not options.stretch:
+        identifiers = find_identifier_columns(table, chosen.features, chosen.texts)
         for name, why in {} if options.profiles else identifiers.items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
-    profiles = tuple(profile_column(name, table.column(name), where) for name in ignored) if options.profiles else ()
-    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
-    described = {name: name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored}
-    if ignored and not profiles and not options.summarised:
-        shown = list(described.values())[:12]
-        note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
+    profiles = tuple(profile_column(name, table.column(name), where) for name in chosen.unused) if options.profiles else ()
+    if chosen.unused and not profiles and not options.summarised:
+        shown = list(chosen.unused.values())[:12]
+        note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(chosen.unused) > 12 else ''}")
     if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    if "weight" in roles and options.roles.weight is None and not attributes:  # no note for herd's own files
+    if "weight" in roles and options.roles.weight is None and not declared:  # no note for herd's own files
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
-    X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, options, where, release)
-    whole = isinstance(features, np.ndarray)
-    truths = () if isinstance(features, np.ndarray) else _boolean_columns(table, features)
-    report = TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths)
-    options.account.append(replace(report, profiles=profiles, identifiers=tuple(identifiers), ignored=described))
-    gaps_in_labels = missing and options.labels and "y" in roles and not options.roles.response
-    unlabelled = _missing_mask(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
-    if unlabelled.all():
-        roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
-    roles = {role: name for role, name in roles.items() if options.labels or role != "y"}
-    parts = {
-        role: _role_values(_fill_missing(table, name, unlabelled) if role == "y" else table, name, where) for role, name in roles.items()
+    return profiles, tuple(identifiers)
+
+
+def _unlabelled_rows(table: pa.Table, roles: Mapping[str, str], options: LoadOptions) -> Array:
+    """Return (n,) bool, the rows without a label; or no entries, if all rows must have one."""
+    may_be_missing = options.missing and options.labels and "y" in roles and not options.roles.response
+    return _missing_mask(table.column(roles["y"])) if may_be_missing else np.zeros(0, dtype=bool)
+
+
+def _role_parts(table: pa.Table, roles: Mapping[str, str], unlabelled: Array, where: str, options: LoadOptions) -> dict[str, Array]:
+    """Return the values of each role; without the labels if the command does not need them or all of them are missing."""
+    without_labels = not options.labels or (len(unlabelled) > 0 and bool(unlabelled.all()))
+    return {
+        role: _role_values(_fill_missing(table, name, unlabelled) if role == "y" else table, name, where)
+        for role, name in roles.items()
+        if role != "y" or not without_labels
     }
+
+
+def _declared_names(features: Array | list[str], attributes: Declarations) -> dict[str, Array]:
+    """Return the names of features and classes: those declared, else the features' columns unless they are only numbered."""
     declared = attributes.get("feature_names")
     if declared is None and isinstance(features, list) and not any(_are_numbered(features, letter) for letter in "xf"):
         declared = features
-    for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
-        if texts is not None:
-            parts[name] = np.array(texts, dtype=str)
-    further = {name: _role_values(table, name, where, gaps=name in options.gaps) for name in kept} | {
-        name: _text_column(table.column(name), name, where) for name in worded
-    }
-    response = bool(options.roles.response)
-    with _named_label_errors(roles.get("y")):
-        data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=options.stretch, response=response)
-    options.roles.report(use if options.labels else use.for_unlabelled_rows)  # for rows that were accepted, not for those that are refused
-    if data.y is None or not unlabelled.any():
-        return data
+    named = {"feature_names": declared, "class_names": attributes.get("class_names")}
+    return {name: np.array(texts, dtype=str) for name, texts in named.items() if texts is not None}
+
+
+def _mark_unlabelled(data: Dataset, unlabelled: Array, options: LoadOptions) -> Dataset:
+    """Return the data set with label -1 in rows without a label."""
+    assert data.y is not None
     y, classes = data.y.astype(np.int64), data.class_names
     if classes is None and not options.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, neither of which means unknown
         y, classes = (y + 1) // 2, ["-1", "1"]
@@ -174,10 +227,10 @@ def _format_count(count: int, what: str) -> str:
     return f"{group_digits(count)} {what}{'' if count == 1 else 's'}"
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(column: pa.ChunkedArray) -> list[object]:
     """Return the cells of a column as Python objects.  Raises DataError for dates and times that Python has none for."""
     try:
-        cells: list[Any] = column.to_pylist()
+        cells: list[object] = column.to_pylist()
     except (OverflowError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise
@@ -186,7 +239,7 @@ def _cells(column: Any) -> list[Any]:
     return cells
 
 
-def _missing_mask(column: Any) -> Array:
+def _missing_mask(column: pa.ChunkedArray) -> Array:
     """Return the rows in which a column has a missing value: null, NaN, or an empty text."""
     import pyarrow as pa
 
@@ -195,7 +248,7 @@ def _missing_mask(column: Any) -> Array:
     return np.array([value is None or value in ("", b"") or value != value for value in _cells(column)], dtype=bool)
 
 
-def _fill_missing(table: Any, name: str, absent: Array) -> Any:
+def _fill_missing(table: pa.Table, name: str, absent: Array) -> pa.Table:
     """Return the table with missing values of a column replaced by one of its own values, so that the other values can be read."""
     if not absent.any() or absent.all():
         return table
@@ -210,7 +263,7 @@ def _are_numbered(names: list[str], letter: str) -> bool:
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
 
-def unread_columns(schema: Any, options: LoadOptions, where: str) -> list[str]:
+def unread_columns(schema: pa.Schema, options: LoadOptions, where: str) -> list[str]:
     """Return the columns of a table that `dataset_from_table` would drop because of --columns and --drop; none for nested columns."""
     import pyarrow as pa
 
@@ -241,7 +294,9 @@ def _named_label_errors(column: str | None) -> Iterator[None]:
         raise
 
 
-def with_named_splits(names: list[str], column: Callable[[str], Any], roles: dict[str, str], options: LoadOptions) -> dict[str, str]:
+def with_named_splits(
+    names: list[str], column: Callable[[str], pa.ChunkedArray], roles: dict[str, str], options: LoadOptions
+) -> dict[str, str]:
     """Return the roles of columns, with that of a column `split` whose texts are all names of splits, such as train and test.
 
     Such a column is no feature of any model, whether or not the command takes other columns by their usual names.
@@ -252,7 +307,7 @@ def with_named_splits(names: list[str], column: Callable[[str], Any], roles: dic
     return {"split": name, **roles}
 
 
-def _holds_split_names(column: Any) -> bool:
+def _holds_split_names(column: pa.ChunkedArray) -> bool:
     """Return whether a column has texts alone, all of them names of splits."""
     import pyarrow.compute as pc
 
@@ -261,7 +316,7 @@ def _holds_split_names(column: Any) -> bool:
     return all(split_number(text) is not None for text in pc.unique(column).to_pylist())
 
 
-def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
+def _drop_index_columns(table: pa.Table, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> pa.Table:
     """Return the table without the row names that pandas and R write: a first column without a name, or pandas' declared index.
 
     Columns without name and values, caused by separators at the ends of lines, are removed too.
@@ -287,7 +342,7 @@ def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], wh
     return table.drop_columns(left_out)
 
 
-def _pandas_index_columns(table: Any) -> set[str]:
+def _pandas_index_columns(table: pa.Table) -> set[str]:
     """Return the columns that were the index of a pandas data frame, by pandas' metadata or its usual index names."""
     try:
         declared = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
@@ -296,7 +351,7 @@ def _pandas_index_columns(table: Any) -> set[str]:
     return {name for name in declared if isinstance(name, str)} | {n for n in table.column_names if re.fullmatch(r"__index_level_\d+__", n)}
 
 
-def _decode_table(table: Any) -> Any:
+def _decode_table(table: pa.Table) -> pa.Table:
     """Return the table with dictionaries (pandas' categories) and decimals converted to their values."""
     import pyarrow as pa
 
@@ -310,7 +365,7 @@ def _decode_table(table: Any) -> Any:
     return _replace_columns(table, changed)
 
 
-def _replace_columns(table: Any, changed: Mapping[int, Any]) -> Any:
+def _replace_columns(table: pa.Table, changed: Mapping[int, pa.ChunkedArray]) -> pa.Table:
     """Return the table with some columns replaced in one step: replacing them one by one takes quadratic time."""
     import pyarrow as pa
 
@@ -320,7 +375,7 @@ def _replace_columns(table: Any, changed: Mapping[int, Any]) -> Any:
     return pa.Table.from_arrays(columns, names=table.column_names, metadata=table.schema.metadata)
 
 
-def _decode_dictionary(column: Any) -> Any:
+def _decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a dictionary-encoded column as its values."""
     import pyarrow as pa
 
@@ -330,7 +385,7 @@ def _decode_dictionary(column: Any) -> Any:
         return pa.chunked_array([pa.array(_cells(column))])
 
 
-def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[str], dict[str, list[str]]]:
+def _split_lists(table: pa.Table, names: list[str], where: str) -> tuple[pa.Table, list[str], dict[str, list[str]]]:
     """Return the table with columns of lists split into plain columns, the names of its features, and the new names by list column.
 
     If there is only one such column, it has whole rows, as `x` does among other columns.
@@ -343,7 +398,7 @@ def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[st
     return table, [part for name in names for part in parts.get(name, [name])], parts
 
 
-def _select_features(table: Any, names: list[str], where: str, options: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
+def _select_features(table: pa.Table, names: list[str], where: str, options: LoadOptions) -> tuple[pa.Table, Array | list[str], list[str]]:
     """Return the table with numbers in text parsed; a matrix from a list column, or the numeric columns; and the names left out."""
     import pyarrow as pa
 
@@ -368,7 +423,7 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
     return table, numeric, ignored
 
 
-def _convert_columns_to_text(table: Any, names: list[str]) -> Any:
+def _convert_columns_to_text(table: pa.Table, names: list[str]) -> pa.Table:
     """Return the table with these columns as text: numbers as they are written, true and false as True and False."""
     import pyarrow as pa
 
@@ -380,13 +435,13 @@ def _convert_columns_to_text(table: Any, names: list[str]) -> Any:
     return table
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _refuse_dates(kind: Any, name: str, where: str) -> None:
+def _refuse_dates(kind: pa.DataType, name: str, where: str) -> None:
     """Raise DataError for dates and times, which are not numbers."""
     import pyarrow as pa
 
@@ -395,7 +450,7 @@ def _refuse_dates(kind: Any, name: str, where: str) -> None:
         raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
 
 
-def _boolean_columns(table: Any, names: list[str]) -> tuple[str, ...]:
+def _boolean_columns(table: pa.Table, names: list[str]) -> tuple[str, ...]:
     """Return the columns whose values are true and false."""
     import pyarrow as pa
 
@@ -403,13 +458,13 @@ def _boolean_columns(table: Any, names: list[str]) -> tuple[str, ...]:
     return tuple(name for name in names if pa.types.is_boolean(kinds[name]))
 
 
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
-def _parse_number_columns(table: Any, names: list[str], where: str, options: LoadOptions, *, required: bool) -> Any:
+def _parse_number_columns(table: pa.Table, names: list[str], where: str, options: LoadOptions, *, required: bool) -> pa.Table:
     """Return the table with numbers in columns of text converted; see `text_numbers.parse_columns`."""
     places = {name: index for index, name in enumerate(table.column_names)}
     kinds = table.schema.types
@@ -424,7 +479,7 @@ def _parse_number_columns(table: Any, names: list[str], where: str, options: Loa
     return _replace_columns(table, {places[name]: column for name, column in found.items()})
 
 
-def _text_column(column: Any, name: str, where: str) -> Array:
+def _text_column(column: pa.ChunkedArray, name: str, where: str) -> Array:
     """Return a column of text; missing values are empty texts."""
     try:
         return np.array([text or "" for text in column.to_pylist()], dtype=str)
@@ -432,7 +487,7 @@ def _text_column(column: Any, name: str, where: str) -> Array:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _numeric_matrix(table: Any, names: list[str], options: LoadOptions, where: str, release: Callable[[], None]) -> Array:
+def _numeric_matrix(table: pa.Table, names: list[str], options: LoadOptions, where: str, release: Callable[[], None]) -> Array:
     """Return a matrix of numeric columns in the smallest type that holds all of them; float64 with NaN if values are missing."""
     if not names:
         return np.empty((table.num_rows, 0), dtype=np.uint8)
@@ -447,7 +502,7 @@ def _numeric_matrix(table: Any, names: list[str], options: LoadOptions, where: s
     kinds = {numpy_dtype(column.type) for column in columns.values()}
     if all(kind.kind in "iub" for kind in kinds):
         ends = [np.array(end) for column in columns.values() for end in _value_range(column)]
-        kind: Any = shrink_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
+        kind: DType | type[np.generic] = shrink_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
     else:
         _report_rounded(columns, where, options.note)
         kind = np.result_type(*kinds)
@@ -455,7 +510,9 @@ def _numeric_matrix(table: Any, names: list[str], options: LoadOptions, where: s
     return _fill_matrix(columns.values(), table.num_rows, len(names), kind, release)
 
 
-def _fill_matrix(columns: Iterable[Any], rows: int, width: int, kind: Any, release: Callable[[], None]) -> Array:
+def _fill_matrix(
+    columns: Iterable[pa.ChunkedArray], rows: int, width: int, kind: DType | type[np.generic], release: Callable[[], None]
+) -> Array:
     """Return a matrix (rows, width) of numeric columns; nulls become NaN."""
     X = np.empty((rows, width), dtype=kind)
     for index, column in enumerate(columns):
@@ -464,7 +521,7 @@ def _fill_matrix(columns: Iterable[Any], rows: int, width: int, kind: Any, relea
     return X
 
 
-def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str], None]) -> None:
+def _report_rounded(columns: Mapping[str, pa.ChunkedArray], where: str, note: Callable[[str], None]) -> None:
     """Report whole numbers that are rounded to float64 because other columns are real."""
     for name, column in columns.items():
         kind = numpy_dtype(column.type)
@@ -476,12 +533,12 @@ def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str]
                 note(f"{where}: column '{name}' has whole numbers above 2^53 such as {first}; their last digits are lost")
 
 
-def _value_range(column: Any) -> tuple[int, int]:
+def _value_range(column: pa.ChunkedArray) -> tuple[int, int]:
     values = to_numpy(column)
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
-def _refuse_missing(column: Any, name: str, where: str) -> None:
+def _refuse_missing(column: pa.ChunkedArray, name: str, where: str) -> None:
     if column.null_count:
         _refuse_missing_rows(np.flatnonzero(to_numpy(column.is_null())), name, where)
 
@@ -493,7 +550,7 @@ def _refuse_missing_rows(rows: Sequence[int] | Array, name: str, where: str) -> 
         raise DataError(message, where=where, hint=GAPS_HINT)
 
 
-def _role_values(table: Any, name: str, where: str, *, gaps: bool = False) -> Array:
+def _role_values(table: pa.Table, name: str, where: str, *, gaps: bool = False) -> Array:
     column = table.column(name)
     if gaps and column.null_count and _is_number(column.type):
         return np.asarray(column.cast("float64"), dtype=np.float64)
@@ -509,7 +566,7 @@ def _role_values(table: Any, name: str, where: str, *, gaps: bool = False) -> Ar
     return np.array(texts, dtype=str)
 
 
-def lists_to_matrix(column: Any, name: str, where: str) -> Array:
+def lists_to_matrix(column: pa.ChunkedArray, name: str, where: str) -> Array:
     """Return a column of lists of equal length as a matrix (rows, length), with at most one copy."""
     _refuse_missing(column, name, where)
     inner = getattr(column.type, "value_type", None)

@@ -87,10 +87,14 @@ def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
     with open(path, "rb") as file, _convert_read_errors("the array", where):
         shape, _, dtype = _read_header(file, "X", where)
         if dtype.hasobject:
-            raise DataError("holds Python objects (a pickle)", where=where, hint="save numbers: pickles can run code and are never loaded")
+            raise DataError(
+                "has Python objects (a pickle), which herd does not read",
+                where=where,
+                hint="save numbers: pickles can run code and are never loaded",
+            )
         if dtype.names:
             hint = "make a plain array of it: numpy.lib.recfunctions.structured_to_unstructured"
-            raise DataError("holds records (a structured array)", where=where, hint=hint)
+            raise DataError("has records (a structured array), which herd does not read", where=where, hint=hint)
         memory_budget.require_memory(
             int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, options.limit, where=where
         )
@@ -131,7 +135,7 @@ def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str,
             shape, _, dtype = _read_header(member, name, where)
             if dtype.hasobject:
                 hint = "save numbers or str arrays: pickles can run code and are never loaded"
-                raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
+                raise DataError(f"array {name} has Python objects (a pickle), which herd does not read", where=where, hint=hint)
             declared = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
             if declared > entry.file_size:
                 raise DataError(

@@ -107,7 +107,7 @@ def seal_file(path: str | os.PathLike[str]) -> None:
             raise DataError(
                 "cannot be sealed, because it was not written by herd",
                 where=str(path),
-                hint="herd convert turns a data set into a sealed artifact",
+                hint="turn a data set into a sealed artifact: herd convert FILE -o NEW.parquet",
             )
         os.pwrite(descriptor, compute_digest(descriptor, place).encode(), place)
     finally:

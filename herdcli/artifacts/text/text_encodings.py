@@ -76,6 +76,8 @@ def decode_to_utf8(stream: Any, encoding: str, *, where: str) -> BinaryIO:
         try:
             return decoder.decode(piece, last).removeprefix("\ufeff").encode("utf-8")
         except UnicodeError as error:
-            raise DataError(f"is not in the encoding {encoding}", where=where, hint="declare the encoding with --encoding") from error
+            raise DataError(
+                f"the text is not in the encoding {encoding}", where=where, hint="declare the right one with --encoding"
+            ) from error
 
     return buffer_stream(TransformedStream(stream, change))

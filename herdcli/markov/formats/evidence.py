@@ -16,7 +16,7 @@ from herdcli.markov.model.variable_names import QUOTED, VariableNaming, find_unq
 from herdcli.schema import boolean_level_index
 
 EMPTY = ["0", "2", "0"]  # content of merlin's files without evidence
-EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
+EXPECTED = "write the number of pairs, then variable and state of each; or one pair per line"
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 Pair = tuple[int, int]
 
@@ -50,7 +50,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     pairs = _parse_pairs([_split_words([line]) for line in plain], words)
     if all(word.isdecimal() and word.isascii() for word in words):
         if pairs is None:
-            raise DataError("is not an evidence file", hint=EXPECTED)
+            raise DataError("is not an evidence file: no pairs of variable and state can be read from it", hint=EXPECTED)
         return _merge_pairs(network, [_pair_by_index(network, int(v), int(s), told) for v, s in pairs])
     if pairs is None:
         return _merge_pairs(network, [_parse_spaced_pair(line, network, told, naming) for line in lines])
@@ -89,7 +89,9 @@ def _parse_spaced_pair(line: str, network: Network, notes: list[str], naming: Va
     """Parse the variable and the state of a line whose names may contain blanks without quotes."""
     parts = [(line[: blank.start()].strip(), line[blank.end() :].strip()) for blank in re.finditer(r"\s+", line)]
     if (found := _unique_split(network, parts, line, naming)) is None:
-        raise DataError("is not an evidence file", hint=f"{EXPECTED}, such as NAME=STATE")
+        raise DataError(
+            "is not an evidence file: no pairs of variable and state can be read from it", hint=f"{EXPECTED}, such as NAME=STATE"
+        )
     return _pair_with_note(network, *found, notes)
 
 

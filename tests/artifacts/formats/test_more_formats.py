@@ -132,7 +132,7 @@ def test_a_declared_encoding_is_not_guessed(tmp_path: Path) -> None:
     assert data.feature_names == ["имя", "b"]
     assert not any("read as" in line for line in told)
     (tmp_path / "b.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
-    with use_dialect(TextDialect(encoding="ascii")), pytest.raises(DataError, match="is not in the encoding ascii"):
+    with use_dialect(TextDialect(encoding="ascii")), pytest.raises(DataError, match="the text is not in the encoding ascii"):
         _load(tmp_path / "b.csv")
 
 

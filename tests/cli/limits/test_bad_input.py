@@ -431,7 +431,10 @@ def test_text(herd, quick, tmp_path, name):
 def test_pickled_npz(herd, quick, tmp_path):
     with (tmp_path / "bad.npz").open("wb") as file:
         np.savez(file, X=np.array([{"a": 1}], dtype=object))
-    message = "array X holds Python objects (a pickle)\nhint: save numbers or str arrays: pickles can run code and are never loaded\n"
+    message = (
+        "array X has Python objects (a pickle), which herd does not read\nhint: save numbers or str arrays: pickles can run code "
+        "and are never loaded\n"
+    )
     refused(herd, tmp_path, quick("bad.npz"), 65, f"herd fit-rbm: bad.npz: {message}")
 
 

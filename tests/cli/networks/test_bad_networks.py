@@ -67,7 +67,7 @@ def test_unknown_states_and_variables_are_named(herd, tmp_path):
         ("rain=maybe", "rain has no state 'maybe'\nhint: its states are yes, sir, no\n"),
         ("rain=²", "rain has no state '²'"),
         ("x²=no", "there is no variable 'x²'"),
-        ("² 0 0", "is not an evidence file"),
+        ("² 0 0", "is not an evidence file: no pairs of variable and state can be read from it"),
         ("snow=no", "there is no variable 'snow'"),
         ("wet=2", "the evidence gives wet the state 2, but its states are 0 to 1"),
     ):

@@ -70,7 +70,7 @@ def test_names_with_blanks_signs_and_quotes(text, expected):
         ("zebra=1", "there is no variable 'zebra'", "its variables are light on, dose.mg/kg, O'Neil, a=b, light"),
         ("O'Neil=7", "O'Neil has no state '7'", "its states are 1, yes"),
         ("light on=true\nlight on=false", "the evidence gives variable light on two different states, true and false", None),
-        ("nothing of it", "is not an evidence file", f"{EXPECTED}, such as NAME=STATE"),
+        ("nothing of it", "is not an evidence file: no pairs of variable and state can be read from it", f"{EXPECTED}, such as NAME=STATE"),
     ],
 )  # fmt: skip
 def test_what_nearly_fits_is_suggested(text, message, hint):

@@ -136,11 +136,11 @@ def test_evidence_may_use_names():
         ("1 2 0", "there is no variable 2: the network has 2, numbered 0 to 1"),
         ("1 1 3", "the evidence gives x1 the state 3, but its states are 0 to 2"),
         ("2 1 1 1 2", "the evidence gives variable x1 two different states, 1 and 2"),
-        ("3 1 1", "is not an evidence file"),
+        ("3 1 1", "is not an evidence file: no pairs of variable and state can be read from it"),
         ("0\n2 1\n\n", "the file says that it has 0 pairs of evidence, but continues with '2'"),
         ("0\n1 1 2", "the file says that it has 0 pairs of evidence, but continues with '1'"),
         ("2\n1 0 1\n2 0 0 1 2", "has 2 cases of evidence, but --evidence reads only one"),
-        ("3\n1 0 1\n2 0 0 1 2", "is not an evidence file"),
+        ("3\n1 0 1\n2 0 0 1 2", "is not an evidence file: no pairs of variable and state can be read from it"),
         ("snow=1", "there is no variable 'snow'"),
     ],
 )

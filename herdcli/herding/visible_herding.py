@@ -56,7 +56,7 @@ class VisibleHerdingSettings:
                 f"--burn-in {self.burn_in} must be less than --iterations {self.iterations}", hint="lower --burn-in, or raise --iterations"
             )
         if self.maximiser == "exact" and self.features != "x":
-            raise BadUsage("--maximiser sign works only with --features x", hint="use --maximiser enumerate, rows or coordinates")
+            raise BadUsage("--maximiser exact works only with --features x", hint="use --maximiser enumerate, rows or coordinates")
         if self.features == "rows" and self.maximiser != "rows":
             raise BadUsage("--features rows works only with --maximiser rows", hint="use --maximiser rows")
 

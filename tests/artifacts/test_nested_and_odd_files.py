@@ -149,7 +149,7 @@ def test_a_second_array_in_a_file_of_one_is_refused(tmp_path: Path) -> None:
     both = io.BytesIO()
     np.save(both, ROWS)
     np.save(both, 2 * ROWS)
-    with pytest.raises(DataError, match="has more data after its array"):
+    with pytest.raises(DataError, match="the file continues after its array"):
         read(tmp_path / "rows.npy", both.getvalue())
 
 

@@ -92,7 +92,7 @@ def test_decoupling_needs_rates_and_a_local_start():
     problem = visible_herding.VisibleHerdingProblem(
         (visible_herding.source_from_rows(on, "x"),), visible_herding.VisibleHerdingSettings(iterations=10, burn_in=0)
     )
-    with pytest.raises(DataError, match="no rates of hidden features"):
+    with pytest.raises(DataError, match="has no moments of hidden features"):
         make_driving_terms(class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding)), 0)
     with pytest.raises(BadUsage, match="safe"):
         dynamics.HiddenHerdingProblem((make_driving_terms(learned()[1], 0),), dynamics.HiddenHerdingSettings(variant="safe"))

@@ -484,7 +484,7 @@ def test_lengths_of_feature_vectors() -> None:
         assert binary_features.units_from_feature_count(D * (D + 1) // 2, "x,xx") == D
         assert binary_features.units_from_feature_count(D, "x") == D
     for wrong in (2, 4, 1224, 1226):
-        with pytest.raises(DataError, match=f"{wrong} moments are not"):
+        with pytest.raises(DataError, match=f"the number of moments is {wrong}, which is not"):
             binary_features.units_from_feature_count(wrong, "x,xx")
     b, J = binary_features.split_pairwise_weights(np.array([1, 2, 3, 12, 13, 23]), 3)
     assert (b.tolist(), J.tolist()) == ([1, 2, 3], [[0, 12, 13], [12, 0, 23], [13, 23, 0]])

@@ -148,7 +148,7 @@ def test_tap_says_where_its_expansion_does_not_hold():
     )
     told = [run_algorithm(each).warning for each in (weak, strong)]
     assert told[0] == ""
-    assert told[1].startswith("tap is outside Plefka's range: ")
+    assert told[1].startswith("tap is not valid for this network: ")
     state = strong.init()
     m = np.full(36, 0.3)
     W = strong.machine.W.toarray()

@@ -81,7 +81,7 @@ def test_blocks_of_rows_have_the_covariance_of_all(monkeypatch):
 def test_rows_that_differ_by_rounding_alone_are_alike():
     """Rows that are 0.1 times a whole number, the same in each, leave a variance of rounding; one row of one differs by nothing."""
     for rows in (np.full((5, 1), 1e8) + 0.1, np.tile([0.1, 0.7, 1e6], (9, 1)), np.ones((1, 4))):
-        with pytest.raises(DataError, match="these are all alike"):
+        with pytest.raises(DataError, match="but all rows are equal"):
             fit_principal_components(rows)
     tiny = np.array([[1e6, 0.0], [1e6 + 1e-6, 0.0]])
     assert fit_principal_components(tiny).eigenvalues[0] == pytest.approx(2.5e-13, rel=1e-3)

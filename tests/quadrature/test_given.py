@@ -133,7 +133,7 @@ def test_quantiles_of_gaussians_and_mixtures() -> None:
     assert far.quantile(np.array([[0.0]]))[0, 0] < -20
     halves = MixtureTarget(np.full(2, 0.5), np.zeros((2, 1)), np.ones((2, 1, 1)))
     np.testing.assert_allclose(halves.quantile(np.array([[0.0]])), [[-8.2095361516]], atol=1e-6)  # Φ⁻¹(2⁻⁵³)
-    with pytest.raises(BadUsage, match="a mixture of several columns has none"):
+    with pytest.raises(BadUsage, match="a mixture with several columns has none"):
         MixtureTarget(np.full(2, 0.5), np.zeros((2, 2)), np.stack([np.eye(2)] * 2)).quantile(u)
 
 

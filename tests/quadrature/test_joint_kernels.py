@@ -56,7 +56,7 @@ def test_texts_come_back_and_lengths_are_chosen_of_each_part():
         kernel_parsing.parse_kernel("gaussian&hamming&linear")
     with pytest.raises(BadUsage, match="write KERNEL&KERNEL, the first for rows"):
         kernel_parsing.parse_kernel("gaussian&stein:imq")
-    with pytest.raises(DataError, match="need at least one more column"):
+    with pytest.raises(DataError, match="needs at least one column besides the label"):
         kernel.check(NUMBERS[:, :1])
     assert (
         kernel_parsing.machine_dependent_part(kernel_parsing.parse_kernel("gaussian&rational-quadratic:1,0.5")).text()

@@ -97,7 +97,7 @@ def test_median_bandwidth():
     assert chosen.parts[0].bandwidth == pytest.approx(np.median(distances), rel=1e-15)
     assert chosen.parts[1] == kernel_functions.LaplaceKernel(2.0)
     assert kernel_parsing.choose_length_scales(kernel_functions.GaussianKernel(), X, 0.25, 0) == kernel_functions.GaussianKernel(0.25)
-    with pytest.raises(DataError, match="bandwidth is 0"):
+    with pytest.raises(DataError, match="bandwidth would be 0"):
         kernel_parsing.choose_length_scales(kernel_functions.GaussianKernel(), np.ones((5, 2)), "median", 0)
     many_equal = np.vstack([np.zeros((8, 1)), [[1.0], [2.0]]])
     assert kernel_parsing.choose_length_scales(

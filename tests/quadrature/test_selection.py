@@ -140,7 +140,7 @@ def test_going_on_with_an_estimated_norm_equals_one_run(rows):
     problem = problem_of(rows, (5,), **made)
     value = result_assembly.assemble_samples(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
     assert value.summary.norm_error[0] == few.done[0].norm_error
-    with pytest.raises(BadUsage, match="is estimated either for the samples or now, but not for both"):
+    with pytest.raises(BadUsage, match="would be exact for one part and estimated for the other"):
         selection_problem.resume_groups(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 

@@ -221,7 +221,7 @@ def test_a_path_in_a_file_names_its_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(second.X, 2 * X)
     assert np.asarray(first.y).tolist() == [0, 1, 0, 1]
     assert np.asarray(second.y).tolist() == [1, 1, 0, 0]
-    with pytest.raises(BadUsage, match="has no /run3") as usage:
+    with pytest.raises(BadUsage, match="has no dataset /run3") as usage:
         _load(f"{path}:/run3")
     assert "/run1/x_raw (4×2)" in str(usage.value.hint)
 

@@ -129,7 +129,7 @@ BITS = (np.random.default_rng(2).random((20, 6)) < 0.5).astype(np.uint8)
         (BITS, None, ("--model", "mrf", "--from-moments"), 65, "one row of means"),
         (np.array([[0.5, 1.5]]), None, ("--from-moments",), 65, "outside [-1, 1]"),
         (np.array([[0.5, 0.5]]), None, ("--from-moments", "--features", "x,xx"), 65, "2 moments"),
-        (BITS, None, ("--model", "mrf", "--features", "x,xx", "--maximiser", "exact"), 2, "maximiser by sign"),
+        (BITS, None, ("--model", "mrf", "--features", "x,xx", "--maximiser", "exact"), 2, "--maximiser exact works only with"),
         (BITS, None, ("--features", "x"), 2, "--model mrf"),
         (BITS, None, ("--model", "rbm", "--maximiser", "rows"), 2, "--model mrf"),
         (BITS, None, ("--step-sizes", "1,0,1"), 2, "three whole numbers"),
@@ -150,7 +150,7 @@ def test_rates_of_another_kind_are_refused(herd, tmp_path):
     assert herd("herd", data, "--model", "mrf", "-o", "v.h5").code == 0
     ended = herd("herd", "--rates", "v.h5", "-o", "w.h5")
     assert ended.code == 65
-    assert "no rates of hidden features" in ended.err
+    assert "no moments of hidden features" in ended.err
 
 
 def test_options_are_those_of_the_topic():

@@ -26,7 +26,7 @@ from herdcli.cli.main import COMMANDS
 
 HERD = Path(sys.executable).with_name("herd")
 LIMIT = process_limits.SHARE
-REFUSED = ("more than the", "takes more memory than", "2000000000 values as CSV")
+REFUSED = ("more than the", "needs more memory than", "2000000000 values as CSV")
 SMALL = """import os, resource, sys
 child = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
 print(child, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"""

@@ -433,7 +433,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ([], "no models"),
+        ([], "there are no rows to learn from"),
         ([np.zeros((0, 4), np.uint8)], "none"),
         ([np.zeros(4, np.uint8)], "shape"),
         ([np.zeros((3, 4), np.uint8), np.zeros((3, 5), np.uint8)], "shape"),

@@ -76,5 +76,5 @@ def test_learning_by_it_raises_the_exact_likelihood_of_a_weakly_coupled_model() 
 
 
 def test_units_of_several_columns_are_refused() -> None:
-    with pytest.raises(BadUsage, match="tap needs units of one column"):
+    with pytest.raises(BadUsage, match="--algorithm tap needs units with one column"):
         Settings(4, "tap", visible_units="softmax:3")

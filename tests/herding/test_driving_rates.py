@@ -261,13 +261,13 @@ def crafted(value, **changes):
 @pytest.mark.parametrize(
     ("name", "number", "told"),
     [
-        ("rates__visible", -(2**63), "/rates/visible is beyond /rates/scale"),
-        ("rates__pair", 10**6, "/rates/pair is beyond /rates/scale"),
-        ("rates__hidden", 2**40, "/rates/hidden is beyond /rates/scale"),
-        ("rates__scale", 2**62, "/rates/scale has integers beyond 2^53"),
-        ("M", 2**53, "/M has integers beyond 2^53"),
-        ("b", -(2**63), "/b has integers beyond 2^53"),
-        ("n", 2**60, "/n has integers beyond 2^53"),
+        ("rates__visible", -(2**63), "/rates/visible has values larger than /rates/scale"),
+        ("rates__pair", 10**6, "/rates/pair has values larger than /rates/scale"),
+        ("rates__hidden", 2**40, "/rates/hidden has values larger than /rates/scale"),
+        ("rates__scale", 2**62, "/rates/scale has integers above 2^53"),
+        ("M", 2**53, "/M has integers above 2^53"),
+        ("b", -(2**63), "/b has integers above 2^53"),
+        ("n", 2**60, "/n has integers above 2^53"),
     ],
 )
 def test_weights_and_rates_that_no_run_has_are_refused(name, number, told):

@@ -192,7 +192,7 @@ def test_feature_sums_are_those_of_the_rows():
     X = to_unit_values(np.random.default_rng(7).random((9, 4)) < 0.5, "binary").astype(int)
     np.testing.assert_array_equal(feature_sums(X, "x,xx"), sum(phi(x, "x,xx") for x in X))
     assert units_from_feature_count(feature_count(4, "x,xx"), "x,xx") == 4
-    with pytest.raises(DataError, match="7 moments"):
+    with pytest.raises(DataError, match="the number of moments is 7"):
         units_from_feature_count(7, "x,xx")
 
 
@@ -207,14 +207,14 @@ def test_constant_units_and_single_rows_are_found():
 
 def test_settings_that_cannot_be_run_are_refused():
     moments = visible_herding.source_from_moments(np.zeros(21), 21, "x", "spin")
-    with pytest.raises(BadUsage, match="too many states"):
+    with pytest.raises(BadUsage, match="handles at most 20 units"):
         visible_herding.VisibleHerdingProblem((moments,), visible_herding.VisibleHerdingSettings(maximiser="enumerate"))
     with pytest.raises(BadUsage, match="only moments"):
         visible_herding.VisibleHerdingProblem((moments,), visible_herding.VisibleHerdingSettings(maximiser="rows"))
     for options in ({"features": "x,xx"}, {"features": "rows", "maximiser": "enumerate"}, {"burn_in": 5, "iterations": 5}):
         with pytest.raises(BadUsage):
             visible_herding.VisibleHerdingSettings(**options)
-    with pytest.raises(DataError, match="outside"):
+    with pytest.raises(DataError, match="but must be from 0 to 1"):
         visible_herding.source_from_moments(np.array([0.2, -0.1]), 2, "x", "binary")
     with pytest.raises(DataError, match="3 moments"):
         visible_herding.source_from_moments(np.zeros(3), 2, "x", "spin")

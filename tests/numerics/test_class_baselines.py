@@ -76,7 +76,7 @@ def test_too_large_equations_leave_the_nearest_centroid_alone(monkeypatch):
     assert np.isnan(count_discordant_rows(y, y, found.predictions(X))[1]).all()
     monkeypatch.setattr(class_baselines, "MOST_WEIGHTS", 14)
     assert fit_baselines(X, y, 3) is None
-    with pytest.raises(DataError, match="expected 3 × 6"):
+    with pytest.raises(DataError, match="must be 3 × 6"):
         found.require_shape(3, 5)
 
 

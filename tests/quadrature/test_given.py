@@ -66,7 +66,7 @@ def test_tables_of_targets_by_hand() -> None:
     np.testing.assert_array_equal(normal.means, [[1.5, 1.5]])
     box = input_preparation.make_uniform_box(-1.0, 2.0, 2)
     np.testing.assert_array_equal([box.low, box.high], [[-1, -1], [2, 2]])
-    with pytest.raises(BadUsage, match="low < high"):
+    with pytest.raises(BadUsage, match="needs a lower bound below the upper bound"):
         input_preparation.make_uniform_box(1.0, 1.0, 1)
     with pytest.raises(BadUsage, match="above 0"):
         input_preparation.make_independent_gaussian(0.0, 0.0, 1)

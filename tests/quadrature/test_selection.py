@@ -84,7 +84,7 @@ def test_samples_of_another_run_are_refused(rows):
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):
         selection_problem.resume_groups(list(other.groups), value, "herding", kernel, np.ones(3))
-    with pytest.raises(BadUsage, match="chose from 200 candidates, but now there are 150"):
+    with pytest.raises(BadUsage, match="chosen from 200 candidates, but now there are 150"):
         selection_problem.resume_groups(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
 
 

@@ -434,7 +434,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, object]) -> None:
     ("bad", "message"),
     [
         ([], "there are no rows to learn from"),
-        ([np.zeros((0, 4), np.uint8)], "none"),
+        ([np.zeros((0, 4), np.uint8)], "there are no rows"),
         ([np.zeros(4, np.uint8)], "shape"),
         ([np.zeros((3, 4), np.uint8), np.zeros((3, 5), np.uint8)], "shape"),
         ([np.full((3, 4), 2, np.uint8)], "values other than 0 and 1"),

@@ -11,6 +11,7 @@ from herdcli.schema import LARGEST, Array
 
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
 MOST = 1000  # largest number of classes without --max-classes
+SEVERAL = 6  # fewest numbers that are a quantity if most of them occur once
 MANY, LEAST_ROWS = 20, 10  # number of classes that numbers may always have; rows per class, on average, required for more
 PAIR_HINT = "use -1/+1, 0/1 or 1/2 for two classes, or declare other labels with --classes"
 
@@ -41,7 +42,7 @@ def check_classes(labels: Sequence[float], where: str, max_classes: int) -> None
 
 def look_like_quantities(labels: Sequence[int], rows: int) -> bool:
     """Return whether there are so many numeric labels, in relation to the rows, that they are a quantity rather than classes."""
-    return len(labels) > MANY and rows < LEAST_ROWS * len(labels)
+    return (len(labels) > MANY and rows < LEAST_ROWS * len(labels)) or (len(labels) >= SEVERAL and rows < 2 * len(labels))
 
 
 class LabelEncoder:

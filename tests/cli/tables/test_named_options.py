@@ -32,3 +32,15 @@ def test_columns_in_messages_have_their_names(run, tmp_path):
     ended = run("fit-mrf", "t.csv", "--values", "states", "-o", "m.h5")
     assert ended.code == 65
     assert "column 'second' has 0.5 in line 2" in ended.err
+
+
+def test_numbers_that_mostly_occur_once_name_regression_in_small_tables(run, tmp_path):
+    """14 different numbers in 21 rows are no classes; 5 classes of 9 rows may be."""
+    random = np.random.default_rng(2)
+    quantity = [42, 37, 37, 28, 18, 18, 19, 20, 15, 14, 14, 13, 11, 12, 8, 7, 8, 8, 9, 15, 15]
+    for name, y in (("quantity", quantity), ("classes", [1, 1, 2, 2, 3, 3, 4, 4, 5])):
+        rows = [f"{random.normal():.3f},{value}" for value in y]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    told = run("nherd-train", "quantity.csv", "-o", "m.h5").err
+    assert "the labels are 14 different numbers in 21 rows, each learned as a class; --task regression predicts numbers\n" in told
+    assert "--task regression" not in run("nherd-train", "classes.csv", "-o", "m.h5").err

@@ -96,7 +96,7 @@ def test_whole_numbers_with_gaps_are_numbers(pandas):
     y = pandas.Series([0, 1, None] * 20, dtype="Int64")
     with pytest.raises(DataError, match=r"^X: column y has 20 NaN rows \(first: row 2\)\nhint: "):
         herd.regress(X, y)
-    with pytest.raises(DataError, match=r"^y has label -1 in row 2"):
+    with pytest.raises(DataError, match=r"^y has the label -1 in row 2"):
         herd.nherd_train(X, y.map({0: "no", 1: "yes"}))
 
 

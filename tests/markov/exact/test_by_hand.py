@@ -347,9 +347,8 @@ def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
     assert lattice_bp.find_binary_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
     assert lattice_bp.find_binary_lattice(observed()) == "does not work with observed marginals"
     more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
-    assert (
-        lattice_bp.find_binary_lattice(more) == "needs factors that join only neighbours on the grid"
-    )  # 3 follows 2, but a row begins with it
+    # 3 follows 2, but a row begins with it
+    assert lattice_bp.find_binary_lattice(more) == "needs factors that join only neighbours on the grid"
     assert lattice_bp.find_binary_lattice(network.build_network([3] * 6, [], shape=given.shape)) == (
         "needs two-state variables, and factors without zeros"
     )

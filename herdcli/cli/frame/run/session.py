@@ -145,11 +145,8 @@ class Session:
     def _lock_checkpoint(self, path: str, stack: ExitStack) -> None:
         """Lock the checkpoint for the duration of the command, so that no other run uses it."""
         artifacts.check_checkpoint(path)
-        stack.enter_context(
-            file_locks.hold_output_lock(
-                path, "is the checkpoint of a run that is still going", hint="give another file name to --checkpoint"
-            )
-        )
+        busy = "is the checkpoint of a run that is still going"
+        stack.enter_context(file_locks.hold_output_lock(path, busy, hint="give another file name to --checkpoint"))
 
     def _report_termination(self, exception_type: str | None) -> int:
         """Print the line for an exception of a C++ library that reached no Python code, and return the exit code."""

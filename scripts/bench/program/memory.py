@@ -84,10 +84,6 @@ RUNS = {
     "em": Run(["em", "FILE", *CLUSTERS], MIXTURE),
     "em --model kmeans": Run(["em", "FILE", "--model", "kmeans", "--components", "4", "--iterations", "2", *LABEL], MIXTURE),
     "em --model fa": Run(["em", "FILE", "--model", "fa", *CLUSTERS], MIXTURE),
-    "em --model hmm": Run(
-        ["em", "FILE", "--model", "hmm", "--components", "2", "--covariance", "diagonal", "--iterations", "1", "--split", "1,0,0", *LABEL],
-        Held(12, 300, 60, "the rows as stored, and in float64; of the longest sequence four numbers for each of eight states"),
-    ),
     "em --on-disk": Run(["em", "FILE", *CLUSTERS, "--on-disk"], Held(0, 30, 120, "split and row numbers; 65,536 rows to start from")),
     "fit-rbm": Run(["fit-rbm", "FILE", *GAUSSIAN], Held(4, 30, 60, "the rows in float32; split and row numbers")),
     "fit-rbm --on-disk": Run(["fit-rbm", "FILE", *GAUSSIAN, "--on-disk"], Held(0, 20, 80, "the split; two windows of 32 MB")),

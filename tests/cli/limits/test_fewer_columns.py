@@ -45,7 +45,7 @@ def test_a_refused_input_names_a_way_that_works(herd: Callable, tmp_path: Path, 
     refused = herd(command, source, *options, "--max-memory", "1M", "-o", tmp_path / "model.h5")
     assert refused.code == 65
     lines = refused.err.splitlines()
-    size = re.escape(f"herd {command}: {source}: declares ") + r"1\.\d+ MB, more than the 1 MB allowed"
+    size = re.escape(f"herd {command}: {source}: needs ") + r"1\.\d+ MB of memory, more than the 1 MB allowed"
     assert re.fullmatch(size, lines[-2])
     label = ["--label", "t"] if name == "fit-rbm" else []  # a sealed file has the labels that it was written with
     assert lines[-1] == f"hint: {HINT}".replace(" -o", " ".join(["", *label, "-o"]))

@@ -116,7 +116,7 @@ def test_numbers_of_auxiliary_variables_are_not_accepted(run, network, tmp_path)
     (tmp_path / "e.evid").write_text("1 14 0\n")
     ended = run("ups-infer", "n.xdsl", "--evidence", "e.evid", "--format", "csv")
     assert ended.code == 65
-    assert "there is no variable 14, there are 14 (0 to 13)" in ended.err
+    assert "there is no variable 14: the network has 14, numbered 0 to 13" in ended.err
 
 
 def test_the_graph_is_that_of_the_file(run, network):

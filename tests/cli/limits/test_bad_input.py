@@ -171,7 +171,7 @@ def test_wrong_kind(herd, model, tmp_path, name):
     arguments, file, kind = WRONG_KIND[name]
     before = sorted(tmp_path.iterdir())
     ended = herd(*arguments, "-o", "out.h5")
-    wanted = "but only classifiers and shards can be merged" if arguments[0] == "merge" else rf"expected (?!{kind}\b)[a-z, -]+"
+    wanted = "but only classifiers and shards can be merged" if arguments[0] == "merge" else rf"but must be of kind (?!{kind}\b)[a-z, -]+"
     assert re.fullmatch(rf"herd {arguments[0]}: {file}: is of kind {kind}, {wanted}\n", ended.err)
     assert (ended.code, ended.out) == (65, b"")
     assert sorted(tmp_path.iterdir()) == before

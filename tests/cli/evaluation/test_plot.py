@@ -42,7 +42,9 @@ def test_all_pictures_of_a_kind_in_files_of_their_names(herd: Callable, small: P
     assert set(drawn) == {f"out-{name}.svg" for name in names.split()}
     if kind in ("network", "beliefs"):
         assert "no picture" not in ended.err
-        told = "eval: no picture of reference: --plot reference needs a network or beliefs to compare with (--reference FILE)\n"
+        told = (
+            "eval: no picture of reference: --plot reference needs a network or beliefs to compare with (give them with --reference FILE)\n"
+        )
         assert told in herd("eval", "-v", "made.h5", "--plot", "all", "out.svg").err
     if kind == "classifier":
         again = herd("eval", "made.h5", "--plot", "weights", "again.svg")

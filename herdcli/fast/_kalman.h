@@ -1,5 +1,6 @@
 /* Kalman filter and smoother: the twin of numpy_kalman.py, which documents it.  Small square matrices, row-major, sums in one order.
-   Each loop is a function of the number of states that is inlined for the commonest numbers, so that the compiler unrolls it. */
+   Each loop is a function of the number of states that is inlined for the commonest numbers, so that the compiler unrolls it.
+   Long loops call `look` after some milliseconds, and end with -1 if it does not return 0. */
 #include <math.h>
 #include "simd.h"
 
@@ -12,6 +13,7 @@ typedef struct {
     double *node, *covariance, *factor, *whiten, *gain, *pivots, *predicted, *filtered, *quadratic, *work;
     int64_t *edge_node, *edge_pattern, *edge_next, *edge, *slots;
     int64_t sequences, room, mask, nodes, edges;
+    int (*look)(void);
 } Filter;
 
 typedef struct {
@@ -20,7 +22,11 @@ typedef struct {
     double *back, *rest, *after, *lagged, *smoothed, *work;
     int64_t *pair_edge, *pair_after, *pair_result, *which, *pair, *slots;
     int64_t sequences, room, mask, edges, found, pairs;
+    int (*look)(void);
 } Smoother;
+
+/* The steps between two looks at signals, of which each takes at most some matrix products. */
+INLINE int64_t k_steps(ptrdiff_t n) { return 1 + 4000000 / ((int64_t)n * n * n); }
 
 INLINE void k_vec(ptrdiff_t n, const double *restrict m, const double *restrict x, double *restrict y)
 {
@@ -175,10 +181,15 @@ INLINE int k_filter(ptrdiff_t n, Filter *f)
     int64_t *pairs = f->slots + f->mask + 1;
     memset(f->slots, 0xff, (size_t)(2 * (f->mask + 1)) * sizeof(int64_t));
     k_number(size, f->first, f->node, &f->nodes, f->room, f->slots, f->mask);
+    int64_t left = k_steps(n);
     for (int64_t s = 0; s < f->sequences; s++) {
         int64_t at = 0;
         memcpy(mean, f->start, (size_t)n * sizeof(double));
         for (int64_t t = f->offsets[s]; t < f->offsets[s + 1]; t++) {
+            if (--left == 0) {
+                if (f->look()) return -1;
+                left = k_steps(n);
+            }
             int64_t *place = k_place(at, f->pattern[t], f->edge_node, f->edge_pattern, pairs, f->mask);
             if (*place < 0) {
                 if (f->edges >= f->room || !k_edge(n, f, at, f->pattern[t], f->edges)) return 0;
@@ -204,11 +215,16 @@ INLINE int k_filter(ptrdiff_t n, Filter *f)
     return 1;
 }
 
-INLINE void k_ready(ptrdiff_t n, Smoother *f)
+INLINE int k_ready(ptrdiff_t n, Smoother *f)
 {
     const ptrdiff_t size = n * n;
     double *r = f->work, *t = r + size, *d = t + size, *b = d + size;
+    int64_t left = k_steps(n);
     for (int64_t place = 0; place < f->edges; place++) {
+        if (--left == 0) {
+            if (f->look()) return -1;
+            left = k_steps(n);
+        }
         const double *u = f->factor + place * size;
         double *x = f->back + place * size, *rest = f->rest + place * size;
         /* J' = (next P)⁻¹ A P⁺ by the root of next P; rest = (I − JA) P⁺
@@ -228,6 +244,7 @@ INLINE void k_ready(ptrdiff_t n, Smoother *f)
         for (ptrdiff_t i = 0; i < size; i++) rest[i] = b[i] + rest[i];
         k_mirror(n, rest);
     }
+    return 0;
 }
 
 INLINE int k_smooth(ptrdiff_t n, Smoother *f)
@@ -236,7 +253,8 @@ INLINE int k_smooth(ptrdiff_t n, Smoother *f)
     double *s = f->work, *e = s + size, *step = e + n;
     int64_t *pairs = f->slots + f->mask + 1;
     memset(f->slots, 0xff, (size_t)(2 * (f->mask + 1)) * sizeof(int64_t));
-    k_ready(n, f);
+    if (k_ready(n, f)) return -1;
+    int64_t left = k_steps(n);
     for (int64_t sequence = 0; sequence < f->sequences; sequence++) {
         const int64_t last = f->offsets[sequence + 1] - 1;
         memcpy(f->smoothed + last * n, f->filtered + last * n, (size_t)n * sizeof(double));
@@ -245,6 +263,10 @@ INLINE int k_smooth(ptrdiff_t n, Smoother *f)
         if (now >= f->room) return 0;
         f->which[last] = now;
         for (int64_t t = last - 1; t >= f->offsets[sequence]; t--) {
+            if (--left == 0) {
+                if (f->look()) return -1;
+                left = k_steps(n);
+            }
             const int64_t own = f->edge[t];
             const double *back = f->back + own * size;
             int64_t *place = k_place(own, now, f->pair_edge, f->pair_after, pairs, f->mask);

@@ -1,6 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Kalman filter and smoother, compiled: the twin of `numpy_kalman.py`, which documents it.  The loops are in _kalman.h."""
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -35,6 +36,7 @@ cdef extern from "_kalman.h" nogil:
         int64_t *edge
         int64_t *slots
         int64_t sequences, room, mask, nodes, edges
+        int (*look)() except -1 nogil
 
     ctypedef struct Smoother:
         const double *a
@@ -61,9 +63,17 @@ cdef extern from "_kalman.h" nogil:
         int64_t *pair
         int64_t *slots
         int64_t sequences, room, mask, edges, found, pairs
+        int (*look)() except -1 nogil
 
-    int k_filter_of(Py_ssize_t n, Filter *f)
-    int k_smooth_of(Py_ssize_t n, Smoother *f)
+    int k_filter_of(Py_ssize_t n, Filter *f) except -1
+    int k_smooth_of(Py_ssize_t n, Smoother *f) except -1
+
+
+cdef int look_at_signals() except -1 nogil:
+    """Raise what the handler of a signal raises."""
+    with gil:
+        PyErr_CheckSignals()
+    return 0
 
 
 cdef _same(Py_ssize_t K, tuple matrices):
@@ -96,6 +106,7 @@ def kalman_filter(const double[:, :, ::1] TT, const double[:, ::1] AT, const dou
     f.quadratic, f.work, f.edge_node, f.edge_pattern = &quadratic[0], &work[0], &edge_node[0], &edge_pattern[0]
     f.edge_next, f.edge, f.slots = &edge_next[0], &edge[0], &slots[0, 0]
     f.sequences, f.room, f.mask, f.nodes, f.edges = offsets.shape[0] - 1, edge_node.shape[0], slots.shape[1] - 1, 0, 0
+    f.look = look_at_signals
     cdef int done
     with nogil:
         done = k_filter_of(K, &f)
@@ -126,6 +137,7 @@ def kalman_smoother(const double[:, ::1] A, const double[:, ::1] Q, const int64_
     f.pair_edge, f.pair_after, f.pair_result = &pair_edge[0], &pair_after[0], &pair_result[0]
     f.which, f.pair, f.slots = &which[0], &pair[0], &slots[0, 0]
     f.sequences, f.room, f.mask, f.edges, f.found, f.pairs = offsets.shape[0] - 1, pair_edge.shape[0], slots.shape[1] - 1, edges, 0, 0
+    f.look = look_at_signals
     cdef int done
     with nogil:
         done = k_smooth_of(K, &f)

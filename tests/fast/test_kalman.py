@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from linear_dynamics import system
@@ -16,7 +18,7 @@ def rows(count: int, columns: int, missing: float, seed: int = 0) -> np.ndarray:
     return np.where(random.random(Y.shape) < missing, np.nan, Y)
 
 
-@pytest.mark.parametrize(("states", "columns", "missing"), [(1, 1, 0.0), (2, 3, 0.3), (5, 2, 0.0), (8, 16, 0.2), (3, 4, 1.0)])
+@pytest.mark.parametrize(("states", "columns", "missing"), [(1, 1, 0.0), (2, 3, 0.3), (5, 2, 0.0), (8, 16, 0.2), (3, 4, 1.0), (64, 3, 0.2)])
 def test_both_loops_give_the_same_bits(states, columns, missing):
     p, Y, offsets = system(states, columns), rows(40, columns, missing), np.array([0, 1, 9, 40])
     if fast.loops_in_use() != "cython":
@@ -65,3 +67,28 @@ def test_more_covariances_than_there_is_room_for_make_more_room(monkeypatch):
     narrow = filter_sequences(p, Y, offsets)
     assert narrow.mean.tobytes() == wide.mean.tobytes()
     assert smooth_sequences(p, narrow, offsets).covariance.tobytes() == smooth_sequences(p, wide, offsets).covariance.tobytes()
+
+
+def test_a_signal_ends_a_call_within_a_long_sequence(monkeypatch):
+    """The handler raises in the middle of the call: the last row is never reached."""
+    count = 500 if fast.loops_in_use() == "python" else 20_000
+    p, Y, offsets = system(8, 2), rows(count, 2, 0.3), np.array([0, count])
+    whole, edges = fast.kalman_filter, []
+
+    def timed(*given):
+        edges.append(given[18])
+        given[18][...] = -7
+        signal.setitimer(signal.ITIMER_REAL, 0.004)
+        return whole(*given)
+
+    def stop(number, frame):
+        raise InterruptedError
+
+    monkeypatch.setattr(fast, "kalman_filter", timed)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(InterruptedError):
+            filter_sequences(p, Y, offsets)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert edges[0][-1] == -7

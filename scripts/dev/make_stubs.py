@@ -31,6 +31,7 @@ PACKAGES: tuple[str, ...]
 
 Path = str | os.PathLike[str]
 Array = np.ndarray[Any, Any]
+HistoryRecord = dict[str, Any]
 
 '''
 FUNCTIONS = """\

@@ -49,7 +49,7 @@ def _purpose_and_examples(description: str, width: int) -> tuple[list[str], list
 
 
 def _short_record(key: str, spelling: str, text: str) -> tuple[str, str, str]:
-    """Return spelling, text and default of an option: its short text, else its first sentence; long lists of choices follow the text."""
+    """Return spelling, text and default of an option: its short text, else its first sentence; long lists of choices follow if the text has none."""
     default = _DEFAULT.search(text)
     text, shown = (text[: default.start()], f"[{default[1]}]") if default else (text, "")
     own = SHORT_TEXTS.get(key, SHORT_TEXTS.get(key.partition(".")[2]))
@@ -57,7 +57,10 @@ def _short_record(key: str, spelling: str, text: str) -> tuple[str, str, str]:
     choices = _CHOICES.search(spelling)
     if choices is None or len(choices[0]) <= LONGEST_CHOICES:
         return spelling, text, shown
-    return spelling.replace(choices[0], " NAME"), f"{text}: {choices[1].replace('|', ', ')}", shown
+    spelling, names = spelling.replace(choices[0], " NAME"), choices[1].split("|")
+    if "…" in text or set(names) <= set(re.findall(r"[\w-]+", text)):  # the text lists the choices itself
+        return spelling, text, shown
+    return spelling, f"{text}: {', '.join(names)}", shown
 
 
 def _option_lines(spelling: str, text: str, default: str, column: int, width: int) -> list[str]:

@@ -212,7 +212,7 @@ def require_equal_lengths(parts: Sequence[Any], dims: Collection[str] = (), fiel
                 found[f"with or without '{declared.name}'"] = item is not None
             for what, value in found.items():
                 if first.setdefault(what, value) != value:
-                    raise DataError(f"has units of work whose arrays differ {what}", hint="make the shards again")
+                    raise DataError(f"the arrays of its parts differ {what}", hint="make the shards again")
 
 
 def check_same_shapes(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:

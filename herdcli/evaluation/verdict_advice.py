@@ -5,6 +5,9 @@ The module also has the words by which a command may have reported the same find
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 DIVERGED = "diverged"
 
 ADVICE = {
@@ -52,3 +55,27 @@ TOLD = {
     "diverged": "ran away",
     "gaussian outputs": "look Gaussian",
 }
+
+
+def join_advice(advice: Iterable[str]) -> str:
+    """Join the advice for several findings; suggestions that were made before are left out."""
+    made: list[str] = []
+    for text in advice:
+        for clause in text.split("; "):
+            start, use, rest = clause.rpartition("use ")
+            if not use or (start and not start.endswith(": ")):
+                made += [clause] if clause not in made else []
+                continue
+            parts = [part.removeprefix("or ") for part in rest.split(", ")]
+            new = [part for part in parts if not re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", "; ".join(made))]
+            if len(new) == len(parts):
+                made.append(clause)
+            elif new:
+                made.append(f"{start}use {_join_alternatives(new)}")
+            elif start and start.removesuffix(": ") not in made:
+                made.append(start.removesuffix(": "))
+    return "; ".join(made)
+
+
+def _join_alternatives(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

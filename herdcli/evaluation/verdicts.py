@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Map
-from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD
+from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD, join_advice
 from herdcli.evaluation.verdict_codes import SEPARATOR
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
@@ -510,10 +510,10 @@ def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
 
 
 def finding_advice(wrong: str, kind: str = "") -> str:
-    """Return advice for each finding of a verdict; an empty text if there is none."""
+    """Return advice for the findings of a verdict, each suggestion once; an empty text if there is none."""
     own = KINDS[kind].advice if kind in KINDS else {}
-    found = (own.get(part, ADVICE.get(part)) for part in wrong.split(SEPARATOR))
-    return "; ".join(dict.fromkeys(part for part in found if part))
+    found = (own.get(part, ADVICE.get(part)) for part in split_findings(wrong))
+    return join_advice(part for part in found if part)
 
 
 def _loss_in_nats(wrong: str, row: Row) -> str | None:

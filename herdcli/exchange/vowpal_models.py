@@ -101,7 +101,10 @@ def read_model(text: str, require_memory: Callable[[int, str], None], note: Call
             raise DataError(f"line {number} has a weight that is not finite")
         weights[index] = weight
     if f"options: {ALL}" not in text:
-        note(f"learned without {ALL}, so features whose names are whole numbers get other weights in herd")
+        note(
+            f"this model was trained without {ALL}, so herd looks up wrong weights for features whose names are whole numbers; "
+            f"train it again with {ALL}"
+        )
     return replace(_build_classifier(weights, bits), interactions=interactions or None)
 
 

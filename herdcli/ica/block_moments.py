@@ -58,7 +58,7 @@ class PartialMoments:
     def moments(self, centre: Array) -> RowMoments:
         """Return the moments, whose sums are about the centre (D,).  Raises DataError if there are no rows."""
         if not self.rows:
-            raise DataError("there are no training rows (split 0)")
+            raise DataError("there are no training rows")
         rows = float(self.rows)
         sums = {"rows": np.array([rows, rows, 0.0]), "known": np.full(len(centre), rows), "first": self.first, "second": self.second}
         return block_statistics.moments_from_sums(centre, sums)

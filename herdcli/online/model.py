@@ -351,7 +351,10 @@ class Classifier(Classifier2):
         if self.documents is not None:
             self.documents.validate()
             if self.features != 1 << self.documents.bits:
-                raise DataError(f"has {self.features} features, but documents are hashed into 2^{self.documents.bits} columns")
+                raise DataError(
+                    f"has weights for {self.features} features, but its documents need 2^{self.documents.bits}",
+                    hint="fit the model again with herd nherd-train --text",
+                )
         if self.holdout is not None:
             _require_holdout(self.holdout, self.count, len(self.classes))
         if self.baselines is not None:
@@ -422,7 +425,9 @@ def require_weights(model: Classifier) -> None:
         require_finite_above(own, "diagonal of covariance", 0.0)
         for part, deviation in zip(model.covariance, np.sqrt(own), strict=True):
             if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy–Schwarz, up to rounding
-                raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
+                raise DataError(
+                    "dataset 'covariance' is not a covariance matrix: some covariances are too large for the variances on the diagonal"
+                )
 
 
 def _require_valid_machines(model: Classifier) -> None:
@@ -454,10 +459,11 @@ def require_features(model: Classifier) -> None:
     if model.hash_index is not None and model.hash_index.size and not 0 <= model.hash_index.min() <= model.hash_index.max() < model.columns:
         raise DataError("dataset 'hash_index' names columns that do not exist")
     scaled, centred = model.settings.scaling != "none", model.settings.scaling == "standard"
-    if (model.seen is None) == scaled or (model.size is None) == scaled:
-        raise DataError("needs 'seen' and 'size' if settings/scaling is 'online' or 'standard', and must not have them otherwise")
-    if any((part is None) == centred for part in (model.location, model.deviation, model.centred)):
-        raise DataError("needs 'location', 'deviation' and 'centred' if settings/scaling is 'standard', and must not have them otherwise")
+    for needed, names in ((scaled, ("seen", "size")), (centred, ("location", "deviation", "centred"))):
+        for name in names:
+            if (getattr(model, name) is None) == needed:
+                fault = "is missing, but is needed" if needed else "must not exist"
+                raise DataError(f"dataset '{name}' {fault} if settings/scaling is '{model.settings.scaling}'")
     for name in SCALES:
         if (values := getattr(model, name)) is not None:
             weights = model.columns if model.column is None else len(model.column)

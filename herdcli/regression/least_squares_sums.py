@@ -84,7 +84,7 @@ def join_partial_sums(parts: list[PartialSums]) -> PartialSums:
     """Return the sum of all units.  Raises DataError if there are no rows."""
     found = add_partial_sums(parts)
     if not found.rows:
-        raise DataError("there are no training rows (split 0)")
+        raise DataError("there are no training rows")
     if not found.second[-2, -2] > 0:
         raise DataError("the weights of rows must be finite, not negative and not all 0")
     return found

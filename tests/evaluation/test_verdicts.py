@@ -155,6 +155,15 @@ def test_each_part_of_a_verdict_has_its_advice():
         "verdict: worse than persistence; unstable (use more --components: columns that no state follows are predicted by their means; "
         "forecasts grow without bound: use fewer --components, more rows, or differences of the rows)"
     )
+    repeated = verdicts.finding_advice("worse than random; not converged", "herding")
+    assert repeated == "use more --iterations, or --variant safe"
+    assert verdicts.finding_advice("overfits; not converged; inconsistent marginals") == (
+        "use fewer units or components, a penalty, or more rows; use more --iterations; use --algorithm ups"
+    )
+    assert verdicts.finding_advice("worse than baseline; variance at floor; too few rows") == (
+        "use fewer --components, more --starts, or other columns; "
+        "a component covers only a few rows: use fewer --components or another --covariance; use more rows"
+    )
     assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (use a lower --learning-rate, or scale the columns)"
 
 

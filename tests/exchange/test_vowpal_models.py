@@ -133,7 +133,10 @@ def test_names_that_are_numbers_are_spoken_of(tmp_path, run):
     """Without --hash all Vowpal Wabbit does not hash them."""
     (tmp_path / "m.txt").write_text(HEAD.format("") + "5:1\n")
     code, err = run("convert", "m.txt", "--to", "classifier", "-o", "c.h5")
-    told = "convert: learned without --hash all, so features whose names are whole numbers get other weights in herd"
+    told = (
+        "convert: this model was trained without --hash all, so herd looks up wrong weights for features whose names are whole numbers; "
+        "train it again with --hash all"
+    )
     assert (code, err.splitlines()[0]) == (0, told)
 
 

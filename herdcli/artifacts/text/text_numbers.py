@@ -52,9 +52,9 @@ def parse_columns(
         if any(map(number_formats.has_unambiguous_variant, cells)):
             oddly.append(name)
         elif cells:
-            read_as.append(f"'{name}' ({cells[0]} is {format_number(parse_number(cells[0], options.dialect) or 0.0)})")
+            read_as.append(f"{cells[0]} is {format_number(parse_number(cells[0], options.dialect) or 0.0)} in '{name}'")
     if read_as:
-        options.note(f"{where}: numbers read with {number_formats.dialect_options(options.dialect)}: {_shorten_list(read_as)}")
+        options.note(f"{where}: read numbers with {number_formats.dialect_options(options.dialect)} (for example {_shorten_list(read_as)})")
     if oddly:
         options.note(
             f"{where}: digits, minus signs and blanks that are not ASCII, or exponents with D or × 10, are read in "

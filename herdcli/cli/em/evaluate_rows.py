@@ -46,7 +46,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         raise DataError(f"/X has {value.X.shape[1]} columns, but the model has {width}", where=data.name)
     test = np.ones(value.X.shape[0], dtype=bool) if value.split is None else np.asarray(value.split == TEST)
     if not test.any():
-        raise DataError("has no test rows (split 2) to evaluate on", where=data.name)
+        raise DataError("has no test rows to evaluate on", where=data.name)
     known = model.known
     if left is not None:
         return replace(artifact, value=_evaluation_rows_in_file(model, value, None if test.all() else test, data.name))

@@ -97,7 +97,7 @@ def _load_sequences(session: Session, artifact: Artifact, source: str, controls:
         whole = group_rows_into_sequences(value.X, key)
         parts = {TEST: whole} if value.split is None else split_sequences(whole, value.split, None, 0)
         if TEST not in parts:
-            raise DataError("has no test rows (split 2) to evaluate on")
+            raise DataError("has no test rows to evaluate on")
     except HerdError as error:
         error.where = error.where or data.name
         raise

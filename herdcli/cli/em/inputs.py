@@ -110,7 +110,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     holdout = _copy_rows(data.X, test) if len(test) else None  # read first; the others use the memory left
     training = table(0, known)
     if training is None:
-        raise DataError("has no training rows (split 0)")
+        raise DataError("has no training rows", hint="make a new split: --split .8,.1,.1")
     return FitRows(
         training=training,
         valid=table(1, None),

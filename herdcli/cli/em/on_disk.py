@@ -70,7 +70,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     for number, part in found.items():
         session.console.detail(f"{artifact.name}: {group_digits(part.count)} rows of split {number} in $TMPDIR")
     if TRAIN not in found:
-        raise DataError("has no training rows (split 0)", where=artifact.name)
+        raise DataError("has no training rows", where=artifact.name, hint="make a new split: --split .8,.1,.1")
     valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
     room = min(streamed_rows.read_budget_bytes(), ROOM * session.threads)
     rows = FitRows(
@@ -89,7 +89,6 @@ def choose_heldout_rows(session: Session, row_indices: Array, columns: int) -> A
     if len(row_indices) <= most:
         return row_indices
     session.console.note(
-        f"{group_digits(most)} of {group_digits(len(row_indices))} test rows (split 2), evenly spaced, "
-        "are stored in the model for herd eval"
+        f"{group_digits(most)} of {group_digits(len(row_indices))} test rows, evenly spaced, are stored in the model for herd eval"
     )
     return row_indices[np.arange(most) * len(row_indices) // most]

@@ -43,7 +43,7 @@ def fit_sequences(
     with streamed_rows.suggest_streaming(SMALLER_FIT, lambda: True, series.history.name):
         try:
             if 0 not in series.parts:
-                raise DataError("has no training sequences (split 0)")
+                raise DataError("has no training sequences", hint="make a new split: --split .8,.1,.1")
             made = prepare(_drop_uninformative_columns(session, series, request))
         except HerdError as error:
             error.where = error.where or series.history.name

@@ -42,7 +42,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         X = _dense_rows(data)
         test = np.ones(len(X), dtype=bool) if data.value.split is None else data.value.split == TEST
         if not test.any():
-            raise DataError("has no test rows (split 2) to evaluate on", where=data.name)
+            raise DataError("has no test rows to evaluate on", where=data.name)
         try:
             changes["holdout"] = value.whitening.apply(X[test])
             if request.true_sources:
@@ -72,7 +72,7 @@ def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRo
     if split is not None:
         test = split == TEST
         if not test.any():
-            raise DataError("has no test rows (split 2) to evaluate on", where=data.name)
+            raise DataError("has no test rows to evaluate on", where=data.name)
         X = X if test.all() else X.taken(test)
     return WhitenedReader(streamed_rows.FileRows(X), model.whitening)
 

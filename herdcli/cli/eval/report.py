@@ -56,16 +56,16 @@ class ReportBuilder:
             self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
 
     def write(self) -> None:
-        """Write the page.  Raises BadUsage if --report has nothing to show."""
+        """Write the page.  Raises BadUsage if there is no artifact to show."""
         if not self._path:
             return
         from herdcli.evaluation.report.report_page import report_page
 
         if not self._parts:
             raise BadUsage(
-                "--report has nothing to show",
+                "--report needs an artifact that can be evaluated",
                 where=self._path,
-                hint="give at least one artifact, and leave out --confusion and similar tables",
+                hint="give at least one, and leave out --confusion, --mcnemar and --tournament",
             )
         outputs.write_side_file(
             self._session, self._path, lambda target: outputs.write_text(target, report_page(self._parts)), binary=False

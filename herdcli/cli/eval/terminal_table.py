@@ -11,7 +11,7 @@ from herdcli.errors import escape_text
 from herdcli.evaluation import table
 from herdcli.evaluation.report import figure_relations as relations
 from herdcli.evaluation.report.column_descriptions import metric_title
-from herdcli.evaluation.verdicts import finding_advice, split_findings
+from herdcli.evaluation.verdicts import finding_advice
 
 if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
@@ -62,8 +62,7 @@ def _single_artifact_text(row: Row, width: int) -> str:
 
 
 def _verdict_text(verdict: str, kind: str, width: int) -> str:
-    advice = "; ".join(dict.fromkeys(filter(None, (finding_advice(finding, kind) for finding in split_findings(verdict)))))
-    wrapped = textwrap.wrap(advice, max(width - 9, 20))
+    wrapped = textwrap.wrap(finding_advice(verdict, kind), max(width - 9, 20))
     return f"verdict  {verdict}\n" + "".join(f"         {line}\n" for line in wrapped)
 
 

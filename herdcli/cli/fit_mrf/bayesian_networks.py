@@ -113,7 +113,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
         states = model.states
     train = split == 0
     if not train.any():
-        raise DataError("there are no training rows (split 0)", where=data.name, hint="make a new split: --split .8,.1,.1")
+        raise DataError("there are no training rows", where=data.name, hint="make a new split: --split .8,.1,.1")
     scale = np.ones(len(x)) if weight is None else weight.astype(np.float64)
     if not scale[train].any():
         raise DataError("the training rows have a total weight of zero", where=data.name)

@@ -215,7 +215,7 @@ def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
 
     train = states.split == 0
     if not train.any():
-        raise DataError("there are no training rows (split 0)", where=name, hint="make a new split: --split .8,.1,.1")
+        raise DataError("there are no training rows", where=name, hint="make a new split: --split .8,.1,.1")
     weight = np.ones(int(train.sum())) if states.weight is None else states.weight[train].astype(np.float64)
     if not weight.any():
         raise DataError("the training rows have a total weight of zero", where=name)

@@ -40,7 +40,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     data = replace(data, value=None)
     training = rows.split == TRAIN
     if not training.any():
-        raise DataError("there are no training rows (split 0)", where=data.name)
+        raise DataError("there are no training rows", where=data.name, hint="make a new split: --split .8,.1,.1")
     if below:
         kind = below[-1].hidden_units
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)

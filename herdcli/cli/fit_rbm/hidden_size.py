@@ -17,7 +17,8 @@ def refuse_shards(session: Session) -> None:
     for name in ("shard", "cluster"):
         if getattr(session, name) is not None:
             hint = f"leave out --{name}, or give --hidden a number"
-            raise BadUsage(f"--hidden auto and --{name} exclude each other: sizes are learned one after the other", hint=hint)
+            why = "because it fits models of several sizes one after the other"
+            raise BadUsage(f"--hidden auto cannot be used with --{name}, {why}", hint=hint)
 
 
 def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> BestHiddenSizeFit:

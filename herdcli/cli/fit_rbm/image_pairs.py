@@ -30,7 +30,7 @@ def fit_pairs(session: Session, request: Request) -> None:
     persons, names = rows.labelled(data.name, "--pairs")
     found = pairs.same_person_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
     if not len(found):
-        raise DataError("there are no training rows (split 0)", where=data.name, hint="make a new split: --split .8,.1,.1")
+        raise DataError("there are no training rows", where=data.name, hint="make a new split: --split .8,.1,.1")
     if not request.epochs:
         settings = replace(settings, epochs=pairs.default_epochs(len(found), settings.batch_size))
     session.request = request.with_chosen_settings(settings)

@@ -37,7 +37,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     series = sequences.read_sequences(session, request, weights=None, missing=False)
     warn_of_weights(session, series.data)
     if TRAIN not in series.parts:
-        raise DataError("has no training sequences (split 0)", where=series.history.name)
+        raise DataError("has no training sequences", where=series.history.name, hint="make a new split: --split .8,.1,.1")
     table = replace(series.history, value=series.data)
     settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, table))
     rows = _rows_in_units(session, series, request, settings)

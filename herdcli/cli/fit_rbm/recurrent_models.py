@@ -168,7 +168,7 @@ def with_evaluation_sequences(session: Session, artifact: Artifact, request: Jud
         whole = given.found
         parts = {TEST: whole} if data.value.split is None else split_sequences(whole, data.value.split, None, 0)
         if TEST not in parts:
-            raise DataError("has no test rows (split 2) to evaluate on")
+            raise DataError("has no test rows to evaluate on")
     except HerdError as error:
         error.where = error.where or data.name
         raise

@@ -113,8 +113,7 @@ def note_omitted_heldout_rows(session: Session, count: int) -> None:
     """Print a note if only a part of `count` rows of split 2 is stored in the model."""
     if count > block_moments.HELD:
         session.console.note(
-            f"{group_digits(block_moments.HELD)} of {group_digits(count)} test rows (split 2), evenly spaced, "
-            "are stored in the model for herd eval"
+            f"{group_digits(block_moments.HELD)} of {group_digits(count)} test rows, evenly spaced, are stored in the model for herd eval"
         )
 
 

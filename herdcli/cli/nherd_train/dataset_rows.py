@@ -103,5 +103,5 @@ def training_mask(session: Session, rows: ClassificationRows, name: str) -> Arra
         session.ignored(option, "with a data set")
     train: Array = rows.split == 0
     if not train.any():
-        raise DataError("there are no training rows (split 0)", where=name, hint="make a new split: --split .8,.1,.1")
+        raise DataError("there are no training rows", where=name, hint="make a new split: --split .8,.1,.1")
     return train

@@ -79,7 +79,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     return replace(artifact, value=replace(model, holdout=holdout))
 
 
-NONE_HELD = "has no held-out rows (split 1 or 2) to evaluate on"
+NONE_HELD = "has no held-out rows to evaluate on"
 
 
 def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None:

@@ -57,7 +57,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     from herdcli.regression import weight_meaning
 
     if not (inputs.split == 0).any():
-        raise DataError("there are no training rows (split 0)", where=inputs.history.name)
+        raise DataError("there are no training rows", where=inputs.history.name, hint="make a new split: --split .8,.1,.1")
     family = runs.choose_family(session, inputs, request)
     kind = runs.choose_weight_kind(session, inputs, request)
     weight_meaning.require_targets(family, kind, inputs.y)
@@ -112,7 +112,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape, scaling=scaling)
     valid = _rows_of_split(inputs, 1)
     if request.patience and not len(valid.y):
-        session.console.note(f"{inputs.history.name}: there are no validation rows (split 1), so early stopping is off")
+        session.console.note(f"{inputs.history.name}: there are no validation rows, so early stopping is off")
     stopping = request.patience > 0 and len(valid.y) > 0
     validation = ValidationRows(ScaledRows(valid, scaling) if stopping else None, family)
     null = RegressionProblem(ArrayRows(scaled.targets, weight=rows.weight), family, outputs_of, 0)

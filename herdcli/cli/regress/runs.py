@@ -61,7 +61,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
 
     training = inputs.split == 0
     if not training.any():
-        raise DataError("there are no training rows (split 0)", where=inputs.history.name)
+        raise DataError("there are no training rows", where=inputs.history.name, hint="make a new split: --split .8,.1,.1")
     distribution = choose_family(session, inputs, request)
     weight_meaning.require_targets(distribution, choose_weight_kind(session, inputs, request), inputs.y)
     require_varying_target(session, inputs, distribution)

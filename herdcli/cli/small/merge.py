@@ -108,7 +108,8 @@ def _merge_classifiers(session: Session, artifacts: list[Artifact], request: Req
     models = [artifact.value for artifact in artifacts]
     if mixed_merging.learners_differ(models):
         session.console.note(
-            f"the models have different learners ({', '.join(mixed_merging.learner_names(models))}): calibrated scores are averaged"
+            f"the models have different learners ({', '.join(mixed_merging.learner_names(models))}), "
+            "so herd averages their calibrated scores instead of merging their weights by precision"
         )
         if request.rule != "precision":
             session.ignored("rule", "with different learners")

@@ -106,7 +106,7 @@ def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: 
         if node.kind == "deterministic":
             place = {state: k for k, state in enumerate(node.states)}
             if strange := [state for state in node.values if state not in place]:
-                raise DataError(f"{what} has the result '{strange[0]}', which is not one of its states")
+                raise DataError(f"{what} has the value '{strange[0]}', which is not one of its states")
             values = np.eye(len(node.states))[[place[state] for state in node.values]].ravel() if node.values else np.empty(0)
         else:
             values = parse_numbers(node.values, what)

@@ -171,7 +171,8 @@ def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple
     for _ in range(entries):
         at = words.integer(f"an index into factor {a}")
         if at >= size:
-            raise DataError(f"{words.place(words.at - 1)}: factor {a} has no value number {at}: its variables have {size} joint states")
+            what = f"the table of factor {a}, which has {size} entries, one for each joint state of its variables"
+            raise DataError(f"{words.place(words.at - 1)}: entry {at} is outside {what}")
         table[at] = words.numbers(1, f"a value of factor {a}")[0]
     return scope, table.reshape(states, order="F").ravel()
 

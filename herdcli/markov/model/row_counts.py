@@ -325,7 +325,7 @@ def join_seen_code_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) ->
 def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], min_states: int | Array) -> RowTally:
     whole = sum_tallies(parts, scopes)
     if not whole.rows:
-        raise DataError("there are no training rows (split 0)", hint="make a new split: --split .8,.1,.1")
+        raise DataError("there are no training rows", hint="make a new split: --split .8,.1,.1")
     if not whole.mass > 0:
         raise DataError("the training rows have a total weight of zero")
     return widen_tally_states(whole, np.maximum(whole.states, min_states), scopes)

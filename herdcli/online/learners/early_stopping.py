@@ -166,10 +166,10 @@ def choice_messages(choice: PassChoice) -> Iterator[str]:
     table, held = choice.table, int(choice.table.examples[0])
     folds = f"{choice.folds} folds" if choice.folds > 1 else f"{held} rows"
     names = [learner_name(settings, choice.classes) for settings in choice.learners]
-    rivals = f", the lowest of {len(names)} learners" if len(names) > 1 else ""
+    lowest = f", the lowest of {len(names)} learners" if len(names) > 1 else ""
     yield (
         f"rows in memory: {names[choice.best]} with C = {choice.settings.C:.4g} and {choice.settings.passes} passes, "
-        f"held-out error {table.error[choice.best]:.4f} ({folds}){rivals}"
+        f"held-out error {table.error[choice.best]:.4f} ({folds}){lowest}"
     )
     for k, (name, settings) in enumerate(zip(names, choice.learners, strict=True)):
         yield f"  {name} C = {settings.C:<10.4g} {settings.passes:>3} passes: error {table.error[k]:.4f}, loss {table.loss[k]:.4f}"
@@ -177,5 +177,5 @@ def choice_messages(choice: PassChoice) -> Iterator[str]:
 
 def learner_name(settings: Settings, classes: int) -> str:
     """Return the name of a learner: its algorithm and, for several classes, its form."""
-    form = "against all rivals" if settings.dual and settings.multiclass == "top-1" else settings.multiclass
+    form = "against each other class" if settings.dual and settings.multiclass == "top-1" else settings.multiclass
     return f"{settings.algorithm} {form}" if classes > 2 else settings.algorithm

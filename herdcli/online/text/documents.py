@@ -46,7 +46,7 @@ class DocumentConversion:
             raise DataError("documents: bits, ngrams, seen or weighting is outside its range")
         if self.frequency is not None:
             if len(self.frequency) != 1 << self.bits:
-                raise DataError(f"documents: frequency has {len(self.frequency)} columns, but documents are hashed into 2^{self.bits}")
+                raise DataError(f"documents: frequency has {len(self.frequency)} entries, but the documents need 2^{self.bits}")
             if not np.isfinite(self.frequency).all() or self.frequency.min() < 0 or self.frequency.max() > self.seen:
                 raise DataError("documents: frequency has values that are not numbers of documents")
 

@@ -144,7 +144,7 @@ def test_the_dialect_holds_for_text_in_every_table(tmp_path: Path, kind: str) ->
         book.save(path)
     X, told = _load(path, dialect=TextDialect(thousands=".", currency=True))
     np.testing.assert_array_equal(X, [[1234.5, 1], [2000, 1], [7, 1], [-3.25, 1]])
-    assert any("numbers read with --thousands . --currency: 'a' (1.234,5 is 1234.5)" in line for line in told)
+    assert any("read numbers with --thousands . --currency (for example 1.234,5 is 1234.5 in 'a')" in line for line in told)
 
 
 def test_a_minus_sign_and_blanks_that_are_no_ascii_are_read_and_told(tmp_path: Path) -> None:

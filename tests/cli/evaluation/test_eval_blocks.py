@@ -118,7 +118,7 @@ def test_labels_that_come_late_count_from_the_first_row(monkeypatch, tmp_path, l
     ("change", "message"),
     [
         ((",1.5,", ",-1.5,"), "the weights of rows must be finite, not negative and not all 0"),
-        ((",2\n", ",0\n"), "has no held-out rows (split 1 or 2) to evaluate on"),
+        ((",2\n", ",0\n"), "has no held-out rows to evaluate on"),
         (("a,b,c,d", "a,b,c,e"), "lacks column d that the model needs; it has e, unknown to the model"),
     ],
 )

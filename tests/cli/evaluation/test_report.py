@@ -39,8 +39,8 @@ def test_what_cannot_be_evaluated_is_named_and_passed_over(herd, model, tmp_path
     nothing = herd("eval", "table.h5", "--report", "other.html", "--keep-going")
     assert nothing.code == 2
     assert nothing.err.endswith(
-        "herd eval: other.html: --report has nothing to show\n"
-        "hint: give at least one artifact, and leave out --confusion and similar tables\n"
+        "herd eval: other.html: --report needs an artifact that can be evaluated\n"
+        "hint: give at least one, and leave out --confusion, --mcnemar and --tournament\n"
     )
 
 

@@ -102,7 +102,7 @@ def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
     monkeypatch.setattr(block_moments, "HELD", 100)
     made = run("ica", unsealed(run), "--iterations", 2, "-o", "a.h5")
     assert made.code == 0
-    assert "100 of 4 000 test rows (split 2), evenly spaced, are stored in the model for herd eval" in made.err
+    assert "100 of 4 000 test rows, evenly spaced, are stored in the model for herd eval" in made.err
     assert load("a.h5").value.holdout.shape == (100, 4)
 
 

@@ -73,7 +73,7 @@ def put(name: str, value: object) -> Callable[[h5py.File], None]:
         (
             "machines",
             put("parts/0/trace", lambda trace: np.append(trace, 1.0)),
-            "1.h5: has parts that do not fit together (has units of work whose arrays differ along E)",
+            "1.h5: has parts that do not fit together (the arrays of its parts differ along E)",
         ),
         ("blocks", put("rows", 41), "2.h5: cannot be merged with 1.h5: they differ in 'rows'"),
     ],

@@ -59,7 +59,7 @@ def test_the_same_bytes_on_threads_and_when_resumed(herd: Callable, small: Path,
         (
             ("--shard", "1/2", "--per-class"),
             2,
-            "herd fit-rbm: --hidden auto and --shard exclude each other: sizes are learned one after the other\n"
+            "herd fit-rbm: --hidden auto cannot be used with --shard, because it fits models of several sizes one after the other\n"
             "hint: leave out --shard, or give --hidden a number\n",
         ),
         (

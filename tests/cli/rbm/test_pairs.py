@@ -168,7 +168,7 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
     ("changes", "options", "code", "says"),
     [
         ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one training image, but pairs need two"),
-        ({"split": np.array([2] * 30)}, (), 65, "edited.h5: there are no training rows (split 0)"),
+        ({"split": np.array([2] * 30)}, (), 65, "edited.h5: there are no training rows"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --pairs needs"),
         ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: all training images are the same: no pixel varies"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),

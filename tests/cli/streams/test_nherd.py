@@ -362,7 +362,8 @@ def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, te
     mixed = herd("merge", "nherd.h5", "pa.h5", "-o", "x.h5")
     assert (mixed.code, mixed.err.splitlines()[0]) == (
         0,
-        "merge: the models have different learners (nherd, pa): calibrated scores are averaged",
+        "merge: the models have different learners (nherd, pa), "
+        "so herd averages their calibrated scores instead of merging their weights by precision",
     )
     assert herd("merge", "-q", "nherd.h5", "pa.h5", "-o", "y.h5").code == 0
     assert (tmp_path / "x.h5").read_bytes() == (tmp_path / "y.h5").read_bytes()

@@ -230,7 +230,7 @@ def test_the_options_read_numbers_as_people_write_them(herd, tmp_path):
     ended = herd("convert", "t.csv", "--thousands", ".", "--percent", "--currency", "-o", "t.csv.gz")
     assert ended.code == 0
     assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b'a,b,y\n1234.5,0.12,"l"\n-2000,0.07,"r"\n'
-    assert "numbers read with --thousands . --percent --currency: 'a' (1.234,5 is 1234.5), 'b' (12 % is 0.12)\n" in ended.err
+    assert "read numbers with --thousands . --percent --currency (for example 1.234,5 is 1234.5 in 'a', 12 % is 0.12 in 'b')\n" in ended.err
     same = herd("convert", "t.csv", "--thousands", ",", "--decimal", ",", "-o", "u.h5")
     assert (same.code, same.err.splitlines()[0]) == (2, "herd convert: --thousands and --decimal must be different characters")
     unknown = herd("convert", "t.csv", "--encoding", "klingon", "-o", "u.h5")

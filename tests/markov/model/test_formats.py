@@ -99,7 +99,11 @@ def test_bif_holds_no_markov_network():
         ),
         ("uai", UAI + "7\n", "line 11, token 1: the network is complete, but the file continues with '7'"),
         ("fg", FG.replace("3 2\n5", "3 3\n5"), "line 13, token 2: variable 3 has 3 states in factor 1, but 2 in an earlier factor"),
-        ("fg", FG.replace("5 6", "6 6"), "line 19, token 1: factor 1 has no value number 6: its variables have 6 joint states"),
+        (
+            "fg",
+            FG.replace("5 6", "6 6"),
+            "line 19, token 1: entry 6 is outside the table of factor 1, which has 6 entries, one for each joint state of its variables",
+        ),
         ("bif", BIF.replace("rain )", "snow )"), "line 4: variable snow is not declared"),
         ("bif", BIF.replace("(no)", "(maybe)"), "line 5: variable rain has no state 'maybe'"),
         ("bif", BIF.replace("(no) 0.1, 0.2, 0.7;", ""), "line 5: the table of sky has no row for 1 states of its parents"),

@@ -49,7 +49,10 @@ def _purpose_and_examples(description: str, width: int) -> tuple[list[str], list
 
 
 def _short_record(key: str, spelling: str, text: str) -> tuple[str, str, str]:
-    """Return spelling, text and default of an option: its short text, else its first sentence; long lists of choices follow if the text has none."""
+    """Return spelling, text and default of an option.
+
+    The text is the short text, else the first sentence of the help; a long list of choices follows, unless the text has one.
+    """
     default = _DEFAULT.search(text)
     text, shown = (text[: default.start()], f"[{default[1]}]") if default else (text, "")
     own = SHORT_TEXTS.get(key, SHORT_TEXTS.get(key.partition(".")[2]))

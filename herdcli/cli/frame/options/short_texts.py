@@ -44,7 +44,8 @@ SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where command
     "network.sigma_b": "Standard deviation of the biases",
     "network.steps": "With unroll: number of time slices",
     "ups-infer.evidence": "Observed states, such as rain=yes, or a file",
-    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), mmap:A,B (of A and B alone), joint:A,B, dsep:A,B|C (are A and B separated by C?) …",
+    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), "
+    "mmap:A,B (of A and B alone), joint:A,B, dsep:A,B|C (are A and B separated by C?) …",
     "ups-infer.likelihood": "Uncertain observation: likelihood of each state of X",
     "ups-infer.format": "hdf5, csv, parquet, or UAI's mar (marginals), pr (log Z), map (states)",
     "ups-infer.algorithm": "Inference method (auto: exact if that fits into memory)",

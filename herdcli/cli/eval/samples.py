@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.rows import label_column, stein_scores
+from herdcli.cli.frame.rows import label_column, sampler_columns, stein_scores
 from herdcli.cli.frame.rows.column_order import align_matrix
 from herdcli.cli.frame.rows.target_files import parse_target, rows_and_names
 from herdcli.errors import BadUsage
@@ -18,6 +18,8 @@ from herdcli.quadrature.kernels.stein_kernels import ScoreTarget, SteinKernel
 from herdcli.quadrature.targets import RowTarget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.run.session import Session
@@ -33,12 +35,12 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
         raise BadUsage(
             "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --distribution NAME or --scores FILE"
         )
-    atoms, names = rows_and_names(artifact)
+    atoms, names = _coordinates(session, artifact)
     own = artifact.value if artifact.kind == "samples" else None
     weight = samples.normalized_weights(artifact.value.weight, len(atoms), None if own is None else own.groups)
     reference, kernel = None, None
     if request.scores:
-        atoms, kernel = _atoms_and_scores(session, request, artifact)
+        atoms, kernel = _atoms_and_scores(session, request, artifact, atoms, names)
         reference = samples.target_reference(kernel, ScoreTarget(atoms.shape[1]))
     elif request.target or request.data:
         text = request.kernel or (own.kernel if own is not None else "")
@@ -56,7 +58,20 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
     )
 
 
-def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:
+def _coordinates(session: Session, artifact: Artifact, exempt: Sequence[str] = ()) -> tuple[Array, list[str] | None]:
+    """Return points (n, d) and the names of their columns; of a data set without the columns of a sampler, except some."""
+    X, names = rows_and_names(artifact)
+    if artifact.kind != "dataset":
+        return X, names
+    X, names, left_out = sampler_columns.coordinate_columns(X, names, exempt)
+    if left_out:
+        session.console.note(f"{artifact.name}: {sampler_columns.left_out_message(left_out)}")
+    return X, names
+
+
+def _atoms_and_scores(
+    session: Session, request: Request, artifact: Artifact, points: Array, names: list[str] | None
+) -> tuple[Array, Kernel]:
     """Return atoms and their scores in the columns of a Stein kernel, and the kernel.
 
     It is the kernel of --kernel, else the samples' own, else stein:imq.
@@ -68,7 +83,7 @@ def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) ->
     kernel = parse_kernel(text)
     if not isinstance(kernel, SteinKernel):
         raise BadUsage(f"--scores need a Stein kernel, not {text}", hint="--kernel stein:imq")
-    X, _, S = stein_scores.read_scores(session, request.scores, *rows_and_names(artifact), artifact.name)
+    X, _, S = stein_scores.read_scores(session, request.scores, points, names, artifact.name)
     scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
     return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)
 
@@ -80,7 +95,7 @@ def _read_target(session: Session, request: Request, dimension: int, names: list
             raise BadUsage("--data and --distribution exclude each other", hint="give one of them")
         return parse_target(session, request.target, dimension)
     read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
-    X, have = rows_and_names(read)
+    X, have = _coordinates(session, read, names or ())
     if MARK in kernel and (X.shape[1] < dimension or (have and names and names[-1] not in have)):
         X, have = label_column.append_labels(read, X, have, names[-1] if names else None, "the samples' label")
     X = align_matrix(session, X, have, names, dimension, where=str(request.data))

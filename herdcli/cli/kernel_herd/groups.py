@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.artifacts.message_numbers import shorten_decimals
+from herdcli.cli.frame.rows.sampler_columns import left_out_message
 from herdcli.cli.frame.run import shards
 from herdcli.cli.kernel_herd import results
-from herdcli.cli.kernel_herd.sampler_chains import left_out_message
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.output.outputs import HistorySource

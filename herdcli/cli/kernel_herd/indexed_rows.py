@@ -10,7 +10,8 @@ import numpy as np
 
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.rows import row_ranges
-from herdcli.cli.kernel_herd import inputs, sampler_chains
+from herdcli.cli.frame.rows import sampler_columns
+from herdcli.cli.kernel_herd import inputs
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -56,7 +57,7 @@ class IndexedRows:
         data = self.ranges.read(start, stop)
         X, weights = np.ascontiguousarray(data.X, dtype=np.float64), data.weight
         column = self.request.row_weight
-        kept, coordinates, _ = sampler_chains.coordinate_columns(X, data.feature_names, (column,))
+        kept, coordinates, _ = sampler_columns.coordinate_columns(X, data.feature_names, (column,))
         X, data = kept, replace(data, X=kept, feature_names=coordinates)
         if column and column != "weight":
             X, _, weights = inputs.remove_column(X, data.feature_names, column, "--row-weight", self.ranges.artifact.name)
@@ -92,9 +93,9 @@ def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
             raise DataError("has only one row, but at least two are needed", where=artifact.name)
         session.console.detail(f"{artifact.name}: {group_digits(found.count)} rows, sha256 {artifact.sha256[:12]}")
         column = request.row_weight
-        _, names, left_out = sampler_chains.coordinate_columns(artifact.value.X, found.names, (column,))
+        _, names, left_out = sampler_columns.coordinate_columns(artifact.value.X, found.names, (column,))
         if left_out:
-            session.console.note(sampler_chains.left_out_message(left_out))
+            session.console.note(sampler_columns.left_out_message(left_out))
         if names is not None and column and column != "weight":
             names = [name for name in names if name != column]
         yield IndexedRows(found.count, names, found, request, history=artifact)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.rows import label_column, stein_scores, streamed_rows
+from herdcli.cli.frame.rows import label_column, sampler_columns, stein_scores, streamed_rows
 from herdcli.cli.frame.rows.column_order import align_matrix
 from herdcli.cli.frame.rows.target_files import parse_target, read_rows_and_names, rows_and_names
 from herdcli.cli.frame.run import exact_mode
@@ -296,13 +296,14 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
         group, group_names = row_groups.number_groups(group, known)
     if request.label:
         X, names = label_column.append_labels(artifact, X, names, request.label_column)
-    X, names, left_out = sampler_chains.coordinate_columns(X, names)
+    X, names, left_out = sampler_columns.coordinate_columns(X, names)
     further = getattr(artifact.value, "columns", None) or {}
-    left_out += [name for name in further if sampler_chains.is_sampler_column(name) and name != request.by]
+    left_out += [name for name in further if sampler_columns.is_sampler_column(name) and name != request.by]
     sampler_chains.note_divergent_draws(session, further)
     S: Array | None = None
     if request.uses_scores:
-        X, names, S = stein_scores.read_scores(session, request.scores, X, names, artifact.name)
+        more = ", or name one with --by or --label"
+        X, names, S = stein_scores.read_scores(session, request.scores, X, names, artifact.name, named_by=more)
         weights = None  # a sampler's rows are candidates, they do not define the distribution
     try:
         return _InputRows(row_groups.normalise_row_weights(X, weights, group, group_names), names, artifact, S, left_out)
@@ -314,7 +315,7 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
 def _group_column(artifact: Artifact, names: list[str] | None, by: str) -> str:
     """Return the column that --by names; for `chain`, the column of chain numbers under the name that the sampler gave it."""
     there = [*(names or []), *(getattr(artifact.value, "columns", None) or {})]
-    return sampler_chains.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
+    return sampler_columns.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
 
 
 def _split_groups(
@@ -339,12 +340,12 @@ def _load_input(session: Session, request: Request) -> Artifact:
         return sampler_chains.load_chains(session, request)
     if request.by == "chain" and request.source != "-":
         artifact = session.load(
-            request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_chains.OWN
+            request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_columns.OWN
         )
-        if sampler_chains.chain_column([*(rows_and_names(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
+        if sampler_columns.chain_column([*(rows_and_names(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
             return artifact  # else the labels of the rows may number the chains
     label = None if request.by in (None, "y") else request.by
-    also = [name for name in sampler_chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
+    also = [name for name in sampler_columns.STATISTICS if name not in (label, request.row_weight, request.label_column)]
     with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks):
         return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label, also=also)
 

@@ -1,4 +1,4 @@
-"""Samplers' draws as `herd kernel-herd` reads them: one file per chain, and the sampler's own columns, which are not coordinates."""
+"""Samplers' draws as `herd kernel-herd` reads them: one file per chain, and a warning about divergent draws."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from herdcli.artifacts.rows import row_ranges
 from herdcli.artifacts.text.stan import is_stan
+from herdcli.cli.frame.rows.sampler_columns import CHAINS, DIVERGENT, OWN, chain_column
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,43 +23,8 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 
-CHAINS = ("chain", ".chain")  # columns of chain numbers: in ArviZ and herd, and in R's package posterior
-DIVERGENT = ("divergent__", "diverging")
-STATISTICS = ("lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__", "energy__")
-OWN = (*CHAINS, ".iteration", ".draw", *STATISTICS)  # columns of samplers, as are all others that end in __
 _ID = re.compile(rb"^#\s*id\s*=\s*(\d+)", re.MULTILINE)
 HEAD = 1 << 16  # number of first bytes in which CmdStan writes the number of the chain
-
-
-def is_sampler_column(name: str) -> bool:
-    """Return whether a column belongs to the sampler and is not a coordinate."""
-    return name in OWN or name.endswith("__")
-
-
-def coordinate_columns(
-    X: Array, names: Sequence[str] | None, exempt: Sequence[str | None] = ()
-) -> tuple[Array, list[str] | None, list[str]]:
-    """Return the columns of X (n, d) that are coordinates, their names, and the names of the sampler's columns.
-
-    exempt  columns that the options name.  If no other column is left, all are coordinates.
-    """
-    if names is None:
-        return X, None, []
-    own = [name for name in names if is_sampler_column(name) and name not in exempt]
-    if not own or len(own) == len(names):
-        return X, list(names), []
-    kept = [k for k, name in enumerate(names) if name not in own]
-    return np.ascontiguousarray(X[:, kept]), [names[k] for k in kept], own
-
-
-def left_out_message(names: Sequence[str]) -> str:
-    """Return the message about columns that are not coordinates."""
-    return f"not coordinates: {', '.join(names)}"
-
-
-def chain_column(names: Sequence[str]) -> str | None:
-    """Return the name of the column of chain numbers, or None."""
-    return next((name for name in CHAINS if name in names), None)
 
 
 def has_separate_chain_files(request: Request) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 from herdcli.artifacts import Artifact
 from herdcli.artifacts.message_numbers import group_digits, shorten_decimals
 from herdcli.artifacts.rows import block_reader
+from herdcli.cli.frame.rows import sampler_columns
 from herdcli.cli.frame.run import exact_mode
-from herdcli.cli.kernel_herd import block_tree, inputs, results, sampler_chains
+from herdcli.cli.kernel_herd import block_tree, inputs, results
 from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
 
@@ -186,7 +187,7 @@ class StreamBlocks:
 
     def _rows(self, data: Dataset) -> tuple[Array, Array]:
         """Return rows in float64 and their weights, ones if there are none."""
-        X, names, _ = sampler_chains.coordinate_columns(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
+        X, names, _ = sampler_columns.coordinate_columns(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
         weights = data.weight
         if self.weight and self.weight != "weight":
             X, names, weights = inputs.remove_column(X, names, self.weight, "--row-weight", "stdin")

@@ -120,3 +120,29 @@ def test_scores_say_nothing_to_other_kernels(herd, chain):
     ended = herd("kernel-herd", "chain.csv", "-m", 3, "--scores", "scores.csv", "-o", "x.h5")
     assert ended.code == 0
     assert "warning: --scores has no effect with --kernel gaussian" in ended.err
+
+
+@pytest.mark.parametrize("options", [(), ("--drop", "chain"), ("--columns", "a,b,g_*")])
+def test_the_number_of_the_chain_is_no_coordinate_of_eval_either(herd, chain, options):
+    done = herd("eval", "both.csv", "--scores", "g_", *options, "--format", "json")
+    assert done.code == 0, done.err
+    assert ("both.csv: not coordinates: chain" in done.err) is (not options)
+    alone = herd("eval", "chain.csv", "--scores", "scores.csv", "--format", "json")
+    assert json.loads(done.out)[0]["target_mmd"] == pytest.approx(json.loads(alone.out)[0]["target_mmd"], rel=1e-12)
+
+
+def test_eval_compares_draws_without_the_number_of_their_chain(herd, chain):
+    whole = herd("eval", "both.csv", "--data", "both.csv", "--format", "json")
+    named = herd("eval", "both.csv", "--columns", "a,b,g_a,g_b", "--data", "both.csv", "--format", "json")
+    assert (whole.code, named.code) == (0, 0), whole.err + named.err
+    first, second = json.loads(whole.out)[0], json.loads(named.out)[0]
+    assert first["target_mmd"] == pytest.approx(second["target_mmd"], abs=1e-12)
+
+
+def test_eval_names_the_option_for_a_column_without_a_score(herd, chain):
+    folder, X, S = chain
+    np.savetxt(folder / "odd.csv", np.column_stack([X, S, S[:, 0]]), delimiter=",", header="a,b,g_a,g_b,time", comments="")
+    done = herd("eval", "odd.csv", "--scores", "g_")
+    message = "herd eval: odd.csv: lacks the scores g_time\nhint: leave out columns that are not coordinates with --drop NAME,…\n"
+    assert (done.code, done.err) == (65, message)
+    assert herd("eval", "odd.csv", "--scores", "g_", "--drop", "time").code == 0

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 HINT = "--scores FILE with a column for each of the rows', or --scores PREFIX of columns among them"
+LEAVE_OUT = "leave out columns that are not coordinates with --drop NAME,…"
 
 
 def read_scores(
-    session: Session, option: str | None, X: Array, names: list[str] | None, where: str
+    session: Session, option: str | None, X: Array, names: list[str] | None, where: str, *, named_by: str = ""
 ) -> tuple[Array, list[str] | None, Array]:
-    """Return points (n, d), their names, and scores (n, d), from --scores FILE or PREFIX."""
+    """Return points (n, d), their names, and scores (n, d), from --scores FILE or PREFIX.
+
+    named_by  what the command has for columns that are not coordinates, besides --drop.
+    """
     if option is None:
         raise BadUsage("a Stein kernel needs the score ∇ log p at each row", hint=HINT)
     if names and any(name.startswith(option) for name in names) and not Path(option).is_file():
-        return _score_columns(option, X, names, where)
+        return _score_columns(option, X, names, where, named_by)
     if names and option != "-" and not Path(option).exists():
         raise NoInput("is not a file, and no column name begins with it", where=option)
     S, have = read_rows_and_names(session, option, "scores")
@@ -36,7 +40,7 @@ def read_scores(
     return X, names, S
 
 
-def _score_columns(prefix: str, X: Array, names: list[str], where: str) -> tuple[Array, list[str] | None, Array]:
+def _score_columns(prefix: str, X: Array, names: list[str], where: str, named_by: str) -> tuple[Array, list[str] | None, Array]:
     """Return the columns without a prefix as points, and the columns with the prefix as their scores."""
     points = [name for name in names if not name.startswith(prefix)]
     lacking = [name for name in points if prefix + name not in names]
@@ -44,7 +48,7 @@ def _score_columns(prefix: str, X: Array, names: list[str], where: str) -> tuple
         unknown = [name for name in names if name.startswith(prefix) and name[len(prefix) :] not in points]
         listed = ", ".join([prefix + name for name in lacking[:8]] or unknown[:8])
         what = f"lacks the scores {listed}" if lacking else f"has scores of columns that are not there: {listed}"
-        raise DataError(what, where=where, hint="leave out columns that are not coordinates, or name one with --by or --label")
+        raise DataError(what, where=where, hint=LEAVE_OUT + named_by)
     place = {name: j for j, name in enumerate(names)}
     chosen = [np.ascontiguousarray(X[:, [place[name] for name in part]]) for part in (points, [prefix + name for name in points])]
     return chosen[0], points, chosen[1]

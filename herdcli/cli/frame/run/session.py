@@ -56,7 +56,7 @@ S = TypeVar("S", bound=iterate.HasStep)
 R = TypeVar("R")
 H = TypeVar("H")
 OF_NUMBERS = ("regression", "perceptron", "predictor", "tagger")  # kinds whose targets are not labels
-SELECTED = ("data", "evidence")  # roles of inputs that the column options apply to
+SELECTED, EVALUATED = ("data", "evidence"), "artifact "  # inputs for column options; start of roles for --columns and --drop alone
 COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
 SAVE_HINT = "next time add --checkpoint FILE: the same command with --resume then continues the run"
 
@@ -352,19 +352,12 @@ class Session:
         asked = ROLES if by_name else frozenset(getattr(self.request, "roles_recognised_by_name", ROLES))
         response = getattr(self.request, "response", "") if response is None else response
         response = "" if response == "named" and self.roles_by_name else response  # a record from before 'named' had a meaning
+        roles = ColumnRoles(asked, features=self.features, target=self.target, response=response)
+        if role in SELECTED or role.startswith(EVALUATED):
+            roles = replace(roles, columns=self.read_columns, drop=self.drop_columns)
         if role not in SELECTED:
-            return ColumnRoles(asked, features=self.features, target=self.target, response=response)
-        return ColumnRoles(
-            asked,
-            self.split_column,
-            self.weights_column,
-            self.features,
-            self.target,
-            response,
-            self.read_columns,
-            self.drop_columns,
-            self._report_columns,
-        )
+            return roles
+        return replace(roles, split=self.split_column, weight=self.weights_column, report=self._report_columns)
 
     def _report_columns(self, use: ColumnUse) -> None:
         """Remember the use of the columns, and print one note about columns whose names may have had another meaning."""

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.evaluation import verdicts
 from herdcli.evaluation.report import figure_relations as relations
 
 if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
 
 NOT_AVERAGED = ("fold", "kind", "verdict")
+ERROR_FIGURES = ("error", "rmse")  # figures of predictions, which the closing line always has
+HIGHER, LOWER = ("log_likelihood", "log_likelihood_bound"), ("error", "rmse", "squared_error", "hamming", "perplexity")  # better values
 _ENDS = {end for ends in relations.INTERVALS.values() for end in ends}
 _ERRORS = {error for own, error in relations.ERRORS.items() if own != error} | {"gaussian_gain_se", "linear_gain_se", "error_gain_se"}
 
@@ -33,6 +36,22 @@ def mean_and_error(rows: Sequence[Row]) -> tuple[Row, Row]:
         mean[name] = float(numbers.mean())
         error[name] = float(numbers.std(ddof=1) / math.sqrt(len(numbers)))
     return mean, error
+
+
+def comparison(rows: Sequence[Row], name: str, baseline: str) -> str:
+    """Return how the mean of a figure over the folds compares with that of its baseline: the overall verdict.
+
+    The differences of the folds have a mean and a standard error; a mean within `verdicts.ERRORS` of it is no difference.  An empty text
+    for figures of which neither higher nor lower values are better.
+    """
+    if name not in HIGHER + LOWER:
+        return ""
+    values, others = (np.array([row[each] for row in rows], dtype=np.float64) for each in (name, baseline))
+    gains = (values - others) * (1.0 if name in HIGHER else -1.0)
+    gain, error = float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(len(gains)))
+    if abs(gain) <= verdicts.ERRORS * error:
+        return "no clear difference from"
+    return "better than" if gain > 0 else "worse than"
 
 
 def main_figures(rows: Sequence[Row], mean: Row) -> list[str]:

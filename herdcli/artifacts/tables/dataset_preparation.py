@@ -58,7 +58,8 @@ def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
     """Return the split of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
 
     spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows regardless of labels, so that every command
-    has the same test rows; "2/5" the second of five folds of all rows (see `fold_parts`); None: the data set's own split, else fractions
+    has the same test rows; "2/5" the second of five folds of all rows,
+    "2/5,no-valid" without validation rows (see `fold_parts`); None: the data set's own split, else fractions
     .6, .2, .2.  Rows are drawn with the seed, and counts class by
     class; without labels all rows are one class.  Rows of weight 0 are in none; the draw ignores them.
     """

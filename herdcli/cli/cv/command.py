@@ -27,11 +27,13 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd cv nherd-train
 
     Everything after COMMAND is the command line of one fit, without -o and --split.  The rows are shuffled by its
-    --seed and divided into K folds.  Fold k is the test set of the k-th fit and the next fold its validation set (none with 2
-    folds); the other rows are for training, with 5 folds .6 of all.  Sequences stay whole.  Each fit is evaluated as by herd eval.
+    --seed and divided into K folds.  Fold k is the test set of the k-th fit, and the others are for training.  A fit that uses
+    validation rows (fit-rbm, herd, nherd-train, regress --hidden, em --criterion valid) takes the next fold for them, unless there
+    are 2 folds.  Sequences stay whole.  Each fit is evaluated as by herd eval.
 
-    The table has a row for each fold, then the mean over the folds and its standard error.  The fits share training
-    rows, so the true standard error is somewhat larger.  --threads fits run at the same time.
+    The table has a row for each fold, then the mean over the folds and its standard error.  The last line compares the means with
+    those of a baseline: a difference of less than two standard errors (of the differences of the folds) is none.  The fits share
+    training rows, so the true standard error is somewhat larger.  --threads fits run at the same time.
     """
     from herdcli.cli.cv import fold_runs
 

@@ -41,13 +41,14 @@ NOT_IN_FOLDS = ("split", "output", "shard", "cluster", "checkpoint", "resume", "
 def cross_validate(session: Session, request: Request) -> None:
     """Fit and evaluate every fold, and write the table.  Raises NegativeResult if the mean does not meet a requirement."""
     bars = [table.parse_requirement(text) for text in request.requirements]
-    reads_stdin = _check_command_line(session, request)
+    inner, reads_stdin = _check_command_line(session, request)
+    validated = request.folds > 2 and getattr(inner, "uses_validation_rows", True)
     outputs.check_text_output(session)
     with scratch_folder() as name, session.console.progress("folds") as progress:
         folder = Path(name)
         spooled = _spool_stdin(folder) if reads_stdin else None
         rows: list[Row] = []
-        fits = FoldRuns(request, folder, spooled, max(1, session.threads // request.folds))
+        fits = FoldRuns(request, folder, spooled, max(1, session.threads // request.folds), validated)
         with fits, ThreadPoolExecutor(min(session.threads, request.folds)) as pool:
             futures = [pool.submit(fits.row, number) for number in range(1, request.folds + 1)]
             try:
@@ -63,25 +64,36 @@ def cross_validate(session: Session, request: Request) -> None:
     bad = Counter(str(row["verdict"]) for row in rows if row.get("verdict") not in (None, "ok"))
     for verdict, count in bad.items():
         session.console.warn(f"{count} of {len(rows)} folds: {verdict}")
-    session.console.note(f"{request.fitted}, {len(rows)} folds, {_main_result(rows, mean, error)}, {session.console.elapsed():.1f} s")
+    trained = request.folds - 1 - validated
+    parts = f"{request.folds} folds (each fit trains on {trained} of them{', 1 is for validation' if validated else ''})"
+    session.console.note(f"{request.fitted}, {parts}, {_main_result(rows, mean, error)}, {session.console.elapsed():.1f} s")
     missed = [message for bar in bars for message in bar.missed([mean])]
     if missed:
         raise NegativeResult("; ".join(missed))
 
 
 def _main_result(rows: list[Row], mean: Row, error: Row) -> str:
-    """Return the main figure with its standard error, and its first baseline."""
+    """Return the main figure and the error with their standard errors, each compared with its first baseline."""
     figures = fold_summary.main_figures(rows, mean)
     if not figures:
         return "every fold has the same figures"
     name = next((each for each in figures if any(other in mean for other in relations.BASELINES.get(each, ()))), figures[0])
+    shown = [name, *(each for each in fold_summary.ERROR_FIGURES if each in mean and each != name)]
+    return ", ".join(_compared_figure(each, rows, mean, error) for each in shown)
+
+
+def _compared_figure(name: str, rows: list[Row], mean: Row, error: Row) -> str:
     baseline = next((other for other in relations.BASELINES.get(name, ()) if other in mean), None)
-    compared = "" if baseline is None else f" ({relations.baseline_label(baseline, str(rows[0]['kind']))} {mean[baseline]:.4g})"
-    return f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}{compared}"
+    text = f"{metric_title(name)} {table.value_with_error(mean[name], error[name])}"
+    if baseline is None:
+        return text
+    judged = fold_summary.comparison(rows, name, baseline)
+    label = f"{relations.baseline_label(baseline, str(rows[0]['kind']))} {mean[baseline]:.4g}"
+    return f"{text} ({f'{judged} ' if judged else ''}{label})"
 
 
-def _check_command_line(session: Session, request: Request) -> bool:
-    """Return whether the command reads stdin.
+def _check_command_line(session: Session, request: Request) -> tuple[object, bool]:
+    """Return the request of the fitting command, and whether it reads stdin.
 
     Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table or the lock would replace an input.
     """
@@ -108,7 +120,7 @@ def _check_command_line(session: Session, request: Request) -> bool:
     outs = [file_registry.NamedFile(label, path, OUTPUT) for label, path in written_here.items() if path is not None]
     file_registry.refuse_conflicts([*inputs, *outs])
     sources = context.params.get("source") or context.params.get("sources") or "-"
-    return sources in ("-", ("-",))
+    return inner, sources in ("-", ("-",))
 
 
 def _has_folds(name: str) -> bool:
@@ -132,10 +144,10 @@ def _spool_stdin(folder: Path) -> Path:
 class FoldRuns:
     """The fits and evaluations of the folds, in processes that end with this one."""
 
-    def __init__(self, request: Request, folder: Path, spooled: Path | None, threads: int) -> None:
+    def __init__(self, request: Request, folder: Path, spooled: Path | None, threads: int, validated: bool) -> None:
         package = str(Path(herdcli.__file__).parent.parent)
         path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        self.request, self.folder, self.spooled = request, folder, spooled
+        self.request, self.folder, self.spooled, self.validated = request, folder, spooled, validated
         self.environment = os.environ | {"HERD_THREADS": str(threads), "PYTHONPATH": path}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
@@ -155,7 +167,8 @@ class FoldRuns:
     def row(self, number: int) -> Row:
         """Return the figures of one fold, evaluated as by `herd eval`.  Raises the error of a command that fails."""
         model = str(self.folder / f"fold-{number}.h5")
-        split = ["--split", f"{number}/{self.request.folds}", "-q", "-o", model]
+        fold = f"{number}/{self.request.folds}{'' if self.validated or self.request.folds == 2 else ',no-valid'}"
+        split = ["--split", fold, "-q", "-o", model]
         self._run([self.request.fitted, *split, *self.request.words], self.spooled, number)
         (row,) = json.loads(self._run(["eval", model, "--format", "json", "-q"], None, number))
         return {"fold": number, **{name: value for name, value in row.items() if name not in ("file", "verdict_code")}}

@@ -260,6 +260,11 @@ class Request:
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 
     @property
+    def uses_validation_rows(self) -> bool:
+        """Whether validation rows have a part in the fit: they choose the number of components."""
+        return self.criterion == "valid"
+
+    @property
     def levels_are_states(self) -> bool:
         """Whether a text column is one variable whose states are its levels, rather than one-hot columns."""
         return self.model == "hmm" and self.emission in ("categorical", "bernoulli")

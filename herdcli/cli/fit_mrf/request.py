@@ -304,6 +304,7 @@ class Request:
     split: str | None = shared_options.split_option(only=ROWS)
     seed: int = shared_options.seed_option()
     levels_are_states = True  # the levels of a text column are states; there are no one-hot columns
+    uses_validation_rows = False
     roles_recognised_by_name = frozenset[str]()  # every column is a variable
 
     def resolved(self, typed_options: frozenset[str]) -> Request:

@@ -242,6 +242,8 @@ class Request:
     input_format: str | None = shared_options.input_format_option()
     seed: int = shared_options.seed_option()
 
+    uses_validation_rows = False
+
     @property
     def roles_recognised_by_name(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""

@@ -269,7 +269,8 @@ class Request:
         text_kind(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Fractions or numbers of rows, drawn by --seed; or 2/5: fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
+        help="Fractions or numbers of rows, drawn by --seed; or 2/5: fold 2 of 5 (2/5,no-valid: without validation rows).  "
+        "[default: the input's own, else .6,.2,.2]",
     )
     on_nonconvergence: str = shared_options.nonconvergence_option()
     seed: int = shared_options.seed_option()
@@ -289,6 +290,11 @@ class Request:
     def ridge(self) -> float:
         """The ridge penalty of a linear model."""
         return self.l2 or 0.0
+
+    @property
+    def uses_validation_rows(self) -> bool:
+        """Whether validation rows have a part in the fit: they choose the parameters of a perceptron."""
+        return self.has_hidden_layers
 
     @property
     def has_hidden_layers(self) -> bool:

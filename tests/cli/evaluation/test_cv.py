@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables.dataset_preparation import assign_splits
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation.fold_summary import mean_and_error
+from herdcli.evaluation.fold_summary import comparison, mean_and_error
 from herdcli.splits import TEST, TRAIN, VALID
 
 HERD = Path(sys.executable).with_name("herd")
@@ -32,6 +33,15 @@ def test_each_row_is_tested_once_and_validates_once(rows, folds):
     sizes = (splits == TEST).sum(axis=1)
     assert sizes.max() - sizes.min() <= 1
     assert (np.roll(splits == TEST, -1, axis=0) == (splits == VALID)).all() or folds == 2
+
+
+@pytest.mark.parametrize(("rows", "folds"), [(23, 5), (10, 2)])
+def test_folds_without_validation_rows_have_the_same_test_rows(rows, folds):
+    data = Dataset(np.zeros((rows, 1)))
+    for number in range(1, folds + 1):
+        alone, validated = (assign_splits(data, f"{number}/{folds}{end}", 3) for end in (",no-valid", ""))
+        assert ((alone == TEST) == (validated == TEST)).all()
+        assert ((alone == TRAIN) == (alone != TEST)).all()
 
 
 def test_folds_do_not_depend_on_labels_and_skip_rows_of_weight_0():
@@ -58,6 +68,20 @@ def test_means_and_standard_errors():
     assert mean_and_error(rows) == ({"error": 3.0}, {"error": pytest.approx(math.sqrt(7 / 3))})
 
 
+def test_the_comparison_of_means_takes_the_differences_of_the_folds():
+    rows = [{"error": error, "error_majority": error + gain} for error, gain in ((0.1, 0.02), (0.5, 0.03), (0.9, 0.025))]
+    assert comparison(rows, "error", "error_majority") == "better than"
+    assert (
+        comparison(
+            [{"log_likelihood": row["error"], "independent": row["error_majority"]} for row in rows], "log_likelihood", "independent"
+        )
+        == "worse than"
+    )
+    rows[0]["error_majority"] = 0.0
+    assert comparison(rows, "error", "error_majority") == "no clear difference from"
+    assert comparison(rows, "bic", "error") == ""
+
+
 @pytest.fixture
 def folder(tmp_path):
     rng = np.random.default_rng(1)
@@ -72,12 +96,35 @@ def test_the_table_is_that_of_the_folds_one_by_one(herd, folder):
     assert [row["fold"] for row in table] == [1, 2, 3, "mean", "standard error"]
     errors = []
     for number in (1, 2, 3):
-        assert herd("em", *words, "--split", f"{number}/3", "-q", "-o", "m.h5").code == 0
+        assert herd("em", *words, "--split", f"{number}/3,no-valid", "-q", "-o", "m.h5").code == 0
         (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
         errors.append(row["squared_error"])
     assert [row["squared_error"] for row in table[:3]] == errors
     assert table[3]["squared_error"] == pytest.approx(np.mean(errors), rel=1e-15)
     assert table[4]["squared_error"] == pytest.approx(np.std(errors, ddof=1) / math.sqrt(3), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("more", "rows", "parts"), [((), 40, "2 of them)"), (("--hidden", 2, "--iterations", 3), 20, "1 of them, 1 is for validation)")]
+)
+def test_a_fit_without_use_for_validation_rows_trains_on_all_other_folds(herd, folder, more, rows, parts):
+    words = ("t.csv", "--target", "d", *more)
+    ended = herd("cv", "--folds", 3, "--format", "json", "regress", *words)
+    assert ended.err.splitlines()[-1].startswith(f"cv: regress, 3 folds (each fit trains on {parts}, log-likelihood ")
+    assert ", rmse 0." in ended.err.splitlines()[-1]
+    split = "2/3" if more else "2/3,no-valid"
+    assert herd("regress", *words, "--split", split, "-q", "-o", "m.h5").code == 0
+    assert load(str(folder / "m.h5")).value.rows == rows
+    (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    assert json.loads(ended.out)[1]["rmse"] == row["rmse"]
+
+
+def test_the_last_line_has_the_error_and_the_verdict_of_the_means(herd, tmp_path):
+    x = np.arange(60) % 7
+    np.savetxt(tmp_path / "t.csv", np.column_stack([x, x > 2]), fmt="%d", delimiter=",", header="x,y", comments="")
+    last = herd("cv", "--folds", 3, "regress", "t.csv", "--l2", 0.01).err.splitlines()[-1]
+    assert "(better than mean response -0.7" in last
+    assert ", error 0 ± 0 (better than majority 0." in last
 
 
 def test_rows_from_stdin_a_file_for_the_table_and_a_requirement(herd, folder):

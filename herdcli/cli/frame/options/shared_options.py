@@ -157,7 +157,8 @@ def split_option(only: tuple[Condition, ...] | Condition = ()) -> str | None:
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
-        help="Divide the rows at random: fractions (.6,.2,.2) or rows per class (9,0,3); or 2/5: fold 2 of 5.  "
+        help="Divide the rows at random: fractions (.6,.2,.2) or rows per class (9,0,3); or 2/5: fold 2 of 5 "
+        "(2/5,no-valid: without validation rows).  "
         "[default: the split of the input, else .6,.2,.2]",
     )
 

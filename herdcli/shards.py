@@ -47,7 +47,7 @@ class ShardPlace:
         if rows < self.count:
             raise BadUsage(
                 f"{self.name}: there are only {rows} rows, fewer than shards",
-                hint=f"--shard {min(self.index, rows)}/{rows}, or use fewer shards",
+                hint=f"use --shard {min(self.index, rows)}/{rows}, or use fewer shards",
             )
         return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
@@ -72,7 +72,7 @@ class Shard:
         """Raise DataError unless there is one part for each unit, and `rest` is in the first shard only."""
         parts: list[Any] = getattr(self, "parts", [])
         if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
-            raise DataError(f"{self.place.name} has {len(parts)} of {self.units} units of work, which does not fit its number")
+            raise DataError(f"{self.place.name} cannot have {len(parts)} of the {self.units} parts of the run")
         if self.place.first and getattr(self, "rest", self) is None:
             raise DataError(f"{self.place.name} lacks the HDF5 group 'rest', which the first shard needs")
 

@@ -50,7 +50,7 @@ def test_shards_without_their_parts_or_the_rest_are_refused():
         (Numbers(place=first.place, units=7, parts=first.parts, rest="rest"), "shard 1 of 2 has 3 of 7 units of work"),
         (
             Numbers(place=shards.ShardPlace(3, 2), units=5, parts=second.parts),
-            "shard 3 of 2 has 2 of 5 units of work, which does not fit its number",
+            "shard 3 of 2 cannot have 2 of the 5 parts of the run",
         ),
         (Numbers(place=first.place, units=5, parts=first.parts), "shard 1 of 2 lacks the HDF5 group 'rest', which the first shard needs"),
     ):

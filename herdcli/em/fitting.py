@@ -171,7 +171,7 @@ def prepare_fit(rows: FitRows, options: FitOptions, settings: EMSettings, map: M
 def require_enough_rows(moments: RowMoments, sizes: tuple[int, ...], what: str) -> None:
     """Raise DataError if there are fewer rows than the largest number of components to try."""
     if moments.rows < max(sizes):
-        raise DataError(f"{moments.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {moments.rows} or fewer")
+        raise DataError(f"{moments.rows} rows are too few for {max(sizes)} {what}", hint=f"use --components {moments.rows} or fewer")
 
 
 def add_size_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
@@ -182,7 +182,7 @@ def add_size_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     if len(prepared.search.sizes) == 1:
         return prepared
     if prepared.asked.criterion == "valid" and prepared.rows.valid is None:
-        raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no rows in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
         if prepared.asked.bayes and prepared.asked.criterion != "valid":

@@ -40,9 +40,9 @@ class SOBIProblem:
     def __post_init__(self) -> None:
         n, D = self.Z.shape
         if self.lags >= n:
-            raise BadUsage(f"{self.lags} lags are too many for {n} rows", hint=f"--lags {max(1, n // 4)}")
+            raise BadUsage(f"{self.lags} lags are too many for {n} rows", hint=f"use --lags {max(1, n // 4)}")
         if not np.allclose(self.Z.T @ self.Z / n, np.eye(D), atol=1e-6):
-            raise BadUsage("sobi needs whitened rows", hint="--whiten zca or pca")
+            raise BadUsage("sobi needs whitened rows", hint="use --whiten zca or pca")
 
     def experts(self, J: Array) -> list[str]:
         """Return the density of each output by its sign, since the time structure determines none."""

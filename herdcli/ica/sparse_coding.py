@@ -77,12 +77,12 @@ class SparseCodingModel:
         if self.posterior not in ("map", "laplace", "variational"):
             raise BadUsage(f"unknown posterior '{self.posterior}', expected map, laplace or variational")
         if self.noise == 0 and self.posterior != "map":
-            raise BadUsage(f"without noise there is no {self.posterior} posterior", hint="--posterior map, or --noise above 0")
+            raise BadUsage(f"without noise there is no {self.posterior} posterior", hint="use --posterior map, or --noise above 0")
         if self.posterior == "laplace" and self.expert == "laplace":
-            raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
+            raise BadUsage("Laplace's approximation needs a smooth prior", hint="use --expert laplace-smooth, student or logistic")
         require_integrable(self.expert, self.gamma)
         if self.expert not in SPARSE:
-            raise BadUsage(f"{self.expert} is not a sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
+            raise BadUsage(f"{self.expert} is not a sparse prior", hint="use --expert laplace, laplace-smooth, student or logistic")
 
     def infer_sources(self, Z: Array) -> InferredSources:
         """Return the inferred sources of rows (n, D)."""
@@ -123,7 +123,7 @@ class SparseCodingModel:
         for row, z in enumerate(Z):
             solved = linprog(np.full(2 * M, self.gamma), A_eq=both, b_eq=z, bounds=(0, None), method="highs")
             if solved.x is None:
-                raise NotConverged(f"the linear programme of row {row} has no solution: {solved.message}", hint="--noise above 0")
+                raise NotConverged(f"the linear programme of row {row} has no solution: {solved.message}", hint="use --noise above 0")
             found[row] = solved.x[:M] - solved.x[M:]
             dual[row] = solved.eqlin.marginals
         return found, dual

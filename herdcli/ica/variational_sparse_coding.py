@@ -196,7 +196,7 @@ class VariationalCodingProblem:
         if self.e_step not in E_STEPS:
             raise BadUsage(f"unknown E step '{self.e_step}', expected exact or book (as Makin's book has it)")
         if not self.noise > 0:
-            raise BadUsage("without noise there is no gaussian posterior", hint="--posterior map, or --noise above 0")
+            raise BadUsage("without noise there is no gaussian posterior", hint="use --posterior map, or --noise above 0")
         require_integrable("laplace", self.gamma)
 
 

@@ -200,11 +200,11 @@ def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
 def _require_valid_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
     """Raise BadUsage for an impossible number of components."""
     if components is not None and not 1 <= components <= columns:
-        raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"--components from 1 to {columns}")
+        raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"use --components from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
         raise BadUsage(f"--whiten {method} keeps all {columns} components, so it cannot keep {components}", hint="use --whiten pca")
     if method == "fa" and components is None:
-        raise BadUsage("--whiten fa needs a number of components", hint="--components N")
+        raise BadUsage("--whiten fa needs a number of components", hint="use --components N")
     if share is not None and method != "pca":
         raise BadUsage(f"--whiten {method} keeps all {columns} components, so it cannot keep a share", hint="use --whiten pca")
 

@@ -444,8 +444,10 @@ def _require_valid_machines(model: Classifier) -> None:
 def require_features(model: Classifier) -> None:
     """Raise DataError unless names, hashing and sizes of features fit the weights."""
     inputs = model.features
-    if not 0 <= model.bits <= 30 or (model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias):
-        raise DataError(f"has {inputs} features, but hashing into 2^{model.bits} columns gives another number")
+    if not 0 <= model.bits <= 30:
+        raise DataError(f"'bits' is {model.bits}, but must be 0 to 30")
+    if model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias:
+        raise DataError(f"has {inputs} features, but hashing with 'bits' {model.bits} gives {1 << model.bits}")
     if model.column is not None:
         _require_columns(model, model.column)
     if model.text not in ("", "svmlight", "vw"):

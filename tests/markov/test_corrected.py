@@ -138,7 +138,7 @@ def test_a_blanket_with_too_many_states_is_refused_in_one_line():
     star = network.build_network([2] * 14, [((0, i), np.array([[2.0, 1.0], [1.0, 2.0]])) for i in range(1, 14)])
     with pytest.raises(BadUsage, match="enumerates the states of each Markov blanket, at most 4096: that of x0 has 2\\^13") as caught:
         algorithms.make_inference_method(star, InferenceSettings(algorithm="loop-corrected"))
-    assert caught.value.hint == "--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5"
+    assert caught.value.hint == "use --algorithm tree-ep, or gbp --regions plaquettes --damping 0.5"
 
 
 def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():

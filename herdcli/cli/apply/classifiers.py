@@ -110,8 +110,8 @@ def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
         hint = "herd merge --data FILE gives it examples that no shard has learned"
         raise DataError("has no calibration scores, which prediction sets need", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
-    session.console.note(f"{what} contain the true value in a share of {found.level:g} of the rows, provided that the rows come from")
     session.console.note(
-        f"the same distribution as the {found.calibrated} rows that calibrated the model (later rows of a stream that drifts do not)"
+        f"{what} contain the true value in {100 * found.level:g} % of the rows if these have the same distribution as the "
+        f"{found.calibrated} rows that calibrated the model (later rows of a stream that drifts do not)"
     )
     return found

@@ -44,11 +44,13 @@ def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap
     if request.want == "completed":
         return _imputation_map(session, fitted, data, request)
     if request.want == "rows":
-        raise BadUsage("--want rows is for ica models: it turns filter outputs back into rows", hint="--want features, energies or classes")
+        raise BadUsage(
+            "--want rows is for ica models: it turns filter outputs back into rows", hint="use --want features, energies or classes"
+        )
     layers = model_layers(fitted.value)
     model = layers[0]
     if request.want == "energies" and len(layers) > 1:
-        raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="--want features or states; herd eval --data FILE")
+        raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="use --want features or states; herd eval --data FILE")
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model with one rbm for each class", hint="herd fit-rbm --per-class learns one")
@@ -81,7 +83,7 @@ def _make_row_function(session: Session, layers: Sequence[RBM], want: str, reque
 
         models = [part.harmonium() for part in layers]
         if model.count > 1:
-            raise BadUsage("--want states needs a single model; this one has several", hint="--want features")
+            raise BadUsage("--want states needs a single model; this one has several", hint="use --want features")
         if want == "states":
             unit = math.lcm(*(rows_per_block(sum(h.W.shape)) for h in models))
             return lambda rows, first: layerwise_learning.sample_next_layer_rows(models, rows, request.seed, first), K, unit
@@ -110,7 +112,7 @@ def _label_probability_map(session: Session, fitted: Artifact, data: Artifact, r
 
     want, model = request.want or "classes", fitted.value
     if want not in ("classes", "features"):
-        raise BadUsage(f"--want {want} is not available for a model that was learned with --labels", hint="--want classes or features")
+        raise BadUsage(f"--want {want} is not available for a model that was learned with --labels", hint="use --want classes or features")
     rows, h = rows_for_model(session, model, data, request, default=0.5, labels=False), model.harmonium()
     kept = data.value
 

@@ -30,7 +30,7 @@ def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     data = load_rows(session, request)
     want, value = request.want or "features", data.value
     if want == "classes":
-        raise BadUsage("--want classes needs a model of classes, but an ica model has none", hint="--want features, energies or rows")
+        raise BadUsage("--want classes needs a model of classes, but an ica model has none", hint="use --want features, energies or rows")
     if value.is_sparse:
         raise DataError("/X is sparse, but an ica model needs dense rows", where=data.name)
     if want != "rows":

@@ -25,7 +25,7 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
     kind, model = fitted.kind, fitted.value
     want = request.want or WANTS[kind][0]
     if want not in WANTS[kind]:
-        raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"--want {' or '.join(WANTS[kind])}")
+        raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"use --want {' or '.join(WANTS[kind])}")
     data = session.load(
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=kind != "kmeans"
     )

@@ -52,7 +52,7 @@ def _require_two_states(series: SequenceTable) -> None:
     """Raise DataError for a text column with more than two levels, because --emission bernoulli needs two states."""
     for name, levels in series.history.recoding.levels.items():
         if len(levels) > 2:
-            raise DataError(f"column '{name}' has {len(levels)} states, but --emission bits needs two", hint="--emission categorical")
+            raise DataError(f"column '{name}' has {len(levels)} states, but --emission bits needs two", hint="use --emission categorical")
 
 
 def _training_sequences(series: SequenceTable, request: Request) -> ChainSequences:

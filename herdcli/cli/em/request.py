@@ -64,7 +64,7 @@ FACTORS = OneOf("model", *models_with_value("kind", "factors"))
 SEQUENCES = OneOf("model", *models_with_value("sequences", True))
 WITH_DENSITY = OneOf("model", *models_with_value("density", True))
 BAYES = Condition("bayes", why="without --bayes")
-CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="--components 8")
+CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="use --components 8")
 FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {covariance}", hint="leave out --covariance")
 BY_BOUND = OneOf(
     "criterion",
@@ -73,11 +73,11 @@ BY_BOUND = OneOf(
     hint="leave out --criterion",
 )
 MAXIMUM = Excludes("bayes", refusal="--bayes has its own prior, so it does not work with --shrinkage", hint="leave out --shrinkage")
-LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
+LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="use --model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
 ROWS = OneOf("model", *models_with_value("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
 UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
-METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")
+METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="use --init random")
 ONE_SIZE = Condition(
     "has_size_of_start",
     refusal="--init FILE decides the number of components",

@@ -30,7 +30,7 @@ class ReportBuilder:
         self._session, self._path, self._keep_going = session, path, request.keep_going
         self._parts: list[ReportPart] = []
         if path == "-":
-            raise BadUsage("--report needs the name of a file", hint="--report report.html")
+            raise BadUsage("--report needs the name of a file", hint="use --report report.html")
         if path and not path.lower().endswith((".html", ".htm")):
             raise BadUsage("--report writes HTML", where=path, hint="--report report.html; a browser prints it as PDF")
         if path:

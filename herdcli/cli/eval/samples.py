@@ -33,7 +33,7 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
     """Return samples, or a data set as equally weighted samples, with the target of --data or --distribution; traced with --curve."""
     if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
         raise BadUsage(
-            "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --distribution NAME or --scores FILE"
+            "to evaluate a data set, herd needs a target", where=artifact.name, hint="use --data FILE, --distribution NAME or --scores FILE"
         )
     atoms, names = _coordinates(session, artifact)
     own = artifact.value if artifact.kind == "samples" else None
@@ -82,7 +82,7 @@ def _atoms_and_scores(
     text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
     kernel = parse_kernel(text)
     if not isinstance(kernel, SteinKernel):
-        raise BadUsage(f"--scores need a Stein kernel, not {text}", hint="--kernel stein:imq")
+        raise BadUsage(f"--scores need a Stein kernel, not {text}", hint="use --kernel stein:imq")
     X, _, S = stein_scores.read_scores(session, request.scores, points, names, artifact.name)
     scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
     return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)

@@ -29,7 +29,7 @@ def select_pairs(
     if (states > 2).any():
         i = int(np.argmax(states > 2))
         name = names[i] if names else f"x{i}"
-        raise BadUsage(f"--structure {structure[0]} needs two-state variables, but {name} has {states[i]} states", hint="--values two")
+        raise BadUsage(f"--structure {structure[0]} needs two-state variables, but {name} has {states[i]} states", hint="use --values two")
     kind, penalty, halves = structure
     x = rows.x.astype(np.float64)
     made = session.run_preparation(l1_selection.PenalisedRegressions(x, rows.weight, np.array([penalty]) if penalty else None), label="l1")

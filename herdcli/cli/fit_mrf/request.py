@@ -50,7 +50,7 @@ WITH_ORDERS = OneOf("algorithm", "ups-jt", "effective-ipf", "loopy-is", "cvm", "
 ITERATED = OneOf("algorithm", *(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response"))
 SEARCH = Condition("searches", why="without --structure hill-climb")
 SUPPORT = Condition(
-    "bootstrap", refusal="--support works only with --bootstrap: it writes how often the samples have each edge", hint="--bootstrap 100"
+    "bootstrap", refusal="--support works only with --bootstrap: it writes how often the samples have each edge", hint="use --bootstrap 100"
 )
 PARENTS = Condition(
     "is_directed",
@@ -69,21 +69,21 @@ FITTING_STRUCTURE = (
     Needs(
         When(OF_PAIRS, Condition("joins_pairs")),
         "--structure {structure_kind} works only with --algorithm bayes: it finds the parents of a Bayesian network",
-        hint="--algorithm bayes",
+        hint="use --algorithm bayes",
     ),
     Needs(
         When(OneOf("algorithm", *DIRECTED), Condition("gives_parents")),
         "--algorithm {algorithm} does not work with --structure {structure_kind}",
-        hint=f"--structure {', '.join(OF_PARENTS)}, or --network FILE",
+        hint=f"use --structure {', '.join(OF_PARENTS)}, or --network FILE",
     ),
     Needs(
         When(OneOf("algorithm", "linear-response"), Condition("joins_all_pairs")),
         "--algorithm {algorithm} needs a factor for every pair of variables",
-        hint="--structure full, or another algorithm",
+        hint="use --structure full, or another algorithm",
     ),
 )
 PATH = Condition(
-    "has_path", refusal="--path works only with --structure l1 or stability: it writes their path of penalties", hint="--structure l1"
+    "has_path", refusal="--path works only with --structure l1 or stability: it writes their path of penalties", hint="use --structure l1"
 )
 
 

@@ -195,5 +195,5 @@ def require_same_reading(values: ValueReading, distinct_values: Array, request: 
         told = " and ".join(f"{value:g}" for value in distinct_values.tolist())
         raise AmbiguousValues(
             f"has no other values than {told}, which is ambiguous if only a part of the rows is read",
-            hint="--threshold F",
+            hint="use --threshold F",
         )

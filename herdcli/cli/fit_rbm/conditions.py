@@ -52,7 +52,7 @@ ALGORITHM_OF_PAIRS = OneOf(
     "algorithm",
     *(name for name in ALGORITHMS if name not in ("rpcd", "pt", "tap")),
     refusal="--pairs and --algorithm {algorithm} exclude each other",
-    hint="--algorithm pcd",
+    hint="use --algorithm pcd",
 )
 OPTIMIZER_OF_PAIRS = OneOf(
     "optimizer",
@@ -67,5 +67,5 @@ LIKELY = OneOf(
     "labels",
     *(None, "generative"),
     refusal="--draw-missing and --labels {labels} exclude each other: entries are drawn by the likelihood of rows",
-    hint="--labels generative",
+    hint="use --labels generative",
 )

@@ -43,8 +43,8 @@ def _refuse_unsupported(problem: LearningProblem) -> None:
     settings = problem.settings
     if settings.algorithm not in DEALT and not settings.tempers_lengths:
         message = f"--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with {settings.algorithm}"
-        raise BadUsage(message, hint="--algorithm cd, or leave out --cluster")
+        raise BadUsage(message, hint="use --algorithm cd, or leave out --cluster")
     if settings.joint in ("discriminative", "hybrid"):
-        raise BadUsage(f"--labels {settings.joint} does not work with --cluster", hint="--labels generative, or leave out --cluster")
+        raise BadUsage(f"--labels {settings.joint} does not work with --cluster", hint="use --labels generative, or leave out --cluster")
     if settings.optimizer == "natural":
-        raise BadUsage("--optimizer natural does not work with --cluster", hint="--optimizer adam, or leave out --cluster")
+        raise BadUsage("--optimizer natural does not work with --cluster", hint="use --optimizer adam, or leave out --cluster")

@@ -23,7 +23,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
     visible = unit_family(settings.visible_units)
     if visible.multinomial:
         message = "--labels does not work with words: next to many words, the label would count as one word"
-        raise BadUsage(message, hint="--per-class, or --visible-units poisson")
+        raise BadUsage(message, hint="use --per-class, or --visible-units poisson")
     if visible.group > 1 or visible.proportions:
         hint = (
             "--visible-units binary, with a unit for each level of a text column; or --per-class" if visible.group > 1 else "--units binary"

@@ -72,7 +72,7 @@ def fit_models(session: Session, request: Request) -> None:
         missing_values.refuse_for_missing_values(session, request)
     if request.hidden == "auto":
         if request.plots:
-            raise BadUsage("--plot filters needs a number of hidden units, but --hidden auto tries several", hint="--hidden N")
+            raise BadUsage("--plot filters needs a number of hidden units, but --hidden auto tries several", hint="use --hidden N")
         hidden_size.refuse_shards(session)
     given = _inputs_to_continue(session, request) if request.model else _inputs_from_scratch(session, request)
     rows, settings = given.rows, given.settings

@@ -347,7 +347,7 @@ class Request:
         default=None,
         record=field_recorded_if_given(),
         only=(
-            Excludes("folds", "average_scores", "learn_variances", "model", "on_disk", hint="--missing drop or mean"),
+            Excludes("folds", "average_scores", "learn_variances", "model", "on_disk", hint="use --missing drop or mean"),
             LIKELY,
         ),
         help="Learn from rows with missing values: sample these given the known values in every update.",
@@ -581,7 +581,7 @@ class SequencesRequest(Request):
         for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
             raise BadUsage(f"--recurrent and {_option_as_typed(name)} exclude each other", hint="leave one of them out")
         if self.algorithm not in ALGORITHMS:
-            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
+            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="use --algorithm cd")
         if self.algorithm == "exact" and "steps" in typed_options:
             raise BadUsage("--gibbs-steps has no meaning with --algorithm exact", hint="leave it out")
         typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in typed_options}

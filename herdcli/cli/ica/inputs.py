@@ -172,7 +172,7 @@ def require_enough_rows(rows: int, columns: int, request: Request) -> None:
     least = request.count or (1 if request.share else columns)
     if rows <= least:
         what = f"{least} components" if request.count else f"{columns} columns"
-        raise DataError(f"/X has only {rows} training rows, too few for {what}", hint=f"--components {max(1, rows // 2)}, or more rows")
+        raise DataError(f"/X has only {rows} training rows, too few for {what}", hint=f"use --components {max(1, rows // 2)}, or more rows")
 
 
 def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:

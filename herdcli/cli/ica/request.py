@@ -48,14 +48,14 @@ POSTERIOR = (
     Needs(
         When(SPARSE_CODING, When(BY_EM, OneOf("expert", "laplace", default="laplace"))),
         "--posterior gaussian works only with --expert laplace, not {expert}",
-        hint="--posterior variational",
+        hint="use --posterior variational",
     ),
 )
 ONE_PASS = (
     Needs(
         OneOf("algorithm", *(name for name in ALGORITHMS if name != "sobi")),
         "--algorithm sobi needs consecutive rows, but --one-pass keeps rows that are far apart",
-        hint="--algorithm ml",
+        hint="use --algorithm ml",
     ),
     Needs(Excludes("mix"), "--one-pass and --mix exclude each other", hint="leave one of them out"),
 )
@@ -68,7 +68,7 @@ IN_BLOCKS = Condition(
 SHARED = Condition(
     "keeps_rows_with_workers",
     refusal="{option} works only with --algorithm ml, not with {algorithm}",
-    hint="--algorithm ml, or leave out --cluster",
+    hint="use --algorithm ml, or leave out --cluster",
 )
 
 

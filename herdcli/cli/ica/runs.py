@@ -97,7 +97,7 @@ def _fit_with_library(session: Session, rows: WhitenedRows, request: Request) ->
 
     algorithm = request.algorithm
     if algorithm == "fastica" and request.whiten == "centre":
-        raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
+        raise BadUsage("fastica needs whitened rows", hint="use --whiten zca or pca")
     tolerance = request.tolerance or (FASTICA_TOLERANCE if algorithm == "fastica" else TOLERANCE)
     asked = LibraryRun(algorithm, rows.held, tolerance, request.iterations or ITERATIONS, request.seed)
     return session.run(asked, label=algorithm, memory=algorithm)

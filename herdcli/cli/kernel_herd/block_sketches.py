@@ -44,7 +44,7 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
 
     session.ignored("block_atoms", "with a sketch of all rows, which needs no merging")
     session.ignored("precision", "with a sketch, which always uses float64")
-    exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="--embedding exact")
+    exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="use --embedding exact")
     found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
     units = shards.unit_numbers(session, layout.units, "blocks of rows")

@@ -51,7 +51,7 @@ def choose_embedding_for_sizes(
     if found.kind == "fourier":
         random_fourier.kernel_amplitude(kernel)
     if found.kind != "sample":
-        exact_mode.refuse_exact(session, f"--embedding {found.text()}", hint="--embedding sample:N or exact")
+        exact_mode.refuse_exact(session, f"--embedding {found.text()}", hint="use --embedding sample:N or exact")
     found = found if typed else replace(found, by_cost=True)
     rows = [size[1] for size in sizes if found.is_suitable(*size)]
     exact_seconds = max((approximation.estimate_exact_seconds(*size) for size in sizes), default=0.0)

@@ -58,7 +58,7 @@ APART = "{option} does not work with {other}"
 RULE = (
     When(
         _rule_condition("rates"),
-        Condition("rates", refusal="--rule {rule} needs step sizes", hint="--step constant:0.1, or --step FILE"),
+        Condition("rates", refusal="--rule {rule} needs step sizes", hint="use --step constant:0.1, or --step FILE"),
     ),
     When(
         STEIN,
@@ -66,7 +66,7 @@ RULE = (
             "rule",
             *(*rules_reading_option("scores"), *DRAWING),
             refusal="--rule {rule} represents the rows, but a Stein kernel represents the distribution of their scores",
-            hint="--rule greedy",
+            hint="use --rule greedy",
         ),
     ),
     When(
@@ -75,7 +75,7 @@ RULE = (
             "rule",
             *(name for name in TABLE if name not in DRAWING),
             refusal="--rule {rule} samples from the target, but a Stein kernel knows only its scores",
-            hint="--rule greedy",
+            hint="use --rule greedy",
         ),
     ),
 )
@@ -118,7 +118,9 @@ BLOCK_ROWS = (
     Excludes("by", "candidates", "extend", "polish", refusal=APART),
     _rows_target_condition("--block-rows works only with --distribution rows"),
     _rule_condition(
-        "block_rows", "--block-rows needs weights that are not negative, but --rule {rule} can give negative ones", hint="--rule herding"
+        "block_rows",
+        "--block-rows needs weights that are not negative, but --rule {rule} can give negative ones",
+        hint="use --rule herding",
     ),
     DENSITY,
 )

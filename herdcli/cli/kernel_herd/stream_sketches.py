@@ -72,7 +72,7 @@ def _landmark_count(session: Session, request: Request) -> int:
         raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
     found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     if found is None or found.kind != "nystrom":
-        raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")
+        raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="use --embedding nystrom:R, or no --block-rows")
     exact_mode.refuse_exact(session, "--block-rows and a pipe")
     return found.size
 

@@ -53,7 +53,7 @@ def command(session: Session, request: Request) -> None:
                                   DESCRIPTION_FORMATS if described else NETWORK_FORMATS)  # fmt: skip
     if (form in DESCRIPTION_FORMATS) != described:
         able = ", ".join(DESCRIPTION_FORMATS if described else NETWORK_FORMATS)
-        raise BadUsage(f"herd network {request.structure} cannot write {form}", hint=f"--format {able}")
+        raise BadUsage(f"herd network {request.structure} cannot write {form}", hint=f"use --format {able}")
     network_files.check_output(session, "dataset" if described else "network", form)
     if described:
         describe.write_description(session, load_network(session, request.source, request.input_format), form, request.seed)

@@ -123,7 +123,7 @@ SCALINGS = (
     ),
 )
 EARLY_STOPS = (
-    Condition("can_hold_out", refusal="--early-stop needs held-out examples", hint="--holdout 10, or leave it out"),
+    Condition("can_hold_out", refusal="--early-stop needs held-out examples", hint="use --holdout 10, or leave it out"),
     _for_new_models(_linear_model_condition("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
 )
 IN_PARTS = Condition("has_parts", why="without --parts")

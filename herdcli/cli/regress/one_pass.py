@@ -187,5 +187,5 @@ def _require_numbers(classes: list[str] | None, target: str, where: str) -> None
         raise DataError(
             f"the target '{target}' holds class names, but --one-pass needs numbers",
             where=where,
-            hint="--family softmax, without --one-pass",
+            hint="use --family softmax, without --one-pass",
         )

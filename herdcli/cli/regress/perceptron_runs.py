@@ -136,7 +136,9 @@ def _choose_optimizer(session: Session, request: Request, rows: int, parameters:
         session.console.note(f"{rows} rows × {parameters} parameters: --optimizer {chosen}")
     exact = chosen == "trust-region"
     if exact and request.dtype == "float32":
-        raise BadUsage(f"--dtype {request.dtype} works only with minibatches, not with --optimizer trust-region", hint="--optimizer adam")
+        raise BadUsage(
+            f"--dtype {request.dtype} works only with minibatches, not with --optimizer trust-region", hint="use --optimizer adam"
+        )
     for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
         session.ignored(name, f"with --optimizer {chosen}")
     if chosen != "sgd":

@@ -106,7 +106,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     """Return forecasts under autocorrelated errors: the mean and standard deviation of each row given the last known target before it."""
     model: GeneralisedLinear = fitted.value
     if model.gls != "ar1":
-        raise BadUsage("--want forecasts needs a model that was fitted with --gls ar1", hint="--want means")
+        raise BadUsage("--want forecasts needs a model that was fitted with --gls ar1", hint="use --want means")
     known = inputs.fitted_columns(fitted)
     if request.sequence is not None:
         known = replace(known, sequence=request.sequence)
@@ -115,7 +115,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, but the model has {model.coefficients.shape[1]}", where=found.history.name)
     if not np.isfinite(X).all():
-        raise DataError("has missing values in the columns that a forecast needs", where=found.history.name, hint="--missing mean")
+        raise DataError("has missing values in the columns that a forecast needs", where=found.history.name, hint="use --missing mean")
     variance, steps = relative_error_variances(model, X, found.weight), found.steps
     assert variance is not None
     assert steps is not None

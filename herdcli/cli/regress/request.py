@@ -30,7 +30,7 @@ FORMS = ("ar1", "variance")  # forms of the errors' covariance; any other value 
 def _family_condition(needed: str, option: str = "{option}") -> OneOf:
     """Return the condition for options that need one family."""
     refusal = f"{option} works only with --family {needed}, not {{family}}"
-    return OneOf("family", None, needed, refusal=refusal, hint=f"--family {needed}, or leave it out")
+    return OneOf("family", None, needed, refusal=refusal, hint=f"use --family {needed}, or leave it out")
 
 
 def _weight_kind_condition(kind: str) -> OneOf:
@@ -82,7 +82,7 @@ OF_ONE_PASS = (
 )
 OF_HIDDEN = (
     Excludes("gls", "one_pass", refusal="--hidden and {other} do not go together", hint="leave out one of them"),
-    Excludes("l1", "penalty", refusal="--hidden does not work with {other}", hint="--l2 0.001"),
+    Excludes("l1", "penalty", refusal="--hidden does not work with {other}", hint="use --l2 0.001"),
     Excludes("dispersion", refusal="{other} concerns standard errors, which --hidden does not compute", hint="leave out {other}"),
 )
 LAYERED = Condition("has_hidden_layers", why="without --hidden")

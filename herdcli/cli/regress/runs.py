@@ -178,14 +178,14 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
     if chosen != "gamma-shape":
         session.ignored("gamma_scale", f"with --family {chosen}")
     if request.penalty == "firth" and chosen not in FIRTH:
-        raise BadUsage(f"--penalty firth works only with --family {' and '.join(FIRTH)}, not {chosen}", hint="--l2 0.001")
+        raise BadUsage(f"--penalty firth works only with --family {' and '.join(FIRTH)}, not {chosen}", hint="use --l2 0.001")
     if chosen in ("gaussian", "gamma"):
         session.ignored("dispersion", f"with --family {chosen}, whose dispersion is always estimated")
     elif request.dispersion == "pearson" and chosen == "softmax":
         raise BadUsage("--dispersion pearson works only with --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
         raise DataError(
-            f"the target has {count} classes, but --family bernoulli needs two", where=inputs.history.name, hint="--family softmax"
+            f"the target has {count} classes, but --family bernoulli needs two", where=inputs.history.name, hint="use --family softmax"
         )
     if chosen == "bernoulli" and inputs.classes and inputs.classes != ["0", "1"]:
         session.console.note(f"coefficients are for the probability of '{inputs.classes[1]}', not of '{inputs.classes[0]}'")

@@ -82,7 +82,7 @@ def _try_algorithms(
         spent += attempt.cost(steps)
         choice.add(attempt, found, steps)
     if not choice.found:
-        raise Diverged("auto: none of the algorithms gave an answer", hint="--algorithm double-loop, which converges on every network")
+        raise Diverged("auto: none of the algorithms gave an answer", hint="use --algorithm double-loop, which converges on every network")
     return spent
 
 

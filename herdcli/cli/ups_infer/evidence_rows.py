@@ -29,7 +29,7 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
     full: Network = loaded.value
     network, evidence = network_and_evidence
     if network.stored_marginals():
-        raise BadUsage("--evidence-rows does not work with observed marginals", hint="--ignore-observed")
+        raise BadUsage("--evidence-rows does not work with observed marginals", hint="use --ignore-observed")
     variables, dense, where = read_evidence_rows(session, request, full)
     dense = _remove_common_evidence(dense, variables, full, evidence, where)
     batch = EvidenceBatch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)

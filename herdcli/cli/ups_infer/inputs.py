@@ -94,7 +94,7 @@ def read_regions(session: Session, full: Network, text: str) -> list[list[int]] 
         return None
     if kind == "cliques":
         if not size.isdecimal() or int(size) < 2:
-            raise BadUsage(f"--regions {text} needs a number of variables, 2 or more", hint="--regions cliques:4")
+            raise BadUsage(f"--regions {text} needs a number of variables, 2 or more", hint="use --regions cliques:4")
         return None
     scopes = load_parsed_text(
         session, text, "regions", lambda text: structure_selection.read_scopes(text, full.listed_names, full.listed_count)

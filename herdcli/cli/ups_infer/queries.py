@@ -61,9 +61,9 @@ def output_format(session: Session, request: Request) -> str:
         form = able[0]
     if form not in able:
         other = "; without --query the artifact has log_z beside the marginals" if (kind, form) == ("log-z", "hdf5") else ""
-        raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}{other}")
+        raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"use --format {', '.join(able)}{other}")
     if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *result_tables.TABLES):
-        raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="--format hdf5, csv, parquet")
+        raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="use --format hdf5, csv, parquet")
     if form in result_tables.TABLES:
         outputs.check_artifact_output(session, "dataset", None if session.shard is not None else form)
     else:
@@ -77,7 +77,7 @@ def answer_query(
     """Answer a query about the network given its evidence, and save the result."""
     kind = request.query_kind
     if network_and_evidence[0].stored_marginals():
-        raise BadUsage(f"--query {kind} does not work with observed marginals", hint="--ignore-observed")
+        raise BadUsage(f"--query {kind} does not work with observed marginals", hint="use --ignore-observed")
     try:
         ANSWERERS[kind](session, loaded, network_and_evidence, request, form)
     except DataError as error:

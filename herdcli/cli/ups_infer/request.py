@@ -66,7 +66,7 @@ ALGORITHM = (
     Needs(
         When(MARGINALS, OneOf("algorithm", AUTO, *TABLE)),
         "--algorithm max-product finds the most probable states, not marginals",
-        hint="--query mpe",
+        hint="use --query mpe",
     ),
     Needs(
         When(Condition("asks_log_z"), BY_TREE),
@@ -80,20 +80,20 @@ SCHEDULE = (
     Needs(
         When(OneOf("algorithm", "loopy-is"), ANY_DIRECTION),
         "--schedule checkerboard works only with --algorithm bp",
-        hint="--schedule residual",
+        hint="use --schedule residual",
     ),
 )
 UNDAMPED = Needs(
     When(ONLY["schedule"], OneOf("schedule", "auto", "sequential", "parallel")),
     "--schedule {schedule} does not work with damping",
-    hint="--schedule sequential or parallel",
+    hint="use --schedule sequential or parallel",
 )
 EVIDENCE_ROWS = (
     Needs(When(WITHOUT_SLICES, MARGINALS), ONE_QUESTION),
     Needs(When(WITHOUT_SLICES, BY_TREE), "--evidence-rows works only with a junction tree, not with --algorithm {algorithm}"),
 )
 SLICE_ROWS = (
-    Needs(Condition("evidence_rows"), "--slices needs the rows of the slices", hint="--evidence-rows FILE, a row for each slice"),
+    Needs(Condition("evidence_rows"), "--slices needs the rows of the slices", hint="use --evidence-rows FILE, a row for each slice"),
     Needs(BY_TREE, "--slices works only with junction trees, not with --algorithm {algorithm}"),
     Needs(
         Condition("has_rows_alone"),
@@ -202,7 +202,7 @@ class Request:
         only=(
             ONLY["restarts"],
             Needs(MARGINALS, ONE_QUESTION),
-            Needs(ANY_DIRECTION, "--schedule checkerboard does not work with --restarts", hint="--schedule residual"),
+            Needs(ANY_DIRECTION, "--schedule checkerboard does not work with --restarts", hint="use --schedule residual"),
         ),
         help="Number of further runs from random starts.  The run with the lowest free energy is the result; it also lists the free "
         "energies of all fixed points found.",

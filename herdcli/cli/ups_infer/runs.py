@@ -39,7 +39,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
         region_scopes=read_regions(session, loaded.value, request.regions),
     )
     if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
-        raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="--format mar")
+        raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="use --format mar")
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
         shards.finish_units(session, made, "starts", save_all_units, loaded, request)

@@ -323,7 +323,7 @@ def prepare_factors(
     D = len(found.mean)
     most = D if name == "pca" else D - 1
     if not 1 <= count <= most:
-        raise BadUsage(f"{name} cannot learn {count} factors from {D} columns", hint=f"--components from 1 to {most}")
+        raise BadUsage(f"{name} cannot learn {count} factors from {D} columns", hint=f"use --components from 1 to {most}")
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
     least, scale = floor_and_column_scales(found.variance, found.mean, floor)

@@ -41,7 +41,7 @@ def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Gen
         if rows.labels.max() * per_class >= count:
             raise DataError(
                 f"label {rows.labels.max()} is out of range: there are {count} components, 0 to {count - 1}",
-                hint=f"--components {rows.labels.max() + 1}",
+                hint=f"use --components {rows.labels.max() + 1}",
             )
         for label in np.unique(rows.labels[rows.labels >= 0]):
             own = np.flatnonzero(rows.labels == label)

@@ -312,7 +312,7 @@ def prepare_gmm(
         raise BadUsage("there must be at least 1 component, and the floor must not be negative")
     found = row_moments(source, map)
     if found.rows < components:
-        raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"use --components {found.rows} or fewer")
     if start is not None and start["mean"].shape != (components, len(found.mean)):
         raise DataError(f"the initial model has means of shape {start['mean'].shape}, expected {(components, len(found.mean))}")
     return GMM(components, covariance, *floor_and_column_scales(found.variance, found.mean, floor), found, source, init, seed, start, map)

@@ -263,7 +263,7 @@ def prepare_kmeans(
         message = f"{found.missing} values are missing, which k-means cannot use"
         raise DataError(message, hint="--model gmm --covariance spherical can")
     if found.rows < clusters:
-        raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"--components {found.rows} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"use --components {found.rows} or fewer")
     if start_centres is not None and start_centres.shape != (clusters, len(found.mean)):
         raise DataError(f"the initial model has centres of shape {start_centres.shape}, expected {(clusters, len(found.mean))}")
     return KMeans(clusters, found, source, init, seed, start_centres, bounded)

@@ -66,7 +66,7 @@ class EStep(BlockStatistics):
             if labels.max(initial=-1) * self.per_class >= len(joint):
                 raise DataError(
                     f"label {labels.max()} is out of range: there are {len(joint)} components, 0 to {len(joint) - 1}",
-                    hint=f"--components {labels.max() + 1}",
+                    hint=f"use --components {labels.max() + 1}",
                 )
             other = np.arange(len(joint))[:, None] // self.per_class != labels
             joint[other & (labels >= 0)] = -np.inf

@@ -20,7 +20,9 @@ class ClusterModels(RowModel):
 
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         if len(options.sizes) > 1:
-            raise BadUsage("k-means has no likelihood, so it cannot choose the number of clusters", hint="--components N, or --model gmm")
+            raise BadUsage(
+                "k-means has no likelihood, so it cannot choose the number of clusters", hint="use --components N, or --model gmm"
+            )
         given = options.given if isinstance(options.given, np.ndarray) else None
         # bounds take 24 bytes per row, too much for rows on disk; rows in other processes have no bounds here
         in_memory = isinstance(rows.training, block_statistics.ArrayRows) and not isinstance(source, RemoteSource)

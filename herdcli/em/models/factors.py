@@ -21,9 +21,9 @@ class FactorModels(RowModel):
 
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         if len(options.sizes) > 1 and options.model == "pca":
-            raise BadUsage("pca has no likelihood, so it cannot choose the number of factors", hint="--components N, or --model ppca")
+            raise BadUsage("pca has no likelihood, so it cannot choose the number of factors", hint="use --components N, or --model ppca")
         if options.criterion == "icl":
-            raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
+            raise BadUsage("--criterion icl is for mixtures", hint="use --criterion bic, aic or valid")
         wide = (
             _prepare_axes_fit(rows, options, source, map)
             if options.model == "pca" and options.given is None and options.init in (None, "pca")
@@ -39,7 +39,7 @@ class FactorModels(RowModel):
         top = replace(first, factors=options.sizes[-1])
         if top.factors > (most := len(first.found.mean) - (options.model != "pca")):
             message = f"{options.model} cannot learn {top.factors} factors from {len(first.found.mean)} columns"
-            raise BadUsage(message, hint=f"--components from 1 to {most}")
+            raise BadUsage(message, hint=f"use --components from 1 to {most}")
         models = [replace(first, factors=size) for size in options.sizes]
         search = ComponentSearch(options.sizes, tuple(EM(model, short, settings, map) for model in models))
         return add_size_criterion(PreparedFit(options, rows, first.found, first.floor, None, search), map)
@@ -59,7 +59,7 @@ def _prepare_axes_fit(rows: FitRows, options: FitOptions, source: BlockSource, m
     found = marginal_moments(source, map)
     if found.missing and options.solver == "randomised":
         many = "1 value is" if found.missing == 1 else f"{found.missing} values are"
-        raise DataError(f"{many} missing, which --solver randomised cannot use", hint="--solver lapack")
+        raise DataError(f"{many} missing, which --solver randomised cannot use", hint="use --solver lapack")
     how = choose_solver(options.solver, n, D, K, complete=not found.missing)
     if how == "columns":
         return None

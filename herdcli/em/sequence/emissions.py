@@ -128,7 +128,7 @@ def raise_to_floor(counts: Array, floor: float) -> tuple[Array, int]:
     """
     V = counts.shape[-1]
     if floor * V >= 1:
-        raise BadUsage(f"{V} probabilities cannot all be {floor:g} or more", hint=f"--floor below {1 / V:.2g}")
+        raise BadUsage(f"{V} probabilities cannot all be {floor:g} or more", hint=f"use --floor below {1 / V:.2g}")
     low = np.zeros(counts.shape, dtype=bool)
     while True:
         rest = np.where(low, 0.0, counts)
@@ -297,7 +297,7 @@ class MeanEmission:
             require_emittable(X, lambda part: (part == 0) | (part == 1), "and bits are 0 or 1", hint, names)
         least = FLOOR if floor is None else floor
         if name == "bernoulli" and least >= 0.5:
-            raise BadUsage(f"probabilities cannot be at least {least:g} and at most 1 − {least:g}", hint="--floor below 0.5")
+            raise BadUsage(f"probabilities cannot be at least {least:g} and at most 1 − {least:g}", hint="use --floor below 0.5")
         return cls(name, X.shape[1], least)
 
     @property

@@ -41,7 +41,7 @@ class ChainStructure:
 
     def __post_init__(self) -> None:
         if not self.first.any() or not self.allowed.any(axis=1).all():
-            raise BadUsage("each state needs an allowed successor, and some state must be allowed first", hint="--transitions full")
+            raise BadUsage("each state needs an allowed successor, and some state must be allowed first", hint="use --transitions full")
 
     @property
     def numbers(self) -> int:
@@ -284,10 +284,11 @@ def prepare_hmm(
 ) -> HMM:
     """Return a hidden Markov model with `states` states.  Raises DataError for fewer rows than states or labels beyond them."""
     if sequences.rows < states:
-        raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
+        raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"use --components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
         raise DataError(
-            f"label {labels.max()} is out of range: there are {states} states, 0 to {states - 1}", hint=f"--components {labels.max() + 1}"
+            f"label {labels.max()} is out of range: there are {states} states, 0 to {states - 1}",
+            hint=f"use --components {labels.max() + 1}",
         )
     made = HMM(transitions or chain_structure("full", states), family, sequences, moments, init, seed, start, labels, labels_in_blocks)
     if start is not None and len(start["initial"]) != states:

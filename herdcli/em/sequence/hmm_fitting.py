@@ -130,7 +130,7 @@ def prepare_chain_fit(
     spread  distributes blocks to the processes that compute their passes.
     """
     if options.criterion == "icl":
-        raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
+        raise BadUsage("--criterion icl is for mixtures", hint="use --criterion bic, aic or valid")
     family, found = _emission_family(rows, options, map)
     labels = rows.y if options.supervised else None
     given, init = _initial_parameters(options, family), options.init or "kmeans++"
@@ -203,7 +203,7 @@ def _add_size_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFi
         return prepared
     valid = prepared.rows.valid
     if prepared.asked.criterion == "valid" and valid is None:
-        raise DataError("has no sequences in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no sequences in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
         value = prepared.made(size, fit)

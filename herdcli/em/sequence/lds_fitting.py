@@ -178,13 +178,13 @@ def prepare_dynamics_fit(
     spread  distributes blocks to the processes that compute their passes.
     """
     if options.criterion not in CRITERIA:
-        raise BadUsage(f"--criterion {options.criterion} is for mixtures", hint="--criterion bic, aic or valid")
+        raise BadUsage(f"--criterion {options.criterion} is for mixtures", hint="use --criterion bic, aic or valid")
     if options.init == "kmeans++":
-        raise BadUsage("--init kmeans++ works only with clusters", hint="--init pca or random")
+        raise BadUsage("--init kmeans++ works only with clusters", hint="use --init pca or random")
     U, shift, scale = _scale_controls(rows)
     found = window_moments(SequenceBlocks(rows.training), max(options.sizes), U, map)
     if max(options.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
-        raise DataError(f"{found.rows} rows are too few for {max(options.sizes)} states", hint=f"--components {most} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {max(options.sizes)} states", hint=f"use --components {most} or fewer")
     least, relative = variance_floor_and_scale(found.variance, options.floor)
     given = None if options.given is None else _parameters_for_scaled_controls(options.given, shift, scale)
     several = rows.training.count > 1
@@ -235,7 +235,7 @@ def _add_size_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDyna
         return prepared
     valid = prepared.rows.valid
     if prepared.asked.criterion == "valid" and valid is None:
-        raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no rows in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
         value = prepared.made(fit)

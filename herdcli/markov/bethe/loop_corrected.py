@@ -101,7 +101,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             if size > MOST_STATES:
                 what = f"that of {self.network.name(i)} has 2^{math.log2(size):.0f}"
                 told = f"--algorithm loop-corrected enumerates the states of each Markov blanket, at most {MOST_STATES}: {what}"
-                raise BadUsage(told, hint="--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5")
+                raise BadUsage(told, hint="use --algorithm tree-ep, or gbp --regions plaquettes --damping 0.5")
             shape = tuple(states[j] for j in scope)
             tables, axes, spans = [], [], []
             for a in mine:

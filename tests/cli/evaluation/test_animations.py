@@ -67,7 +67,7 @@ def test_filters_while_they_are_learned_begin_pale_and_end_with_the_largest_weig
     [
         (
             "herd images.h5 --plot film f.gif",
-            "herd herd: there is no plot 'film' of herd herd\nhint: --plot animation FILE.gif; herd eval has",
+            "herd herd: there is no plot 'film' of herd herd\nhint: use --plot animation FILE.gif; herd eval has",
         ),
         ("fit-rbm images.h5 --plot filters f.png", "herd fit-rbm: f.png: the moving picture needs the suffix .gif\n"),
         ("herd plain.csv --plot animation f.gif", "herd herd: --plot animation needs rows that are images\n"),
@@ -91,7 +91,7 @@ def test_filters_while_they_are_learned_begin_pale_and_end_with_the_largest_weig
         ),
         (
             "fit-rbm images.h5 --hidden auto --plot filters f.gif",
-            "herd fit-rbm: --plot filters needs a number of hidden units, but --hidden auto tries several\nhint: --hidden N\n",
+            "herd fit-rbm: --plot filters needs a number of hidden units, but --hidden auto tries several\nhint: use --hidden N\n",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_what_cannot_be_evaluated_is_named_and_passed_over(herd, model, tmp_path
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
-        ("-", 2, "herd eval: --report needs the name of a file\nhint: --report report.html\n"),
+        ("-", 2, "herd eval: --report needs the name of a file\nhint: use --report report.html\n"),
         ("no/page.html", 73, "herd eval: no/page.html: the folder no does not exist\nhint: mkdir -p no\n"),
     ],
 )

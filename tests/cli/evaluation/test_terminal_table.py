@@ -56,7 +56,7 @@ def test_a_classifier_is_shown_with_advice_and_simple_classifiers():
         "c.h5: classifier",
         "",
         "verdict  worse than majority; one class",
-        "         check that the labels belong to the rows; another --learning-rate, --C or",
+        "         check that the labels belong to the rows, or use another --learning-rate, --C or",
         "         --epochs; scale the columns, shuffle the rows, or change --C",
         "",
         "prediction",

@@ -297,7 +297,7 @@ def test_a_shard_that_was_edited_is_refused(run, inputs, shards):
         file.attrs["units"] = np.int64(7)
     assert run("seal", name).code == 0
     ended = run("info", name)
-    assert (ended.code, ended.err) == (65, f"herd info: {name}: shard 1 of 2 has 2 of 7 units of work, which does not fit its number\n")
+    assert (ended.code, ended.err) == (65, f"herd info: {name}: shard 1 of 2 cannot have 2 of the 7 parts of the run\n")
     with h5py.File(inputs / name, "a") as file:
         file.attrs["units"], file.attrs["provenance"] = np.int64(4), "[]"
     assert run("seal", name).code == 0

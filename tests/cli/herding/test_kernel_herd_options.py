@@ -17,14 +17,14 @@ TAKEN = "hint: herding, line-search, min-norm-point and rpcholesky take others"
 OTHER_BYTES = "hint: without --exact the bytes are those of this kind of machine"
 EQUAL = "herding, greedy, random, sobol, kernel-thinning, compress++, support-points or facility-location"
 REFUSED = {
-    "--rule step": ["--rule step needs step sizes", "hint: --step constant:0.1, or --step FILE"],
+    "--rule step": ["--rule step needs step sizes", "hint: use --step constant:0.1, or --step FILE"],
     "--rule compress++ --kernel stein:imq": [
         "--rule compress++ represents the rows, but a Stein kernel represents the distribution of their scores",
-        "hint: --rule greedy",
+        "hint: use --rule greedy",
     ],
     "--rule random --kernel Stein:imq": [
         "--rule random samples from the target, but a Stein kernel knows only its scores",
-        "hint: --rule greedy",
+        "hint: use --rule greedy",
     ],
     "--rule away --refine 1": ["--refine needs atoms of equal weight, but --rule away gives other weights", f"hint: use {EQUAL}"],
     "--rule compress++ --unique": [
@@ -49,7 +49,7 @@ REFUSED = {
     ],
     "--rule rpcholesky --block-rows 9": [
         "--block-rows needs weights that are not negative, but --rule rpcholesky can give negative ones",
-        "hint: --rule herding",
+        "hint: use --rule herding",
     ],
     "--rule greedy --polish": ["--polish works with herding, line-search, open-loop and step, without --unique"],
     "--unique --polish": ["--polish works with herding, line-search, open-loop and step, without --unique"],

@@ -212,18 +212,18 @@ REFUSED = {
     "few rows": (
         ("few.csv", "--components", "9", "--split", "1,0,0"),
         65,
-        "few.csv: 3 rows are too few for 9 components\nhint: --components 3 or fewer\n",
+        "few.csv: 3 rows are too few for 9 components\nhint: use --components 3 or fewer\n",
     ),
-    "no number": (("rows.csv", "--model", "kmeans"), 2, "--model kmeans needs a number of clusters\nhint: --components 8\n"),
+    "no number": (("rows.csv", "--model", "kmeans"), 2, "--model kmeans needs a number of clusters\nhint: use --components 8\n"),
     "a range of clusters": (
         ("few.csv", "--model", "kmeans", "--components", "1-2"),
         2,
-        "k-means has no likelihood, so it cannot choose the number of clusters\nhint: --components N, or --model gmm\n",
+        "k-means has no likelihood, so it cannot choose the number of clusters\nhint: use --components N, or --model gmm\n",
     ),
     "too many factors": (
         ("few.csv", "--model", "fa", "--components", "2"),
         2,
-        "fa cannot learn 2 factors from 2 columns\nhint: --components from 1 to 1\n",
+        "fa cannot learn 2 factors from 2 columns\nhint: use --components from 1 to 1\n",
     ),
     "no labels": (
         ("few.csv", "--per-class"),
@@ -240,11 +240,11 @@ REFUSED = {
         2,
         "Invalid value for '--components': '3-1' is neither a number from 1 nor a range such as 1-10\nhint: try 'herd em --help'\n",
     ),
-    "another start": (("few.csv", "--init", "pca"), 2, "--init pca cannot start --model gmm\nhint: --init random\n"),
+    "another start": (("few.csv", "--init", "pca"), 2, "--init pca cannot start --model gmm\nhint: use --init random\n"),
     "icl of factors": (
         ("few.csv", "--model", "fa", "--components", "1", "--criterion", "icl"),
         2,
-        "--criterion icl is for mixtures\nhint: --criterion bic, aic or valid\n",
+        "--criterion icl is for mixtures\nhint: use --criterion bic, aic or valid\n",
     ),
     "a singular covariance": (
         ("same.csv", "--floor", "0", "--components", "1"),
@@ -389,7 +389,7 @@ def test_a_randomised_range_is_of_complete_rows_and_its_own_start(herd, rows, tm
     line = ("em", "gaps.csv", "--model", "pca", "--components", "1", "--split", "1,0,0", "-o", "a.h5")
     ended = herd(*line, "--solver", "randomised")
     assert ended.code == 65
-    assert ended.err.endswith("gaps.csv: 1 value is missing, which --solver randomised cannot use\nhint: --solver lapack\n")
+    assert ended.err.endswith("gaps.csv: 1 value is missing, which --solver randomised cannot use\nhint: use --solver lapack\n")
     assert herd(*line).code == 0
     ended = herd(*line, "--solver", "randomised", "--init", "random")
     assert ended.code == 2

@@ -210,12 +210,12 @@ def test_fastica_of_scikit_learn(run, data):
     assert run("ica", "mixed.h5", "--algorithm", "fastica", "-o", "a.h5").code == 0
     assert amari_distance(load("a.h5").value.unmixing_matrix @ MIXING) < 1
     refused = run("ica", "mixed.h5", "--algorithm", "fastica", "--whiten", "centre")
-    assert (refused.code, refused.err) == (2, "herd ica: fastica needs whitened rows\nhint: --whiten zca or pca\n")
+    assert (refused.code, refused.err) == (2, "herd ica: fastica needs whitened rows\nhint: use --whiten zca or pca\n")
 
 
 # What is refused, and in which words.
 
-MORE = "\nhint: --components 2, or more rows\n"
+MORE = "\nhint: use --components 2, or more rows\n"
 EBM = ("mixed.h5", "--algorithm", "ebm")
 BAD = [
     (("few.h5", "--split", "1,0,0"), 65, f"few.h5: /X has only 4 training rows, too few for 4 columns{MORE}"),
@@ -253,16 +253,16 @@ BAD = [
         "a neighbourhood of 3 does not fit a grid of 2×2: its side must be odd and at most 2\n",
     ),
     (("mixed.h5", "--density", "student", "--gamma", 0.5), 2, "gamma 0.5 is not above ½: the Student density has no finite integral\n"),
-    (("mixed.h5", "--algorithm", "sobi", "--lags", 1000), 2, "1000 lags are too many for 1000 rows\nhint: --lags 250\n"),
-    (("mixed.h5", "--algorithm", "sobi", "--whiten", "centre"), 2, "sobi needs whitened rows\nhint: --whiten zca or pca\n"),
+    (("mixed.h5", "--algorithm", "sobi", "--lags", 1000), 2, "1000 lags are too many for 1000 rows\nhint: use --lags 250\n"),
+    (("mixed.h5", "--algorithm", "sobi", "--whiten", "centre"), 2, "sobi needs whitened rows\nhint: use --whiten zca or pca\n"),
     (
         ("mixed.h5", "--whiten", "zca", "--components", "90%"),
         2,
         "--whiten zca keeps all 4 components, so it cannot keep a share\nhint: use --whiten pca\n",
     ),
-    (("mixed.h5", "--whiten", "fa"), 2, "--whiten fa needs a number of components\nhint: --components N\n"),
+    (("mixed.h5", "--whiten", "fa"), 2, "--whiten fa needs a number of components\nhint: use --components N\n"),
     (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine at most 1 factors, not 2\nhint: use --components 1\n"),
-    (("mixed.h5", "--components", 9), 2, "cannot keep 9 components of 4 columns\nhint: --components from 1 to 4\n"),
+    (("mixed.h5", "--components", 9), 2, "cannot keep 9 components of 4 columns\nhint: use --components from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
         2,
@@ -293,17 +293,17 @@ BAD = [
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "laplace"),
         2,
-        "without noise there is no laplace posterior\nhint: --posterior map, or --noise above 0\n",
+        "without noise there is no laplace posterior\nhint: use --posterior map, or --noise above 0\n",
     ),
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "gaussian"),
         2,
-        "without noise there is no gaussian posterior\nhint: --posterior map, or --noise above 0\n",
+        "without noise there is no gaussian posterior\nhint: use --posterior map, or --noise above 0\n",
     ),
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--expert", "student", "--posterior", "gaussian"),
         2,
-        "--posterior gaussian works only with --expert laplace, not student\nhint: --posterior variational\n",
+        "--posterior gaussian works only with --expert laplace, not student\nhint: use --posterior variational\n",
     ),
 ]
 
@@ -554,7 +554,7 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
     lines = {
         ("wide.h5",): (65, "wide.h5: /X has 7 columns, but the model has 4 columns\n"),
         ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, but the model has 4 filters\n"),
-        ("mixed.h5", "--want", "classes"): (2, f"{NO_CLASSES}\nhint: --want features, energies or rows\n"),
+        ("mixed.h5", "--want", "classes"): (2, f"{NO_CLASSES}\nhint: use --want features, energies or rows\n"),
     }
     for line, (code, words) in lines.items():
         ended = run("apply", "a.h5", *line)

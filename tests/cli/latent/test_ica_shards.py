@@ -144,7 +144,7 @@ REFUSED = {
     "rows in time": (
         ["--one-pass", "--algorithm", "sobi"],
         2,
-        "--algorithm sobi needs consecutive rows, but --one-pass keeps rows that are far apart\nhint: --algorithm ml",
+        "--algorithm sobi needs consecutive rows, but --one-pass keeps rows that are far apart\nhint: use --algorithm ml",
     ),
     "sources": (
         ["--one-pass", "--mix", "random"],
@@ -175,7 +175,7 @@ def test_too_few_rows_are_told_by_merge_as_by_one_run(run, tmp_path):
     Path("rows.csv").write_text("1,2,3\n2,1,5\n")
     line = ["ica", "rows.csv", *LINE, "--split", "1,0,0"]
     ended = run(*line, "-q", "-o", "out.h5")
-    told = "/X has only 2 training rows, too few for 3 columns\nhint: --components 1, or more rows\n"
+    told = "/X has only 2 training rows, too few for 3 columns\nhint: use --components 1, or more rows\n"
     assert (ended.code, ended.err) == (65, f"herd ica: rows.csv: {told}")
     ended = run("merge", *shards(run, line, 2), "-q", "-o", "out.h5")
     assert (ended.code, ended.err.endswith(told)) == (65, True)

@@ -158,7 +158,7 @@ def test_what_cannot_be_learned_is_refused(herd, nights):
     assert refused(*common, "--controls", "a,a")[0] == 2
     assert refused(*common, "--criterion", "icl") == (
         2,
-        ["herd em: nights.csv: --criterion icl is for mixtures", "hint: --criterion bic, aic or valid"],
+        ["herd em: nights.csv: --criterion icl is for mixtures", "hint: use --criterion bic, aic or valid"],
     )
     code, lines = refused(*common, "--controls", "b")
     assert (code, lines[0]) == (65, "herd em: nights.csv: column 'b' has 16 missing values (first: line 6)")

@@ -99,7 +99,7 @@ def test_bits_are_columns_of_two_words(herd, files):
     assert {row.split(",")[0].strip('"') for row in (files / "drawn.csv").read_text().splitlines()[1:]} == {"off", "on"}
     ended = herd("em", "text.csv", "--model", "hmm", "--emission", "bernoulli", "-o", "x.h5")
     assert ended.code == 65
-    assert ended.err.endswith("column 'o' has 3 states, but --emission bits needs two\nhint: --emission categorical\n")
+    assert ended.err.endswith("column 'o' has 3 states, but --emission bits needs two\nhint: use --emission categorical\n")
 
 
 def test_softmax_units_of_text_are_drawn_by_the_names_of_their_states(herd, tmp_path):

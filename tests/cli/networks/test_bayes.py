@@ -104,7 +104,7 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
             2,
             "--network gives the parents of a Bayesian network, so it needs --algorithm bayes\nhint: add",
         ),
-        (["full.csv", "--structure", "hill-climb"], 2, "hint: --algorithm bayes"),
+        (["full.csv", "--structure", "hill-climb"], 2, "hint: use --algorithm bayes"),
         (["full.csv", "--algorithm", "bayes", "--structure", "full"], 2, "--algorithm bayes does not work with --structure full"),
         (["full.csv", "--algorithm", "bayes", "--induce", "2"], 2, "--algorithm bayes does not work with --induce"),
         (["full.csv", "--path", "p.csv"], 2, "--path works only with --structure l1 or stability: it writes their path of penalties"),

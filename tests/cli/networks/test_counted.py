@@ -209,7 +209,10 @@ def test_two_values_that_all_rows_together_read_otherwise(run, storages):
     storages(np.where(STATES > 1, 3.0, 1.0))
     line = ["fit-mrf", "rows.csv", "--range", "0,9"]
     ended = run("merge", *shards(run, line, 2), "-q", "-o", "merged.h5")
-    assert (ended.code, ended.err) == (65, f"herd merge: shard-2.h5: has no other values than 1 and 3, {UNCLEAR}\nhint: --threshold F\n")
+    assert (ended.code, ended.err) == (
+        65,
+        f"herd merge: shard-2.h5: has no other values than 1 and 3, {UNCLEAR}\nhint: use --threshold F\n",
+    )
 
 
 BY_ROWS = {

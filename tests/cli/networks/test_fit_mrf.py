@@ -207,7 +207,8 @@ def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
         ("none.h5 --algorithm bayes --network n.bif --structure chow-liu", "--network and --structure exclude each other"),
         (
             "none.h5 --algorithm bayes --structure l1:2",
-            "--algorithm bayes does not work with --structure l1\nhint: --structure chow-liu, independent, hill-climb, or --network FILE",
+            "--algorithm bayes does not work with --structure l1\n"
+            "hint: use --structure chow-liu, independent, hill-climb, or --network FILE",
         ),
     ],
 )
@@ -294,7 +295,7 @@ def test_evidence_in_rows(herd, tmp_path):
     assert piped.out == (tmp_path / "m.csv").read_bytes()
     refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "-o", "m.mar")
     assert refused.code == 2
-    assert "marginals of --evidence-rows cannot be written as mar\nhint: --format hdf5, csv, parquet" in refused.err
+    assert "marginals of --evidence-rows cannot be written as mar\nhint: use --format hdf5, csv, parquet" in refused.err
     refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "--algorithm", "bp")
     assert refused.code == 2
     assert "--evidence-rows works only with a junction tree, not with --algorithm bp" in refused.err

@@ -198,7 +198,7 @@ def test_finding_what_zeros_leave_empty_is_held_against_the_memory_allowed(herd,
         (["--query", "log-z", "--algorithm", "bp"], 2, "--query log-z is exact, but --algorithm bp is not"),
         (["--query", "mpe", "--observe", "x0=.5,.5"], 2, "--query mpe does not work with observed marginals"),
         (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, but its states are 0 to 2"),
-        (["--algorithm", "max-product"], 2, "--algorithm max-product finds the most probable states, not marginals\nhint: --query mpe"),
+        (["--algorithm", "max-product"], 2, "--algorithm max-product finds the most probable states, not marginals\nhint: use --query mpe"),
     ],
 )
 def test_what_cannot_be_asked(herd, three, arguments, code, message):
@@ -220,7 +220,7 @@ def test_log_z_alone_as_an_artifact_names_what_has_it(herd, three):
     ended = herd("ups-infer", "three.uai", "--query", "log-z", "-o", "z.h5")
     assert ended.code == 2
     assert "--query log-z cannot be written as hdf5\n" in ended.err
-    assert "hint: --format pr, csv, parquet; without --query the artifact has log_z beside the marginals\n" in ended.err
+    assert "hint: use --format pr, csv, parquet; without --query the artifact has log_z beside the marginals\n" in ended.err
 
 
 @pytest.mark.parametrize("typed", [("--effort", "5"), ("--time", "9s")])

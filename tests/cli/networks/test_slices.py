@@ -71,7 +71,11 @@ def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
 @pytest.mark.parametrize(
     ("given", "code", "told"),
     [
-        (["w.bif", "--slices", "filtering"], 2, "--slices needs the rows of the slices\nhint: --evidence-rows FILE, a row for each slice"),
+        (
+            ["w.bif", "--slices", "filtering"],
+            2,
+            "--slices needs the rows of the slices\nhint: use --evidence-rows FILE, a row for each slice",
+        ),
         (["w.bif", "--slices", "filter", "--evidence-rows", "rows.csv"], 2, "is none of filtering, prediction:K, lag:L, smoothing"),
         (
             ["w.bif", "--slices", "smoothing", "--evidence-rows", "rows.csv", "--query", "mpe"],

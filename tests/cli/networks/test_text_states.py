@@ -92,7 +92,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ",3,yes",
             65,
             "t.csv: column 'colour' has missing values, which --missing mean cannot fill in text\n"
-            "hint: --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
+            "hint: use --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
         ),
         (
             ("--split", ".6,.2,.2"),

@@ -67,7 +67,7 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
             ("--pairs", "--optimizer", "adam"),
             "--pairs and --optimizer exclude each other\nhint: a model of pairs is one model of all labels",
         ),
-        (("--pairs", "--algorithm", "pt"), "--pairs and --algorithm pt exclude each other\nhint: --algorithm pcd"),
+        (("--pairs", "--algorithm", "pt"), "--pairs and --algorithm pt exclude each other\nhint: use --algorithm pcd"),
         (
             ("--recurrent", "--optimizer", "adam"),
             "--recurrent and --optimizer exclude each other\nhint: leave one of them out",
@@ -153,7 +153,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("apply", "m.h5", "rows.csv", "--want", "completed"),
             2,
-            "--want completed is not available for a model that was learned with --labels\nhint: --want classes or features",
+            "--want completed is not available for a model that was learned with --labels\nhint: use --want classes or features",
         ),
         (
             ("eval", "m.h5", "--data", "bare.csv"),

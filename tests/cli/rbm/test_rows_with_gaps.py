@@ -57,7 +57,8 @@ def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
     [
         (
             ("--labels", "hybrid"),
-            "--draw-missing and --labels hybrid exclude each other: entries are drawn by the likelihood of rows\nhint: --labels generative",
+            "--draw-missing and --labels hybrid exclude each other: entries are drawn by the likelihood of rows\n"
+            "hint: use --labels generative",
         ),
         (("--missing", "drop"), "--draw-missing and --missing exclude each other\nhint: leave one of them out"),
         (("--layers", "3,3"), "--layers and --draw-missing exclude each other"),

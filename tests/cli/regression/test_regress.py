@@ -228,7 +228,7 @@ def test_forecasts_are_of_rows_in_time(herd, series):
     ended = herd("apply", "m.h5", "t.csv", "--want", "forecasts", "-o", "f.csv")
     assert (ended.code, ended.err.splitlines()[-2:]) == (
         2,
-        ["herd apply: --want forecasts needs a model that was fitted with --gls ar1", "hint: --want means"],
+        ["herd apply: --want forecasts needs a model that was fitted with --gls ar1", "hint: use --want means"],
     )
 
 

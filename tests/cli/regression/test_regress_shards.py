@@ -183,7 +183,7 @@ def test_what_sums_do_not_give(run, storages, name):
 def test_targets_that_are_names(run, tmp_path, shard):
     Path("rows.csv").write_text("a,kind\n" + "1,x\n2,y\n" * 20)
     ended = run("regress", "rows.csv", "--target", "kind", "--one-pass", *shard, "-q", "-o", "out.h5")
-    told = "rows.csv: the target 'kind' holds class names, but --one-pass needs numbers\nhint: --family softmax, without --one-pass\n"
+    told = "rows.csv: the target 'kind' holds class names, but --one-pass needs numbers\nhint: use --family softmax, without --one-pass\n"
     assert (ended.code, ended.err) == (65, f"herd regress: {told}")
 
 

@@ -381,7 +381,7 @@ def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, te
         (lambda m: {"holdout": replace(m.holdout, y=m.holdout.y + 7)}, "dataset 'holdout/y' has labels outside 0…1"),
         (lambda m: {"holdout": replace(m.holdout, score=np.zeros((len(m.holdout.y), 3)), variance=np.zeros((len(m.holdout.y), 3)))},
          "holdout has 3 scores for each example, but 2 classes need 1"),
-        (lambda m: {"bits": 12}, "has 30 features, but hashing into 2^12 columns gives another number"),
+        (lambda m: {"bits": 12}, "has 30 features, but hashing with 'bits' 12 gives 4096"),
         (lambda m: {"settings": replace(m.settings, algorithm="x")}, "settings/algorithm is 'x', expected nherd, arow"),
         (lambda m: {"scale": float("nan")}, "the scale of its probabilities is nan"),
     ],

@@ -124,7 +124,7 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         (
             ["--hold-out", "mood=merry"],
             65,
-            "faces.h5: --hold-out mood suits no label: a label needs at least one row that is held out and 2 that are not",
+            "faces.h5: --hold-out mood cannot be used: no label has a row that is held out and at least 2 that are not",
         ),
         (["--split", "9,0,0"], 65, "--split: needs 9 rows, but class 0 has only 4"),
     ],

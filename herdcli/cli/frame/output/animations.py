@@ -22,10 +22,10 @@ def check_animations(session: Session, plots: Sequence[tuple[str, str]], known: 
     for name, path in plots:
         if name != known:
             raise BadUsage(
-                f"there is no plot '{name}' of herd {session.command}", hint=f"--plot {known} FILE{SUFFIX}; herd eval has the others"
+                f"there is no plot '{name}' of herd {session.command}", hint=f"use --plot {known} FILE{SUFFIX}; herd eval has the others"
             )
         if not path.lower().endswith(SUFFIX):
-            raise BadUsage(f"the moving picture needs the suffix {SUFFIX}", where=path, hint=f"--plot {known} {known}{SUFFIX}")
+            raise BadUsage(f"the moving picture needs the suffix {SUFFIX}", where=path, hint=f"use --plot {known} {known}{SUFFIX}")
         outputs.check_side_file(session, path)
     if plots:
         if session.shard is not None:

@@ -100,7 +100,9 @@ class CleaningOptions:
                 data, wanted, self._training_mask(data), missing=missing, where=where, note=note, codes=codes, max_levels=most
             )
         elif missing == "mean" and not model_recoding.means:
-            raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
+            raise BadUsage(
+                "the model has no column means: it was learned without --missing mean", where="--missing", hint="use --missing drop"
+            )
         gaps = missing or (None if not self.able else "kept" if learns else "states")
         made = recoding.apply_encoding(data, model_recoding, texts, missing=gaps, where=where, note=note, warn=self.console.warn)
         return made, there if coded and learns else model_recoding

@@ -107,7 +107,7 @@ def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, exa
     if name == counted and count.isdecimal() and int(count):
         return name, int(count)
     if want not in known:
-        raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"--want {', '.join(known)} or {counted}:{example}")
+        raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"use --want {', '.join(known)} or {counted}:{example}")
     return want, 0
 
 
@@ -116,7 +116,7 @@ def check_particles(session: Session, sequences: SequenceRows, want: str, states
     from herdcli.em.sequence.particle_filter import memory_needed
 
     if want not in ("filtered", "smoothed"):
-        raise BadUsage(f"--particles has no meaning with --want {want}", hint="--want filtered or smoothed")
+        raise BadUsage(f"--particles has no meaning with --want {want}", hint="use --want filtered or smoothed")
     longest = int(sequences.found.lengths.max())
     session.require_memory(memory_needed(longest, count, states), f"{longest} steps × {count} particles")
 

@@ -47,7 +47,7 @@ def test_a_place_is_read_as_it_is_written():
 def test_shards_without_their_parts_or_the_rest_are_refused():
     first, second = dealt(5, 2)
     for wrong, says in (
-        (Numbers(place=first.place, units=7, parts=first.parts, rest="rest"), "shard 1 of 2 has 3 of 7 units of work"),
+        (Numbers(place=first.place, units=7, parts=first.parts, rest="rest"), "shard 1 of 2 cannot have 3 of the 7 parts of the run"),
         (
             Numbers(place=shards.ShardPlace(3, 2), units=5, parts=second.parts),
             "shard 3 of 2 cannot have 2 of the 5 parts of the run",

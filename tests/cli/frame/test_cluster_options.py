@@ -33,7 +33,7 @@ def test_nothing_else_is_a_place(herd, text):
 
 REFUSED = {
     "--cluster makes all shards, --shard one of them": ["--per-class", "--cluster", "local:2", "--shard", "1/2"],
-    "--cluster distributes units of work, but this run has only one unit": ["--cluster", "local:2"],
+    "--cluster distributes the parts of a run, but this run has only one part": ["--cluster", "local:2"],
     "is not of the form KEY=VALUE": ["--per-class", "--cluster", "local:2", "--cluster-option", "queue"],
     "--cluster-option queue is not a setting of workers on this machine": [
         "--per-class",
@@ -74,7 +74,7 @@ NOTHING_TO_DEAL = {
         "--algorithm ml, or leave out --cluster",
     ),
     "fit-mrf --algorithm bayes": (
-        "--cluster distributes units of work, but this run has only one unit",
+        "--cluster distributes the parts of a run, but this run has only one part",
         "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more",
     ),
 }
@@ -146,7 +146,7 @@ NO_ROUNDS = {
     "exact": (["--algorithm", "exact"], "--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with exact"),
     "natural": (["--optimizer", "natural"], "--optimizer natural does not work with --cluster"),
     "small": (["--batch-size", "20"], "--cluster distributes blocks of 512 rows, but a minibatch has only 20"),
-    "layers": (["--layers", "3,2"], "--cluster distributes units of work, but this run has only one unit"),
+    "layers": (["--layers", "3,2"], "--cluster distributes the parts of a run, but this run has only one part"),
 }
 
 

@@ -190,7 +190,7 @@ def test_what_is_said_of_shards(run, inputs):
     assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning by rpcd: ")
 
 
-ONE = "--shard divides a run by its units of work, but this run has only one unit"
+ONE = "--shard divides a run into its parts, but this run has only one part"
 WRONG = {
     "of none": ([*FIT, "--shard", "0/4"], "Invalid value for '--shard': '0/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
     "beyond the last": ([*FIT, "--shard", "5/4"], "Invalid value for '--shard': '5/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),

@@ -225,7 +225,7 @@ BY_ROWS = {
 def test_what_is_learned_from_rows_has_no_shards(run, storages, words):
     storages(STATES)
     ended = run("fit-mrf", "rows.csv", *words.split(), "--shard", "1/2", "-q", "-o", "shard.h5")
-    told = "herd fit-mrf: --shard divides a run by its units of work, but this run has only one unit\n"
+    told = "herd fit-mrf: --shard divides a run into its parts, but this run has only one part\n"
     assert (ended.code, ended.err) == (2, f"{told}hint: {BY_ROWS[words]}\n")
 
 

@@ -91,7 +91,7 @@ def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
             ["plain.uai", "--slices", "smoothing", "--evidence-rows", "rows.csv"],
             65,
             "plain.uai: a template of two time slices needs named variables, but this network has no names\n"
-            "hint: name the variables of the first slice X_0",
+            "hint: end the names of variables of the first slice in _0",
         ),
     ],
 )

@@ -204,7 +204,7 @@ REFUSED = [
     (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps has no meaning with --algorithm exact"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, but gaussian units have none"),
     (("--exact",), "--exact does not work with --recurrent"),
-    (("--shard", "1/2"), "--shard divides a run by its units of work, but this run has only one unit"),
+    (("--shard", "1/2"), "--shard divides a run into its parts, but this run has only one part"),
 ]
 
 

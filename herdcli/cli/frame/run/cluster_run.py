@@ -134,7 +134,7 @@ def _open_shard(session: Session, content: bytes, number: int, dealt: int, count
     made: Shard = found.value
     place = made.place
     if (place.index, place.count, made.units) != (number + 1, dealt, count) or not found.history:
-        raise DataError(f"a worker returned {place.name} of {made.units} units of work instead of shard {number + 1}/{dealt} of {count}")
+        raise DataError(f"a worker returned {place.name} of a run of {made.units} parts instead of shard {number + 1}/{dealt} of {count}")
     if provenance.record_digest(found.history[-1]) != provenance.record_digest(session.record()):
         raise DataError("the input changed during the run", hint="run it again")
     return made

@@ -37,9 +37,9 @@ row_shard_option = own_shard_option(  # for a command that maps rows to rows: it
 def refuse_shards(session: Session, hint: str) -> None:
     """Raise BadUsage for --shard and --cluster if there is only one unit of work."""
     if session.cluster is not None:
-        raise BadUsage("--cluster distributes units of work, but this run has only one unit", hint=hint)
+        raise BadUsage("--cluster distributes the parts of a run, but this run has only one part", hint=hint)
     if session.shard is not None:
-        raise BadUsage("--shard divides a run by its units of work, but this run has only one unit", hint=hint)
+        raise BadUsage("--shard divides a run into its parts, but this run has only one part", hint=hint)
 
 
 def unit_numbers(session: Session, count: int, what: str) -> range:

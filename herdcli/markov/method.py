@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from herdcli.algorithm import Algorithm, EstimatesSteps, RunProgress
 from herdcli.iterate import HasStep
-from herdcli.markov.model.network import Factor
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.model.network import Factor
 
 LEAST_TRACE = 4  # minimum number of steps before the total number of steps is estimated from residuals
 

@@ -207,7 +207,7 @@ def test_missing_rows_give_missing_figures():
     value = artifact()
     only_valid = StoredHeldoutRows(value.holdout.X, np.ones(40, np.uint8), value.holdout.y)
     assert rbm.metrics(replace(value, holdout=only_valid), SMALL)["log_likelihood"] is None
-    with pytest.raises(DataError, match="no labels"):
+    with pytest.raises(DataError, match="needs the labels of its held-out rows"):
         rbm.metrics(artifact(2, labels=False), SMALL)
 
 
@@ -255,7 +255,7 @@ def test_calibration_without_rows_says_what_to_do():
         energy_classification.calibrate_energies(class_scores(), replace(SMALL, calibrate="cross-fit"))
     assert "--folds" in caught.value.hint
     scores = class_scores()
-    with pytest.raises(BadUsage, match="no validation rows"):
+    with pytest.raises(BadUsage, match="needs validation rows, but there are none"):
         energy_classification.calibrate_energies(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
 
 

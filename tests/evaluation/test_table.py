@@ -108,7 +108,7 @@ def test_unknown_column_and_text_column_are_named():
     with pytest.raises(BadUsage, match="there is no column 'eror'") as caught:
         table.parse_requirement("eror<1").missed(ROWS)
     assert caught.value.hint == "did you mean error?  columns: file, kind, log_likelihood, error"
-    with pytest.raises(BadUsage, match="column 'kind' is text"):
+    with pytest.raises(BadUsage, match="column 'kind' has text"):
         table.parse_requirement("kind<1").missed(ROWS)
 
 

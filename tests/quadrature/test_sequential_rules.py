@@ -98,7 +98,7 @@ def test_going_on_equals_an_uninterrupted_run(rows, space_of, run_rule):
     whole = run_rule(space, target, 30)
     for name in ("index", "mmd", "gap", "running"):
         np.testing.assert_array_equal(getattr(state, name), getattr(whole, name))
-    with pytest.raises(BadUsage, match="already have 30 atoms, more than the 10 wanted"):
+    with pytest.raises(BadUsage, match="already has 30 atoms, more than the requested 10"):
         sequential_rules.extend_state(problem, whole, 10)
 
 

@@ -280,7 +280,7 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
         ("rate", "unknown units 'rate'"),
         ("rate:0", "unknown units 'rate:0'"),
         ("rate:2000", "rate:N needs a number N from 1 to 1000, not 2000"),
-        ("softmax:1", "softmax:K needs a number of states K from 2 to 1000, not 1"),
+        ("softmax:1", "softmax:N needs a number N from 2 to 1000, not 1"),
     ],
 )
 def test_names_of_no_family_are_refused(name: str, says: str) -> None:
@@ -359,7 +359,7 @@ def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
 def test_layers_of_too_many_states_are_not_enumerated() -> None:
     h = model("rate:3", "rate:3", (13, 13))
     assert not enumeration.is_enumerable(h)
-    with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
+    with pytest.raises(BadUsage, match=r"at most 2\^25 states, but both layers have more"):
         enumeration.exact_log_partition(h)
 
 

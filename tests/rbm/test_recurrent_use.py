@@ -143,7 +143,7 @@ def test_parts_that_do_not_belong_together_are_refused():
         "but the number of columns, 3, does not fit them": replace(value, hidden_units="softmax:2"),
         "base_mean has 1 columns, but the model has 4": replace(value, base_mean=np.zeros(1)),
         "column_scale has values that are not above 0": replace(value, column_scale=np.zeros(4)),
-        "holdout has 3 × 3 units, but the model has 4": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
+        "holdout has 3 visible and 3 hidden units, but the model has 4": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
         "holdout/X: there are values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
     }
     for said, each in wrong.items():

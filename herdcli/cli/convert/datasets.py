@@ -80,7 +80,9 @@ def _convert_dataset(session: Session, request: Request) -> None:
 
 def _network_of_text(session: Session, request: Request) -> Artifact | None:
     """Return the network of a text file if its table is wanted; None for other inputs and outputs."""
-    if request.source == "-" or request.input_format or output_format(session.output, request.format, "dataset") not in TABLES:
+    if request.source == "-" or request.input_format or row_ranges.is_file_pattern(request.source):
+        return None
+    if output_format(session.output, request.format, "dataset") not in TABLES:
         return None
     return network_files.load_network_text(session, request.source)
 
@@ -110,7 +112,7 @@ def copies_rows_unchanged(session: Session, request: Request) -> bool:
 
 def _convert_in_parts(session: Session, request: Request) -> bool:
     """Write the rows of a large HDF5 or Parquet file, or a shard's range of them, in parts; return False for other inputs."""
-    if not streamed_rows.is_large_input(request.source) or row_ranges.is_file_pattern(request.source):
+    if row_ranges.is_file_pattern(request.source) or not streamed_rows.is_large_input(request.source):
         return False
     note, verified = session.console.note, session.shard is None
     roles = session.column_roles()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms.table import TABLE, algorithms_using_marginals
-from herdcli.markov.method import MethodState
 from herdcli.parts import import_class_with_methods
 from herdcli.records import dataclass
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.algorithm import Map
     from herdcli.markov.exact.elimination import OrderSearch
     from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
-    from herdcli.markov.method import InferenceMethod, InferenceSettings
+    from herdcli.markov.method import InferenceMethod, InferenceSettings, MethodState
     from herdcli.markov.model.network import Network
 
 WIDE = 1 << 27  # `auto` considers a frontier if the junction tree needs more bytes than this

@@ -15,7 +15,7 @@ FITS = [
     ("fit-rbm --hidden 8 --epochs 8", "ok", {}),
     (
         "fit-rbm --hidden 8 --epochs 3 --learning-rate 5 --units spin",
-        "worse than independent; overfits",
+        "worse than independent; dead units",
         {},
     ),
     ("fit-rbm --hidden 8 --epochs 1 --learning-rate 1e-6", "learned nothing", {}),

@@ -19,6 +19,7 @@ from herdcli.artifacts.sealed.artifact_comparison import largest_difference
 
 ARCHIVES = sorted((Path(__file__).parents[2] / "data").glob("herd-*"))
 ROUNDING = 1e-9
+FLOAT32_ROUNDING = 1e-6  # weights of `fit-rbm` are float32, and later versions round their gradients in another order
 
 
 def entries(name: str) -> list:
@@ -60,7 +61,7 @@ def test_an_archived_checkpoint_is_resumed(run, tmp_path, archive, entry, line):
     assert ended.code == 0, (line, ended.err)
     assert "starting from the beginning" not in ended.err
     found, where = difference(tmp_path / "resumed.h5", (tmp_path / entry).with_suffix(".h5"))
-    assert found <= ROUNDING, (line, where)
+    assert found <= (FLOAT32_ROUNDING if shlex.split(line)[1] == "fit-rbm" else ROUNDING), (line, where)
 
 
 @pytest.mark.parametrize(("archive", "entry", "line"), entries("shards.zip"))

@@ -388,7 +388,7 @@ def test_shards_of_blocks_that_do_not_fit_together(made, herd, tmp_path):
     for second, code, says in (
         ("other.h5", 65, "other.h5: was made with --block-rows 30, but one.h5 was made with --block-rows 20"),
         ("changed.h5", 65, "changed.h5: was made from other inputs than one.h5"),
-        ("cut.h5", 65, f"cut.h5: the file is cut short: {len(whole) - 300:,} bytes of {len(whole):,}".replace(",", " ")),
+        ("cut.h5", 65, f"cut.h5: the file is cut short: {len(whole) - 300:,} bytes instead of {len(whole):,}".replace(",", " ")),
         ("one.h5", 65, "one.h5: is shard 1 of 2, but so is one.h5"),
     ):
         ended = herd("merge", "one.h5", second, "-o", "out.h5")

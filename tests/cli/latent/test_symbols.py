@@ -201,7 +201,7 @@ def test_empty_cells_are_completed_and_unknown_levels_refused(herd, tmp_path):
     (tmp_path / "new.csv").write_text("colour,answer,letter\nred,no,x\npurple,no,w\n")
     ended = herd("eval", "m.h5", "--data", "new.csv")
     assert ended.code == 65
-    assert "'purple' of column 'colour' (1 row) occurs in no training row" in ended.err
+    assert "'purple' of column 'colour' (1 row) is not one of its states: blue, green, red" in ended.err
 
 
 def test_softmax_units_without_a_number_need_text_columns(herd, tmp_path):
@@ -223,4 +223,4 @@ def test_ranges_of_columns_are_named(herd, tmp_path):
     (tmp_path / "t.csv").write_text("low,middle,high\n" + "".join(f"{k % 2},{k % 2},{k % 2}\n" for k in range(30)))
     ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
     assert ended.code == 65
-    assert "columns 'low' to 'high' of line 2 sum to 0: each 3 columns of softmax:3 units" in ended.err
+    assert "columns 'low' to 'high' of line 2 sum to 0: the 3 columns of each softmax:3 unit must be at least 0 and sum to 1" in ended.err

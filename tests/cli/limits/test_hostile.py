@@ -103,7 +103,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
         ("mixture", "mass", np.float64(-3.0), "/mass is -3, but it is the weight of all training rows and must be above 0"),
         ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y needs one label for each row of /holdout"),
-        ("mixture", "known/base_mean", np.zeros(7), "base_"),
+        ("mixture", "known/base_mean", np.zeros(8), "base_"),
         ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, but the model has 1 predictors"),
         ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 1 … 2"),
     ],

@@ -261,7 +261,7 @@ def test_a_sealed_artifact_that_unfolds_is_refused(tmp_path, herd_command, herd_
     asked = [sys.executable, "-Sc", SMALL, str(herd_command), *line.replace(source, "evil.h5").split(), "--max-memory", str(LIMIT)]
     ended = subprocess.run(asked, cwd=tmp_path, env=herd_environment(), capture_output=True, text=True, check=True)
     code, peak = map(int, ended.stdout.split())
-    assert (code, f"evil.h5: /{name}: declares" in ended.stderr) == (65, True), ended.stderr
+    assert (code, f"evil.h5: /{name}: needs" in ended.stderr) == (65, True), ended.stderr
     assert peak * 1024 <= LIMIT
     assert [path.name for path in tmp_path.iterdir()] == ["evil.h5"]
 

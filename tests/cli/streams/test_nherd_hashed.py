@@ -79,7 +79,7 @@ def test_tables_that_are_mostly_met_are_stored_whole(herd, text):
         (lambda m: {"bits": 0, "hash_index": None}, "has the dataset 'column', but only hashed features with variances need it"),
         (lambda m: {"bits": 30, "classes": [str(k) for k in range(100)], "mean": np.zeros((100, m.mean.shape[1])),
                     "variance": np.ones((100, m.mean.shape[1])), "holdout": None, "baselines": None},
-         "declares 1."),
+         "needs 1."),
     ],
 )  # fmt: skip
 def test_crafted_columns_are_refused(herd, text, monkeypatch, change, message):

@@ -195,7 +195,7 @@ def test_every_file_of_a_folder_is_accounted_for(tmp_path):
         "no text in 1 of 8 documents",
     )
     put(tmp_path / "more" / "pos" / "0.txt", b"beside")
-    with pytest.raises(DataError, match=r"more/pos/0\.txt is beside the folders of the splits"):
+    with pytest.raises(DataError, match=r"more/pos/0\.txt is outside the folders of the splits"):
         documents.read(str(tmp_path), "text", None, labelled=True)
 
 

@@ -146,7 +146,7 @@ def test_dates_that_python_has_none_for_are_refused_as_all_dates(herd, tmp_path,
     for command in ("info", "convert"):
         ended = herd(command, "far.parquet")
         assert ended.code == 65
-        assert "holds dates or times" in ended.err.splitlines()[0]
+        assert "dates or times" in ended.err.splitlines()[0]
 
 
 def test_the_names_of_rows_are_left_out(herd, tmp_path):
@@ -202,7 +202,7 @@ def test_a_missing_option_says_what_it_is(herd, table):
     ended = herd("kernel-herd", str(table))
     assert (ended.code, ended.err) == (
         2,
-        "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms (chosen points), in each group\n",
+        "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms (points to choose); with --by, in each group\n",
     )
 
 

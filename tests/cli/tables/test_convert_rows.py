@@ -97,7 +97,8 @@ PLAIN = {"X": PICTURES["X"]}
             PICTURES,
             ["--patches", 2, "--count", 10**9],
             65,
-            "in.npz: 1000000000 pieces would take 4 GB, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n",
+            "in.npz: 1000000000 pieces would take 4 GB, more than the 1 GB allowed\nhint: only HDF5 and Parquet "
+            "files with unchanged rows are converted in parts, to HDF5, Parquet or CSV; or raise --max-memory if the machine has it\n",
         ),
     ],
 )

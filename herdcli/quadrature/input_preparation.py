@@ -40,6 +40,30 @@ def choose_column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, 
     return found, [int(j) for j in constant]
 
 
+def scale_in_place(X: Array, scale: Array) -> Array | None:
+    """Divide X (n, d) by scale (d,), and return what `restore_rows` needs, (n, d); None if scale is 1.
+
+    A quotient times its divisor may differ from the dividend by rounding.  The result is this difference in units of the last place.
+    """
+    if (scale == 1).all():
+        return None
+    kept = np.zeros(X.shape, dtype=np.int8)
+    for start in range(0, len(X), BLOCK):
+        part = X[start : start + BLOCK]
+        original = part.copy()
+        np.divide(original, scale, out=part)
+        lost = original.view(np.int64) - (part * scale).view(np.int64)
+        if np.abs(lost).max(initial=0) > np.iinfo(kept.dtype).max:
+            kept = kept.astype(np.int64)  # only if a quotient is close to the smallest number
+        kept[start : start + BLOCK] = lost
+    return kept
+
+
+def restore_rows(X: Array, scale: Array, kept: Array) -> Array:
+    """Return rows (m, d) as they were before `scale_in_place`, bit for bit, from the scaled rows and their part of its result."""
+    return (np.ascontiguousarray(X * scale).view(np.int64) + kept).view(np.float64)
+
+
 def find_dominant_column(X: Array) -> tuple[int, float] | None:
     """Return the column with nearly all of the variance, and its share; None if there is no such column or fewer than three columns.
 

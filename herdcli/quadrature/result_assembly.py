@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,7 @@ def assemble_samples(
     names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     keep_state: bool = True,
+    originals: Callable[[Array], Array] | None = None,
 ) -> Samples:
     """Make the artifact of a state whose groups are all finished.
 
@@ -42,15 +43,19 @@ def assemble_samples(
     kind   the kind of weights: `rule` keeps the weights of the rule; see `quadrature.atom_weights` for the others.
     scale  (d,) divisors of the columns.
     names  the names of the groups, if there are several.
+    originals  returns the rows of the input with these numbers, as they were before scaling; None: atoms times scale, up to rounding.
     """
     results = state.done
     indices = [_atom_rows(result.index, known) for result, known in zip(results, rows, strict=True)]
     spaces = [_atom_space(problem, result) for result in results]
     found = [_final_weights(kind, space, result) for space, result in zip(spaces, results, strict=True)]
-    several = names is not None
+    several, index = names is not None, np.concatenate(indices)
+    x = drop_scores(problem.kernel, np.concatenate([result.atoms for result in results])) * scale
+    if originals is not None and (scale != 1).any():
+        x[index >= 0] = originals(index[index >= 0])
     return Samples(
-        x=drop_scores(problem.kernel, np.concatenate([result.atoms for result in results])) * scale,
-        index=np.concatenate(indices),
+        x=x,
+        index=index,
         weight=np.concatenate(found),
         mmd=np.concatenate([result.mmd for result in results]),
         gap=np.concatenate([result.gap for result in results]),

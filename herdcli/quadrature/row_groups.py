@@ -15,11 +15,12 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
-@dataclass(frozen=True)
+@dataclass
 class WeightedRows:
     """Rows X (n, d) float64 with weights (n,) of sum 1, and, if there are groups, the group number (n,) of each row and the groups' names.
 
     given  (n,) the original weights.
+    lost   (n, d) of rows that `make_row_groups` scaled, the result of `input_preparation.scale_in_place`.
     """
 
     X: Array
@@ -27,6 +28,12 @@ class WeightedRows:
     group: Array | None = None
     group_names: Sequence[str] | None = None
     given: Array | None = None
+    lost: Array | None = None
+
+    def original(self, numbers: Array, scale: Array) -> Array:
+        """Return the rows of these numbers (m,) in the input's units, bit for bit.  scale  (d,) divisors of the columns."""
+        X = self.X[numbers]
+        return X if self.lost is None else input_preparation.restore_rows(X, scale, self.lost[numbers])
 
 
 def normalise_row_weights(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
@@ -66,7 +73,7 @@ def make_row_groups(
     points (N, d), None for the rows themselves.  Groups of labels are separate distributions.
     """
     parts, groups = _row_numbers_by_group(rows), []
-    np.divide(rows.X, scale, out=rows.X)
+    rows.lost = input_preparation.scale_in_place(rows.X, scale)
     for part in parts:
         weights = rows.weights[part]
         contiguous = part[-1] - part[0] + 1 == len(part)  # rows are then shared, not copied

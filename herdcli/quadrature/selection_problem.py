@@ -187,12 +187,15 @@ def resume_groups(
             chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
             if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
                 raise BadUsage(f"the atoms of group {number} are not among the candidates", hint="give the rows from which they were made")
-        elif not np.array_equal(
-            earlier.x[earlier.group_positions(number)], group.points[_active_candidate_indices(state), : len(scale)] * scale
-        ):
+        elif not _are_same(earlier.x[earlier.group_positions(number)], group.points[_active_candidate_indices(state), : len(scale)], scale):
             raise BadUsage(f"the atoms of group {number} are not among the candidates", hint="give the rows from which they were made")
         found.append(replace(group, start=state))
     return found
+
+
+def _are_same(atoms: Array, points: Array, scale: Array) -> bool:
+    """Whether atoms are these scaled points; in artifacts of earlier versions they are the points times scale, up to rounding."""
+    return np.array_equal(atoms / scale, points) or np.array_equal(atoms, points * scale)
 
 
 def _active_candidate_indices(state: Continuation) -> Array:

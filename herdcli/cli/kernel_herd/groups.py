@@ -56,6 +56,7 @@ def _select_for_groups(
         scale=inputs.scale,
         feature_names=inputs.feature_names,
         keep_state=not request.no_state,
+        originals=inputs.originals,
     )
     return [replace(part, image_shape=inputs.image_shape) for part in parts]
 

@@ -18,6 +18,8 @@ from herdcli.quadrature.rules.rule_table import TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.kernel_herd.request import Request
@@ -38,6 +40,7 @@ class SelectionInputs:
     """A selection problem, and for each group the input rows of its candidates (None: the candidates are not input rows).
 
     problem   None for a shard without groups.
+    originals  returns the candidates with these numbers as they were before scaling.
     left_out  columns of a sampler that are not coordinates.
     """
 
@@ -49,6 +52,7 @@ class SelectionInputs:
     history: Artifact | None
     image_shape: Array | None = None  # (2,) if rows are images
     left_out: list[str] = field(default_factory=list)
+    originals: Callable[[Array], Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,15 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
         history=data.artifact if data is not None else None,
         left_out=data.left_out if data is not None else [],
         image_shape=None if data is None else _shape_of_rows(data),
+        originals=_original_candidates(data, given, scale),
     )
+
+
+def _original_candidates(data: _InputRows | None, candidates: Array | None, scale: Array) -> Callable[[Array], Array] | None:
+    """Return the function from numbers of candidates (m,) to these in the input's units, bit for bit."""
+    if candidates is not None:
+        return lambda numbers: np.asarray(candidates[numbers])
+    return None if data is None else lambda numbers: data.rows.original(numbers, scale)
 
 
 def _full_kernel_text(request: Request, data: _InputRows | None) -> str:

@@ -293,3 +293,24 @@ def test_a_sealed_set_is_grouped_by_the_column_that_is_named(herd, tmp_path):
         ["herd kernel-herd: rows.h5: --by nosuch: there is no such column", "hint: columns: a, b, site"],
     )
     assert not (tmp_path / "none.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        ("herding", ()),
+        ("kernel-thinning", ()),
+        ("herding", ("--by", "g")),
+        ("herding", ("--candidates", "rows.csv", "--drop", "g")),
+        ("min-norm-point", ("--candidates", "rows.csv", "--drop", "g")),
+    ],
+)
+def test_atoms_of_scaled_columns_are_rows_of_the_input_bit_for_bit(herd, tmp_path, rule, options):
+    rows = np.random.default_rng(3).normal(size=(200, 3)).round(5) * [1.0, 7.0, 1e-3]
+    for name, table, header in (("x.csv", np.column_stack([rows, np.arange(200) % 2]), "a,b,c,g"), ("rows.csv", rows, "a,b,c")):
+        np.savetxt(tmp_path / name, table, delimiter=",", header=header, comments="", fmt="%.17g")
+    done = herd("kernel-herd", "x.csv", "-m", 40, "--rule", rule, "--scale", "std", *options, "-o", "atoms.csv")
+    assert done.code == 0, done.err
+    chosen = list(csv.DictReader((tmp_path / "atoms.csv").read_text().splitlines()))
+    found = np.array([[float(row[name]) for name in "abc"] for row in chosen])
+    np.testing.assert_array_equal(found, rows[[int(row["row"]) for row in chosen]])

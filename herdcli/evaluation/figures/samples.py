@@ -83,7 +83,7 @@ def stored_metric_columns(value: Samples) -> Row:
     mmd_error       its standard error, if ‖μ‖² is estimated.
     embedding_error  the largest error of the MMD due to an approximate embedding of the rows, over all groups.
     mmd             that of the stored weights.      mmd_random  that of as many random rows.
-    sampling_floor  MMD of as many independent draws as the target has rows.
+    sampling_floor  MMD of as many independent draws as the target has rows; of a closed form or a Stein kernel, as there are atoms.
     rule_mmd        that of the rule's own weights.  projected_mmd   that of simplex weights, with --trace-projected.
     reduce_error    merge-and-reduce: an upper bound of the distance between the union of the blocks' atoms and all rows.
     law_distance, law_entropy  for ±1 states under feature kernels: distance of the weighted atoms' distribution from that of

@@ -171,7 +171,7 @@ MEANT = {
     "rmse_mean": "root mean square error of predicting the mean of held-out rows",
     "rows": "rows judged on",
     "rule_mmd": "MMD under the rule's own weights",
-    "sampling_floor": "MMD of as many independent draws as the target has rows",
+    "sampling_floor": "MMD of as many independent draws as the target has rows (if it has none: atoms)",
     "scaling_updates": "scaling steps",
     "score_matching": "score matching objective on held-out rows; the smaller, the better",
     "second_error": "error of the second moments, as a share of them",

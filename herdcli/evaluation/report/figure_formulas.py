@@ -218,7 +218,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "rmse_mean": ("√((1/n) Σ (y − ȳ)²)", COMPUTED),
     "rows": ("count", FILE),
     "rule_mmd": ("‖Σ wᵢφ(xᵢ) − μ‖ with the weights of --rule", BACH),
-    "sampling_floor": ("√((E K(x, x) − ‖μ‖²)/N) of N rows", GRETTON),
+    "sampling_floor": ("√((E K(x, x) − ‖μ‖²)/N), N the rows of the target, without rows the atoms", GRETTON),
     "scaling_updates": ("count", RUN),
     "score_matching": ("E[½ ‖∇E(z)‖² − ∇²E(z)]", HYVARINEN),
     "second_error": ("‖Σ wᵢxᵢxᵢᵀ − M₂‖/‖M₂‖", BACH),

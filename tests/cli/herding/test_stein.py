@@ -146,3 +146,11 @@ def test_eval_names_the_option_for_a_column_without_a_score(herd, chain):
     message = "herd eval: odd.csv: lacks the scores g_time\nhint: leave out columns that are not coordinates with --drop NAME,…\n"
     assert (done.code, done.err) == (65, message)
     assert herd("eval", "odd.csv", "--scores", "g_", "--drop", "time").code == 0
+
+
+def test_the_sampling_floor_of_scores_is_that_of_as_many_draws_as_atoms_and_says_so(herd, chain):
+    assert herd("kernel-herd", "chain.csv", "-m", 15, "--kernel", "stein:imq", "--scores", "scores.csv", "-o", "atoms.h5").code == 0
+    found = json.loads(herd("eval", "atoms.h5", "--format", "json").out)[0]
+    assert found["sampling_floor"] == pytest.approx(found["mmd_random"], rel=1e-12)
+    told = herd("eval", "atoms.h5", "--explain", "sampling_floor")
+    assert "as many independent draws as the target has rows (if it has none: atoms)" in " ".join(told.out.split()), told.out

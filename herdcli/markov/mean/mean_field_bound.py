@@ -12,6 +12,7 @@ import string
 import numpy as np
 
 from herdcli.markov.model.network import Network
+from herdcli.markov.query.neighbourhood_search import PART, NeighbourhoodSearch, improve_states
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -21,6 +22,7 @@ GAIN = 1e-3  # sweeps end when the bound gains at most this many nats
 MOST_CELLS = 1 << 15  # networks with more table cells get no quick baseline
 LETTERS = string.ascii_letters.replace("z", "")  # letters that name the axes of a table
 FORBIDDEN = -1e3  # replaces log 0 during the optimisation of q
+LEAVEN = 0.1  # share of a uniform distribution in the start next to a single state
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class _FactorGroup:
 def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> float | None:
     """Return a lower bound of log Z, natural logarithm; None if no product avoids the states of probability 0.
 
+    The optimisation starts from uniform distributions, and again close to a likely state, whose log weight is itself a lower bound.
     Also returns None for networks of more than `max_cells` table cells, and with observed marginals.
     """
     if len(network.table) > max_cells or network.stored_marginals():
@@ -78,9 +81,19 @@ def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> f
     groups, constant = _group_factors_by_shape(network, start)
     if not np.isfinite(constant):
         return None
-    q = 1.0 / network.cardinality[owner].astype(np.float64)
-    log_q, best = np.log(q), -math.inf
     work = [(group, group.soft()) for group in groups]
+    uniform = _ascend(work, -np.log(network.cardinality[owner].astype(np.float64)), start, owner)
+    modes = _modes(uniform, start)
+    state = _one_state(_likely_state(network, modes), start)
+    near = np.log((1.0 - LEAVEN) * state + LEAVEN / network.cardinality[owner])
+    tried = (uniform, _one_state(modes, start), state, _ascend(work, near, start, owner))
+    best = max(_variational_bound(groups, q) for q in tried)
+    return float(best + constant) if np.isfinite(best) else None
+
+
+def _ascend(work: list[tuple[_FactorGroup, Array]], log_q: Array, start: Array, owner: Array) -> Array:
+    """Update log q until the bound gains little, and return q."""
+    q, best = np.exp(log_q), -math.inf
     for _ in range(SWEEPS):
         field, found = np.zeros(len(q)), _total_entropy(q)
         for group, soft in work:
@@ -95,8 +108,14 @@ def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> f
         best = found
         log_q = _normalise_logs(KEPT * log_q + (1.0 - KEPT) * _normalise_logs(field, start, owner), start, owner)
         q = np.exp(log_q)
-    best = max(_variational_bound(groups, q), _variational_bound(groups, _concentrate_on_modes(q, start)))
-    return float(best + constant) if np.isfinite(best) else None
+    return q
+
+
+def _likely_state(network: Network, modes: Array) -> Array:
+    """Return the states of all variables (n,) from a search: one at a time, and in small networks also many together."""
+    search = NeighbourhoodSearch(network, 0)
+    found = search.coordinate_ascent(modes.copy())
+    return improve_states(search, found, 0) if network.count <= PART else found
 
 
 def _group_factors_by_shape(network: Network, start: Array) -> tuple[list[_FactorGroup], float]:
@@ -129,11 +148,15 @@ def _normalise_logs(logs: Array, start: Array, owner: Array) -> Array:
     return np.asarray(above - np.log(np.add.reduceat(np.exp(above), start[:-1]))[owner])
 
 
-def _concentrate_on_modes(q: Array, start: Array) -> Array:
-    """Move all mass of every variable to its most probable state."""
-    made = np.zeros(len(q))
-    for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
-        made[low + int(q[low:high].argmax())] = 1.0
+def _modes(q: Array, start: Array) -> Array:
+    """Return the most probable state of each variable (n,)."""
+    return np.array([int(q[low:high].argmax()) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)])
+
+
+def _one_state(states: Array, start: Array) -> Array:
+    """Return the q in which all mass of every variable is on one state."""
+    made = np.zeros(int(start[-1]))
+    made[start[:-1] + states] = 1.0
     return made
 
 

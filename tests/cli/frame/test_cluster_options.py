@@ -71,7 +71,7 @@ def test_what_cannot_be_is_refused_in_a_line(herd, digits, message):
 NOTHING_TO_DEAL = {
     "ica --algorithm infomax": (
         "--cluster works only with --algorithm ml, not with infomax",
-        "--algorithm ml, or leave out --cluster",
+        "use --algorithm ml, or leave out --cluster",
     ),
     "fit-mrf --algorithm bayes": (
         "--cluster distributes the parts of a run, but this run has only one part",

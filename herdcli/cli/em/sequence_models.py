@@ -10,6 +10,7 @@ import numpy as np
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import sequences, streamed_rows
 from herdcli.errors import DataError, HerdError
+from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.lds_artifacts import LinearDynamics
-    from herdcli.em.mixture.component_search import SearchResult
+    from herdcli.em.mixture.component_search import ComponentSearch, SearchResult
     from herdcli.em.sequence.hmm_fitting import PreparedChainFit
     from herdcli.em.sequence.lds_fitting import PreparedDynamicsFit
 
@@ -48,12 +49,18 @@ def fit_sequences(
         except HerdError as error:
             error.where = error.where or series.history.name
             raise
-        found = session.run(made.search, label=request.model, memory=memory)
+        found = session.run(made.search, label=request.model, memory=memory, after=lambda _: (0.0, _untried_bytes(made.search, series)))
         value = made.finished(found, session.map)
     outputs.write_artifact(session, value, _summarize(value, found), history=series.history)
     warn(value, made, found)
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of states is the largest one tried, {found.size}; try a wider range of --components")
+
+
+def _untried_bytes(search: ComponentSearch, series: SequenceTable) -> int:
+    """Return the bytes that a run needs and its first steps do not: larger models, and the held-out rows in the artifact and a copy."""
+    test = series.parts.get(TEST)
+    return search.memory() - search.runs[0].memory() + (0 if test is None else 2 * 8 * test.rows * test.columns)
 
 
 def _drop_uninformative_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:

@@ -90,6 +90,14 @@ class EmissionFamily(Protocol):
         """Return initial parameters from rows (m, D) that are assigned to states (m,)."""
         ...
 
+    def work_per_row(self, states: int) -> int:
+        """Return the numbers that an E step holds for each row of a block, besides the rows and the states' probabilities."""
+        ...
+
+    def work_per_block(self) -> int:
+        """Return the numbers that an E step holds for a block of any length."""
+        ...
+
     def numbers(self, states: int) -> int:
         """Return the number of free parameters."""
         ...
@@ -234,6 +242,14 @@ class Categorical:
             counts = np.stack([[np.bincount(c, weight * (state == k), minlength=V + 1)[:V] for c in codes.T] for k in range(states)])
         return {"table": raise_to_floor(counts + 0.5 / V, self.floor)[0]}
 
+    def work_per_row(self, states: int) -> int:
+        """Return the symbols' indices and their intermediate values, a column of weights, and log-likelihoods."""
+        return 4 * self.columns + 3 * states
+
+    def work_per_block(self) -> int:
+        """Return 0: all of the work grows with the rows."""
+        return 0
+
     def numbers(self, states: int) -> int:
         """Return K (V_d − 1), summed over columns d that have V_d symbols."""
         seen = (len(self.symbols),) * self.columns if self.seen is None else self.seen
@@ -343,6 +359,14 @@ class MeanEmission:
         mean = np.divide(own @ (w * Y), many, out=np.repeat(every[None], states, axis=0), where=many > 0)
         high = np.inf if self.name == "poisson" else 1.0 - max(self.floor, 1e-3)
         return {self.parameter: np.clip(0.9 * mean + 0.1 * every, max(self.floor, 1e-3), high)}
+
+    def work_per_row(self, states: int) -> int:
+        """Return the observed values, marks of them, their complements or log factorials, and log-likelihoods."""
+        return 5 * self.columns + 3 * states
+
+    def work_per_block(self) -> int:
+        """Return 0: all of the work grows with the rows."""
+        return 0
 
     def numbers(self, states: int) -> int:
         """Return the number of free parameters, K D."""

@@ -60,6 +60,16 @@ class GaussianEmission:
         """Whether statistics contain only squares, without cross products."""
         return self.covariance in ("diagonal", "spherical")
 
+    def work_per_row(self, states: int) -> int:
+        """Return the log-likelihoods of components, by component and by row, their exponentials, and marks of missing values."""
+        components = states * self.mixtures
+        return (3 if self.mixtures == 1 else 5) * components + len(self.found.mean) * (1 + bool(self.found.missing))
+
+    def work_per_block(self) -> int:
+        """Return the features of the rows of two slabs."""
+        D = len(self.found.mean)
+        return 2 * SLAB * (1 + 2 * D + (D if self.diagonal else D * (D + 1) // 2))
+
     def _mixture(self, states: int) -> gmm.GMM:
         """Return a mixture of all components of all states, for their M step."""
         return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)

@@ -160,8 +160,12 @@ class HMM:
         if weight is not None and not weight.any():
             weight = None
         place = np.concatenate([np.arange(len(part.X)) / len(part.X) for part in parts])
-        X, chosen = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "chosen"))
-        return SequenceBlock(0, X, offsets, weight, chosen), place
+        joined = (
+            [parts[0].X, parts[0].chosen]
+            if len(parts) == 1
+            else [np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "chosen")]
+        )
+        return SequenceBlock(0, joined[0], offsets, weight, joined[1]), place
 
     def _initial_states(
         self, block: SequenceBlock, relative_position: Array, weight: Array, restart: int, random: np.random.Generator
@@ -179,8 +183,8 @@ class HMM:
         else:
             rows = cluster_initialization.fill_with_means(RowBlock(0, block.X, labels, weight), self.found)
             scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-            Z, C = rows.X / scale, cluster_initialization.initial_centres(rows, K, self.init, random, scale) / scale
-            state = np.argmin(np.square(C).sum(axis=1) - 2.0 * Z @ C.T, axis=1)
+            C = cluster_initialization.initial_centres(rows, K, self.init, random, scale) / scale
+            state = np.argmin(np.square(C).sum(axis=1) - (rows.X / scale) @ (2.0 * C).T, axis=1)
         return state if labels is None else np.where(labels >= 0, labels, state)
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
@@ -219,9 +223,17 @@ class HMM:
     def memory(self) -> int:
         """Return the bytes of likelihoods and states of the longest block, and of the statistics."""
         longest = int(np.diff(self.sequences.offsets[SequenceBlocks(self.sequences).bounds]).max())
-        return 8 * (4 * longest * forward_backward.padded_width(self.states) + longest * self.sequences.columns) + sum(
-            item.nbytes for item in self.emission.empty(self.states).values()
-        )
+        row = 4 * forward_backward.padded_width(self.states) + self.sequences.columns + self.emission.work_per_row(self.states)
+        statistics = sum(item.nbytes for item in self.emission.empty(self.states).values())
+        return 8 * (longest * row + self.emission.work_per_block()) + 3 * statistics
+
+    def initialisation_memory(self) -> int:
+        """Return the bytes of the rows that initial emissions are computed from, their scaled copies, and distances."""
+        if self.given is not None:
+            return 0
+        lengths = self.sequences.lengths
+        rows = self.sequences.rows if self.sequences.count == 1 else min(self.sequences.rows, SAMPLE_ROWS + int(lengths.max()))
+        return 8 * rows * (5 * self.sequences.columns + 4 * self.states + 8)
 
 
 def clamp_labelled_rows(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:

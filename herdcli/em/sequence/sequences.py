@@ -120,7 +120,9 @@ class Sequences:
         """Return sequences first … last − 1 as a block."""
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         chosen = self.chosen[begin:end]
-        X = np.ascontiguousarray(self.X[chosen], dtype=np.float64)
+        X = np.empty((end - begin, self.columns))
+        for start in range(0, len(X), BLOCK):  # no second copy of a long sequence in the type of the table
+            X[start : start + BLOCK] = self.X[chosen[start : start + BLOCK]]
         weight = None if self.weight is None else self.weight[first:last]
         names = None if self.names is None else self.names[first:last]
         return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen, names)
@@ -314,11 +316,19 @@ def step_variance(sequences: Sequences, variance: Array) -> Array:
     for block in SequenceBlocks(sequences).take(0, SequenceBlocks(sequences).count):
         inner = np.ones(len(block.X), dtype=bool)
         inner[block.offsets[:-1]] = False
-        at = np.flatnonzero(inner)
-        step = np.square(block.X[at] - block.X[at - 1])
-        w = np.repeat(block.weights, block.lengths)[at, None] * ~np.isnan(step)
-        total += (w * np.nan_to_num(step)).sum(axis=0)
-        count += w.sum(axis=0)
+        at, weights = np.flatnonzero(inner), np.repeat(block.weights, block.lengths)
+        own = np.zeros((0, 2, sequences.columns))
+        # A long sequence is read in parts, and the sums of the rows so far are the first row of the next part: NumPy adds rows in their
+        # order.  It adds the values of a single column pairwise, so they are not divided.
+        size = BLOCK if sequences.columns > 1 else max(1, len(at))
+        for start in range(0, len(at), size):
+            part = at[start : start + size]
+            step = np.square(block.X[part] - block.X[part - 1])
+            w = weights[part, None] * ~np.isnan(step)
+            own = np.stack([np.concatenate([own[:, j], term]).sum(axis=0) for j, term in enumerate((w * np.nan_to_num(step), w))])[None]
+        if len(own):
+            total += own[0, 0]
+            count += own[0, 1]
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), variance)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.em.sequence.sequences import group_rows_into_sequences, step_variance
 from herdcli.rbm.likelihood import annealed_importance, mean_field_modes, population_annealing
 from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
 from herdcli.rbm.likelihood.population_annealing import PopulationAnnealing
@@ -50,6 +51,10 @@ AT_MOST = {  # a run that fills a small part of the blocks which the estimate co
     "ComponentSearch mixture of many": "em many.npy --components 5 --iterations 2 -o OUT.h5",
     "ComponentSearch mixture of wide": "em real400.csv --components 2 --iterations 2 -o OUT.h5",
     "ComponentSearch k-means of many": "em many.npy --model kmeans --components 5 --iterations 2 -o OUT.h5",
+    "ComponentSearch hmm": "em real50.csv --model hmm --components 3 --iterations 2 -o OUT.h5",
+    "ComponentSearch hmm of many": "em many.npy --model hmm --components 3 --iterations 2 -o OUT.h5",
+    "ComponentSearch hmm of counts": "em counts.npy --model hmm --emission poisson --components 3 --iterations 2 -o OUT.h5",
+    "ComponentSearch hmm of symbols": "em counts.npy --model hmm --emission categorical --components 3 --iterations 2 -o OUT.h5",
     "DictionaryLearning": "ica real50.csv --algorithm sparse-coding --filters 100 --rate-schedule 0.1x1 -o OUT.h5",
     "VariationalCoding": "ica real50.csv --algorithm sparse-coding --posterior gaussian --noise 1 --filters 60 --iterations 1 -o OUT.h5",
     "JointDiagonalisation": "ica real50.csv --algorithm sobi --iterations 2 -o OUT.h5",
@@ -79,6 +84,7 @@ def tables(tmp_path_factory):
             np.savetxt(folder / f"{name}{N}.csv", X, delimiter=",", header=names, comments="", fmt="%.4g")
     np.savez(folder / "labelled.npz", X=rng.normal(size=(300, 400)), y=np.arange(300) % 3)
     np.save(folder / "many.npy", rng.normal(size=(20_000, 40)))
+    np.save(folder / "counts.npy", rng.poisson(2.0, size=(9_000, 20)).astype(np.float64))
     return folder
 
 
@@ -162,3 +168,16 @@ def test_the_estimate_of_annealing_grows_as_its_peak_does(monkeypatch, way):
     (estimate, peak), (more, higher) = grown[1:]
     assert more > estimate
     assert 1 / FACTOR < (higher - peak) / (more - estimate) < FACTOR
+
+
+def test_the_mean_squared_step_of_a_long_sequence_needs_one_copy_of_its_rows():
+    X = np.random.default_rng(0).normal(size=(50_000, 10))
+    series = group_rows_into_sequences(X)
+    tracemalloc.start()
+    try:
+        found = step_variance(series, np.ones(10))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(found, np.square(np.diff(X, axis=0)).mean(axis=0), rtol=1e-12)
+    assert peak < 2 * X.nbytes

@@ -115,6 +115,7 @@ def uncentred_fit_with_statistics(
         mass=mass,
         deviance=deviance,
         dispersion=deviance / freedom,
+        pearson_ratio=deviance / freedom,
         null_deviance=without,
         null_dispersion=without / max(n - 1, 1.0),
         null_intercept=null[-1:].copy(),

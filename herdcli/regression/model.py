@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -100,9 +101,16 @@ class GeneralisedLinear:
         "p", "degrees of freedom of t, where the errors' covariance was estimated", kind="f", optional=True, low=0
     )
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
+    pearson_ratio: float = float("nan")  # X²/(n − p) with Pearson's X² of the training rows; NaN in files of earlier versions
     baselines: ClassBaselines | None = None  # fitted to the same training rows
     holdout: HeldoutRows | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
+
+    @property
+    def overdispersion(self) -> float | None:
+        """Pearson's X²/(n − p) if the family fixes the dispersion at 1; None if it says nothing, as for single zeros and ones."""
+        single = self.family == "softmax" or (self.family == "bernoulli" and self.weight_kind != "trials")
+        return None if single or self.distribution().dispersed or math.isnan(self.pearson_ratio) else self.pearson_ratio
 
     def validate(self) -> None:
         """Raise DataError unless family, predictors and classes are consistent."""
@@ -261,7 +269,8 @@ def assemble_regression(
     n = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"])
     more = 0 if wide else count_redundant_columns(ended["gram"])
     freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
-    dispersion = ended["pearson"] / freedom if problem.family.dispersed or pearson else 1.0
+    ratio = float(ended["pearson"] / freedom)
+    dispersion = ratio if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
     repeated = np.zeros(problem.features, dtype=bool) if wide else aliased_column_mask(ended["gram"])[:-1]
@@ -283,7 +292,8 @@ def assemble_regression(
         rows=ended["rows"],
         mass=ended["mass"],
         deviance=ended["deviance"],
-        dispersion=float(dispersion),
+        dispersion=dispersion,
+        pearson_ratio=ratio,
         null_deviance=null["deviance"],
         null_dispersion=null["pearson"] / max(n - 1, 1.0) if problem.family.dispersed else 1.0,
         null_intercept=least[:, 0].copy(),
@@ -306,6 +316,7 @@ class FitStatistics:
     mass: float
     deviance: float
     dispersion: float
+    pearson_ratio: float
     null_deviance: float
     null_dispersion: float
     null_intercept: Array

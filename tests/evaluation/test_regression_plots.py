@@ -32,11 +32,12 @@ def test_residuals_of_classes_are_means_of_groups():
     predicted, observed = np.repeat([0.2, 0.8], 50), np.r_[np.ones(10), np.zeros(40), np.ones(45), np.zeros(5)]
     value = SimpleNamespace(
         family="bernoulli",
-        holdout=SimpleNamespace(predictor=np.log(predicted / (1 - predicted))[:, None], y=observed),
+        holdout=SimpleNamespace(predictor=np.log(predicted / (1 - predicted))[:, None], y=observed, split=np.repeat([1, 2, 2, 2, 2], 20)),
         distribution=families.Bernoulli,
     )
     (axes,) = regression_plots.residuals(value, None).axes
     drawn = axes.lines[0].get_ydata()
     assert len(drawn) == 10
+    assert axes.get_title() == "observed less predicted, 20 validation and 80 test rows in 10 groups"
     assert drawn[:5].mean() == pytest.approx(0.0, abs=1e-12)
     assert drawn[5:].mean() == pytest.approx(0.1)

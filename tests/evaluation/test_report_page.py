@@ -11,6 +11,7 @@ import pytest
 from herdcli.evaluation.plots import plot_style
 from herdcli.evaluation.report import column_descriptions, inline_svg
 from herdcli.evaluation.report.report_page import ReportPart, ReportPicture, order_columns, report_page
+from herdcli.evaluation.summaries.summary_table import SummaryTable
 
 RECORD = {
     "command": "fit-rbm",
@@ -169,3 +170,13 @@ def test_columns_of_a_family_are_explained_by_their_endings():
 
 def test_the_verdict_stands_first_and_the_baseline_beside_the_figure():
     assert order_columns("rbm", ["a", "independent", "log_likelihood", "verdict"]) == ["verdict", "log_likelihood", "independent", "a"]
+
+
+def test_tables_about_the_contents_and_parameters_that_were_given():
+    shown = SummaryTable("coefficients", [{"term": "a<b", "estimate": 0.123456789, "note": None}])
+    record = {"command": "regress", "version": "1", "parameters": {"family": None, "l2": 0.5}, "inputs": []}
+    html = report_page([ReportPart("a.h5", "regression", "00", [{"error": 0.25}], [record], tables=[shown])])
+    assert '<td>a&lt;b</td><td class="number">0.12346</td></tr>' in html
+    assert "<caption>coefficients</caption>" in html
+    assert '<th scope="row">l2</th><td>0.5</td>' in html
+    assert "None" not in html

@@ -219,7 +219,6 @@ class TableReport:
         line = ", ".join([said, *beside[:12]])
         line += f"; not used: {', '.join(unused[:MOST_NAMES])}" if unused else ""
         line += f" and {group_digits(len(unused) - MOST_NAMES)} more" if len(unused) > MOST_NAMES else ""
-        line += f"; {_format_count(lost, 'row')} not used" if lost > 0 else ""
         return line, not unused and lost <= 0
 
 

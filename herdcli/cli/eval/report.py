@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.output.summary_text import summary_tables
 from herdcli.cli.frame.rows.network_files import load_model
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation.plots import plot_list
@@ -53,7 +54,10 @@ class ReportBuilder:
             from herdcli.evaluation.report.report_page import ReportPart
 
             pictures, lines = _draw_pictures(self._session, artifact, settings), command_lines.command_lines(artifact)
-            self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
+            tables = summary_tables(artifact.kind, artifact.value, artifact.recoding) if artifact.kind == "regression" else []
+            self._parts.append(
+                ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines, tables)
+            )
 
     def write(self) -> None:
         """Write the page.  Raises BadUsage if there is no artifact to show."""

@@ -68,7 +68,7 @@ def _stage_lines(number: int, record: Contents, detailed: bool) -> list[str]:
     options, name = record.get("parameters", {}), str(record.get("command", "unknown"))
     usual = {} if detailed else READING | _default_values(name)
     shown = [
-        f"{escape_text(key)}={_shorten(value)}"
+        f"{escape_text(key)}={_shorten(value, key)}"
         for key, value in options.items()
         if value is not None and (key not in usual or _shorten(value) != _shorten(usual[key]))
     ]
@@ -100,7 +100,9 @@ def _weight_table(weights: list[FeatureWeight]) -> list[str]:
     return lines
 
 
-def _shorten(value: object) -> str:
+def _shorten(value: object, name: str = "") -> str:
+    if name == "components" and isinstance(value, list) and len(value) == 2:  # a range of numbers
+        value = value[0] if value[0] == value[1] else f"{value[0]}-{value[1]}"
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     text = escape_text(text)
     return text if len(text) <= 80 else text[:77] + "…"

@@ -64,6 +64,7 @@ def metrics(
     Rows of trials have nats per trial, rates nats per unit of exposure.
     independent  the log-likelihood under the training rows' mean response.
     gain_se      standard error of the log-likelihood minus `independent`.
+    pearson_ratio  the same for families with dispersion 1 (counts, shares of trials), always.
     dispersion   Pearson's χ² divided by its degrees of freedom, if the errors were multiplied by its root on request.
 
     For time series (--gls ar1) the figures are those of forecasts from the preceding row, with the same correlation;
@@ -89,6 +90,8 @@ def metrics(
     }
     if model.dispersion != 1.0 and not model.distribution().dispersed:
         found["dispersion"] = model.dispersion
+    if model.overdispersion is not None:
+        found["pearson_ratio"] = model.overdispersion
     if model.gls:
         found |= {"gls": model.gls} | ({"correlation": model.correlation} if model.gls == "ar1" else {})
     if held is None:

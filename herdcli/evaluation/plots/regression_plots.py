@@ -13,13 +13,17 @@ from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.regression.perceptron.model import Perceptron
 from herdcli.schema import Array
+from herdcli.splits import TEST, VALID
 
 MOST = 30  # coefficients drawn
 BINS = 10
 
 
 def coefficients(value: GeneralisedLinear, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The finite coefficients of largest |z|, or without errors of largest size, with 95 % intervals; of images pictures."""
+    """The coefficients of largest |z| (without standard errors, the largest ones) with 95 % intervals.
+
+    Coefficients without a finite estimate are left out.  Columns that are pixels of an image give a picture for each class.
+    """
     if value.image_shape is not None:
         images = tiles.rows_as_images(value.coefficients, value.image_shape)
         names = None if value.classes is None else value.classes[len(value.classes) - len(images) :]
@@ -63,7 +67,7 @@ def calibration(value: GeneralisedLinear | Perceptron, settings: EvaluationSetti
     axes.plot(ends, ends, color=plot_style.GREY, lw=1, label="as predicted")
     axes.errorbar(across, up, yerr=2 * error, fmt="o", ms=4, color=plot_style.COLOURS[0], label="observed, ±2 standard errors")
     axes.set(xlabel="mean predicted", ylabel="mean observed")
-    axes.set_title(f"{len(held.y)} held-out rows in {len(groups)} groups of rising prediction")
+    axes.set_title(f"{_which_rows(held)} in {len(groups)} groups of rising prediction")
     axes.legend()
     return figure
 
@@ -72,6 +76,13 @@ def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldoutRows:
     if value.holdout is None:
         raise DataError("there are no held-out rows to draw", hint="fit with held-out rows: herd regress --split .6,.2,.2")
     return value.holdout
+
+
+def _which_rows(heldout: HeldoutRows) -> str:
+    """Return how many validation and test rows a picture shows, such as `78 validation and 78 test rows`."""
+    counts = [(int(np.count_nonzero(heldout.split == part)), name) for part, name in ((VALID, "validation"), (TEST, "test"))]
+    known = [(count, name) for count, name in counts if count]
+    return " and ".join(f"{count} {name}" for count, name in known) + (" row" if sum(count for count, _ in known) == 1 else " rows")
 
 
 def _predicted_and_observed(value: GeneralisedLinear | Perceptron, heldout: HeldoutRows) -> tuple[Array, Array]:
@@ -91,7 +102,9 @@ def residuals(value: GeneralisedLinear | Perceptron, settings: EvaluationSetting
     """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
     held = _require_heldout(value)
     return (
-        _class_residual_plot(*_predicted_and_observed(value, held)) if TABLE[value.family].classes else _number_residual_plot(value, held)
+        _class_residual_plot(*_predicted_and_observed(value, held), _which_rows(held))
+        if TABLE[value.family].classes
+        else _number_residual_plot(value, held)
     )
 
 
@@ -124,11 +137,11 @@ def _number_residual_plot(value: GeneralisedLinear | Perceptron, heldout: Heldou
     plot_list.draw_points(right, ranks, np.sort(rest))
     right.plot(ranks[[0, -1]], ranks[[0, -1]], color=plot_style.GREY, lw=1)
     right.set(xlabel="normal quantile")
-    figure.suptitle(f"standardised residuals of {len(rest)} held-out rows")
+    figure.suptitle(f"standardised residuals of {_which_rows(heldout)}")
     return figure
 
 
-def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
+def _class_residual_plot(predicted: Array, observed: Array, rows: str) -> plot_list.Figure:
     """Residuals 0 or 1 less a probability say something only together: means of √n groups, with two standard errors about 0."""
     groups = _prediction_groups(predicted, max(2, int(np.sqrt(len(predicted)))))
     across = np.array([predicted[group].mean() for group in groups])
@@ -140,7 +153,7 @@ def _class_residual_plot(predicted: Array, observed: Array) -> plot_list.Figure:
     axes.plot(across, rest, "o", ms=4, color=plot_style.COLOURS[0], label="observed less predicted")
     axes.axhline(0, color=plot_style.GREY, lw=1)
     axes.set(xlabel="mean probability predicted", ylabel="mean residual")
-    axes.set_title(f"observed less predicted, held-out rows in {len(groups)} groups")
+    axes.set_title(f"observed less predicted, {rows} in {len(groups)} groups")
     axes.legend()
     return figure
 

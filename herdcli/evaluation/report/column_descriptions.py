@@ -143,6 +143,7 @@ MEANT = {
     "p": "two-sided probability of a difference as large, if both were equally good",
     "pairs": "pairs of images learned from",
     "participation": "share of the pixels that a filter uses",
+    "pearson_ratio": "Pearson's X²/(n − p) of the training rows; well above 1 they are over-dispersed (--dispersion pearson)",
     "perplexity": "as many equally likely words would be as hard to predict; the smaller, the better",
     "perplexity_independent": "baseline: the same by the words' shares in the training rows",
     "persistence": "baseline: the prediction error of the value before",

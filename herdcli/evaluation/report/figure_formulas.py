@@ -76,6 +76,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "coverage": ("(1/n) Σ [y in the prediction set of x]", CONFORMAL),
     "coverage_95": ("(1/n) Σ [|y − ŷ| < 1.96 s(x)]", COMPUTED),
     "dimensions": ("count", FILE),
+    "pearson_ratio": ("X²/(n − p), X² = Σ w (y − μ)²/V(μ) over the training rows", MCCULLAGH),
     "dispersion": ("Σ (y − μ)²/V(μ) over n − k (Pearson's χ²)", MCCULLAGH),
     "effective_chains": ("(Σ w)²/Σ w² of the annealed weights w", NEAL),
     "effective_size": ("1/Σ wᵢ²", "Kish (1965), Survey Sampling"),

@@ -91,7 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "log_likelihood", "log_likelihood_bound", "log_likelihood_first", "gain", "perplexity", "label_log_likelihood",
         "log_likelihood_valid", "log_likelihood_train", "train_log_likelihood", "free_energy_gap", "pseudo_likelihood",
         "bound", "bic", "aic", "icl",
-        "code_length", "bits_back", "code_length_hard", "explained", "train_explained", "score_matching",
+        "code_length", "bits_back", "code_length_hard", "explained", "train_explained", "pearson_ratio", "score_matching",
     ),
     "log Z": ("log_z", "log_z_method", "effective_chains", "temperatures", "log_value", "log_value_upper", "log_z_error"),
     "prediction": (

@@ -15,12 +15,14 @@ from herdcli.evaluation import table
 from herdcli.evaluation.report import inline_svg
 from herdcli.evaluation.report.column_descriptions import column_description
 from herdcli.evaluation.report.report_style import SCRIPT, STYLE
+from herdcli.evaluation.summaries.summary_table import SummaryTable
 from herdcli.kinds import KINDS
 from herdcli.records import HistoryRecord, dataclass
 
 HIDDEN = ("file", "kind")
 FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that come first if they exist
 SHOWN = 12  # displayed digits of a digest
+DIGITS = 5  # significant digits of a number about the contents
 
 
 def escape_html(text: str) -> str:
@@ -50,6 +52,7 @@ class ReportPart:
     history: Sequence[HistoryRecord]
     pictures: dict[str, ReportPicture] = field(default_factory=dict)
     commands: Sequence[str] = ()
+    tables: Sequence[SummaryTable] = ()  # about the contents, such as coefficients
 
 
 def report_page(parts: Sequence[ReportPart], title: str = "herd eval") -> str:
@@ -156,6 +159,7 @@ def _artifact_section(number: int, part: ReportPart) -> str:
             f'<h2 id="name-{number}">{escape_html(part.name)} <span class="kind">{escape_html(part.kind)}</span></h2>\n',
             f'<p class="digest">sha256 {escape_html(part.sha256)}</p>\n',
             _artifact_table(part),
+            *(_contents_table(each) for each in part.tables),
             f'<div class="pictures">\n{pictures}</div>\n' if pictures else "",
             _history_html(part),
             "</section>\n",
@@ -172,6 +176,20 @@ def _artifact_table(part: ReportPart) -> str:
     head = "".join(_column_heading(part.kind, column, rows) for column in columns)
     lines = "".join("<tr>" + "".join(_table_cell(row.get(column), column, part.kind) for column in columns) + "</tr>\n" for row in rows)
     return _html_table(head, lines, f"figures of {part.name}")
+
+
+def _contents_cell(value: table.Value) -> str:
+    mark = "" if isinstance(value, str) else ' class="number"'
+    return f"<td{mark}>{escape_html(table.display_text(value, DIGITS))}</td>"
+
+
+def _contents_table(shown: SummaryTable) -> str:
+    """Return a table about the contents of an artifact, without empty columns."""
+    rows = table.drop_empty_columns(shown.rows)
+    columns = table.all_columns(rows)
+    head = "".join(f'<th scope="col">{escape_html(column)}</th>' for column in columns)
+    lines = "".join("<tr>" + "".join(_contents_cell(row.get(column)) for column in columns) + "</tr>\n" for row in rows)
+    return _html_table(head, lines, shown.title)
 
 
 def _picture_html(ident: str, name: str, picture: ReportPicture) -> str:
@@ -227,7 +245,8 @@ def _command_lines_html(part: ReportPart) -> str:
     )
     held = f"<dl>{used}</dl>\n" if used else ""
     return (
-        f'<div class="made"><p>Makes it again, bit for bit, with the inputs put in place:</p>\n<pre '
+        '<div class="made"><p>Makes it again, bit for bit, with your files in place of the names in capitals, '
+        "which stand for inputs by their digests:</p>\n<pre "
         f'tabindex="0">{escape_html(lines)}</pre>\n'
         f'<p><button type="button" class="copy">Copy</button> <span class="quiet" role="status"></span></p>{held}</div>\n'
     )
@@ -240,6 +259,7 @@ def _command_html(record: HistoryRecord) -> str:
     lines = "".join(
         f'<tr><th scope="row">{escape_html(name)}</th><td>{escape_html(str(value))}</td></tr>\n'
         for name, value in (settings | inputs).items()
+        if value is not None
     )
     name = f"herd {escape_html(str(record.get('command')))}"
     return f'<li><code>{name}</code><div class="wide" tabindex="0" role="region" aria-label="{name}"><table>\n{lines}</table></div></li>\n'

@@ -29,14 +29,17 @@ def regression_tables(value: GeneralisedLinear, levels: Levels) -> list[SummaryT
         "log_likelihood": value.log_likelihood,
         "deviance": value.deviance,
         "null_deviance": value.null_deviance,
-        "dispersion": value.dispersion,
+        "dispersion": "1 (fixed)" if value.dispersion == 1.0 and not value.distribution().dispersed else value.dispersion,
         "converged": "yes" if value.converged else "no",
     }
+    ratio = value.overdispersion
+    about = "" if ratio is None else f"Pearson's X²/(n − p) {ratio:.4g}: above 1 over-dispersed, below 1 under-dispersed"
+    figures = SummaryTable("fit", [fit], about)
     rows = [_coefficient_row(row) for row in value.table()]
     if any(math.isfinite(float(row["error"] or math.nan)) for row in rows):
-        return [SummaryTable("fit", [fit]), limit_rows("coefficients, 95 % intervals", rows, MOST_COEFFICIENTS)]
+        return [figures, limit_rows("coefficients, 95 % intervals", rows, MOST_COEFFICIENTS)]
     shown: list[Row] = [{name: item for name, item in row.items() if name in ("class", "term", "estimate", "note")} for row in rows]
-    return [SummaryTable("fit", [fit]), limit_rows("coefficients", shown, MOST_COEFFICIENTS)]
+    return [figures, limit_rows("coefficients", shown, MOST_COEFFICIENTS)]
 
 
 def perceptron_tables(value: Perceptron, levels: Levels) -> list[SummaryTable]:

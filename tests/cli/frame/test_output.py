@@ -218,6 +218,23 @@ def test_atoms_on_a_terminal_are_a_table(herd_command, herd_environment, small, 
     assert "herd-artifact" not in shown
 
 
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (["regress", "t.csv"], "coefficients, 95 % intervals"),
+        (["em", "t.csv", "--label", "none", "--components", "2", "--covariance", "spherical"], "components (spherical covariances)"),
+        (["nherd-train", "t.csv"], "strongest features"),
+    ],
+    ids=lambda item: item[0] if isinstance(item, list) else "",
+)
+def test_a_model_with_a_table_is_that_table_on_a_terminal(herd_command, herd_environment, tmp_path, arguments, title):
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{i * 7 % 11},{i * 5 % 13},{int(i * i % 17 > 8)}\n" for i in range(60)))
+    code, shown, err = on_terminal([herd_command, *arguments], tmp_path, herd_environment())
+    assert code == 0, err
+    assert f"  {title}" in shown
+    assert f"{arguments[0]}: the model is not saved: -o FILE.h5 saves it" in err.splitlines()
+
+
 def test_progress_stays_out_of_stdout_and_of_quiet_runs(herd_command, herd_environment, small, tmp_path):
     code, shown, err = on_terminal([herd_command, "fit-rbm", "small.h5", "-o", "out.h5", "--epochs", "1"], tmp_path, herd_environment())
     assert (code, shown) == (0, "")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+
+from herdcli.artifacts import load
 
 NETWORK = """network w { }
 variable rain { type discrete [ 2 ] { no, yes }; }
@@ -134,3 +137,32 @@ def test_what_cannot_be_read_is_refused_as_before(herd, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
     ended = herd("info", "bad.csv")
     assert (ended.code, ended.err.splitlines()[0]) == (65, "herd info: bad.csv: line 3 has 1 values, expected 2")
+
+
+def test_the_dispersion_of_counts_is_fixed_and_pearsons_ratio_stands_beside_it(herd, tmp_path, shown):
+    x = np.arange(60) % 6
+    y = 3 * (np.arange(60) % 2) * (1 + x)
+    np.savetxt(tmp_path / "c.csv", np.column_stack([x, y]), fmt="%d", delimiter=",", header="x,y", comments="")
+    assert herd("regress", "c.csv", "--family", "poisson", "--split", ".8,0,.2", "-o", "c.h5").code == 0
+    assert herd("regress", "c.csv", "--family", "poisson", "--split", ".8,0,.2", "--dispersion", "pearson", "-q", "-o", "q.h5").code == 0
+    ratio = load(str(tmp_path / "q.h5")).value.dispersion
+    assert ratio > 1.5
+    text = shown("c.h5")
+    assert "  1 (fixed)  " in text
+    assert f"    Pearson's X²/(n − p) {ratio:.4g}: above 1 over-dispersed, below 1 under-dispersed\n" in text
+    (row,) = json.loads(herd("eval", "c.h5", "--format", "json").out)
+    assert row["pearson_ratio"] == pytest.approx(ratio, rel=1e-12)
+
+
+def test_the_ratio_of_single_zeros_and_ones_is_not_shown(herd, tmp_path, shown):
+    (tmp_path / "b.csv").write_text("x,y\n" + "".join(f"{i % 7},{int(i * i % 11 > 4)}\n" for i in range(60)))
+    assert herd("regress", "b.csv", "-o", "b.h5").code == 0
+    assert "1 (fixed)" in shown("b.h5")
+    assert "Pearson" not in shown("b.h5")
+
+
+def test_a_number_of_components_is_shown_as_it_was_typed(herd, tmp_path):
+    (tmp_path / "m.csv").write_text("u,v\n" + "".join(f"{i * 7 % 11},{i * i % 13}\n" for i in range(40)))
+    for typed in ("2", "1-2"):
+        assert herd("em", "m.csv", "--components", typed, "--covariance", "diagonal", "-q", "-o", "m.h5").code == 0
+        assert f" components={typed} " in herd("info", "m.h5").out.decode()

@@ -95,6 +95,7 @@ SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where command
     "convert.keep": "Keep this column too (files of other programs)",
     "convert.hold_outs": "Make rows with these values test rows",
     "convert.value_range": "With --to: range of the training data",
+    "regress.split": "Fractions, default .6,.2,.2; or 2/5: test on fold 2 of 5",
     "convert.split": "Draw a new split: fractions or rows per class",
     "convert.to": "Kind of the result",
     "convert.subsample": "Images: average squares of F × F pixels",

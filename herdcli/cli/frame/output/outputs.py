@@ -43,7 +43,8 @@ HistorySource = Artifact | RestoredHistory | None
 
 
 SAID = frozenset({"samples", "beliefs"})  # kinds whose closing line already has such a metric, or which have no held-out one
-SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # commands whose results are printed as tables on a terminal
+# commands whose results are printed as tables on a terminal
+SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer", "regress", "em", "nherd-train"})
 
 
 def prints_tables(session: Session, format: str | None = None) -> bool:
@@ -109,9 +110,13 @@ def write_artifact(
     if prints_tables(session, format):
         from herdcli.cli.frame.output.summary_text import result_text
 
-        write_text_result(session, escape_text(result_text(value, recoding), keep="\n\t"), summary, "table")
         kind = kind_of(value).name
-        session.on_success(partial(_warn_of_findings, session, kind, _quick_verdict_and_metrics(session, kind, value)))
+        judged = _quick_verdict_and_metrics(session, kind, value)
+        text = escape_text(result_text(value, recoding), keep="\n\t")
+        write_text_result(session, text, summary + _heldout_metric_text(kind, judged), "table")
+        if session.command in TRAINING and kind not in SAID:
+            session.console.note("the model is not saved: -o FILE.h5 saves it")
+        session.on_success(partial(_warn_of_findings, session, kind, judged))
         return
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading

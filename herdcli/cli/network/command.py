@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -54,6 +55,9 @@ def command(session: Session, request: Request) -> None:
     if (form in DESCRIPTION_FORMATS) != described:
         able = ", ".join(DESCRIPTION_FORMATS if described else NETWORK_FORMATS)
         raise BadUsage(f"herd network {request.structure} cannot write {form}", hint=f"use --format {able}")
+    if request.structure == "convert" and request.format is None and session.output.lower().endswith((".csv", ".parquet")):
+        hint = shlex.join(["herd", "convert", request.source, "-o", session.output])
+        raise BadUsage("herd network convert writes networks, not tables", where=session.output, hint=hint)
     network_files.check_output(session, "dataset" if described else "network", form)
     if described:
         describe.write_description(session, load_network(session, request.source, request.input_format), form, request.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,10 @@ def save_table(
 
 
 def marginal_table(beliefs: Beliefs) -> Dataset:
-    """Return one row per variable: its name, its most probable state if that was queried, and p0, p1, … for its states."""
+    """Return one row per variable: its name, its most probable state if that was queried, and p0, p1, … for its states.
+
+    If states have names, a last column `states` lists those of each variable in the order of p0, p1, ….
+    """
     rows = beliefs.marginals()
     p = np.full((len(rows), max(map(len, rows))), np.nan)
     for row, values in zip(p, rows, strict=True):
@@ -38,7 +42,10 @@ def marginal_table(beliefs: Beliefs) -> Dataset:
     columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
     if beliefs.assignment is not None:
         columns = {"state": np.where(beliefs.assignment < 0, np.nan, beliefs.assignment)} | columns
-    return dataset_from_columns(columns, {VARIABLE: variable_names(beliefs)})
+    words = {VARIABLE: variable_names(beliefs)}
+    if beliefs.states is not None:
+        words["states"] = [", ".join(beliefs.states[low:high]) for low, high in pairwise(beliefs.node_offset.tolist())]
+    return dataset_from_columns(columns, words)
 
 
 def dataset_from_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:

@@ -207,8 +207,7 @@ def test_the_text_of_a_network_has_a_table_too(herd, tmp_path):
     ended = herd("network", "convert", "small.bif", "-o", "table.csv")
     assert (ended.code, ended.err) == (
         2,
-        "herd network: table.csv: an artifact of kind network cannot be written as csv; only a data set can\n"
-        "hint: write HDF5: -o FILE.h5, and its table: herd convert FILE.h5 -o TABLE.csv\n",
+        "herd network: table.csv: herd network convert writes networks, not tables\nhint: herd convert small.bif -o table.csv\n",
     )
 
 
@@ -223,3 +222,14 @@ def test_a_table_is_written_as_parquet(herd, rows, tmp_path):
     (tmp_path / "small.bif").write_text(BIF)
     assert herd("convert", "small.bif", "-q", "-o", "n.parquet").code == 0
     assert pq.read_table(tmp_path / "n.parquet")["probability"].to_pylist()[:3] == [0.25, 0.75, 0.1]
+
+
+def test_the_table_of_marginals_names_the_states(herd, tmp_path):
+    (tmp_path / "small.bif").write_text(BIF)
+    assert herd("ups-infer", "small.bif", "-q", "-o", "marginals.csv").code == 0
+    lines = list(csv.DictReader((tmp_path / "marginals.csv").read_text().splitlines()))
+    states = {line["variable"]: line["states"].split(", ") for line in lines}
+    assert next(iter(lines[0])) == "variable"
+    assert list(lines[0])[-1] == "states"
+    assert set(states) == {"rain", "grass"}
+    assert [sorted(states[name]) for name in ("rain", "grass")] == [["no", "yes"], ["dry", "wet"]]

@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:  # Python looks up submodules here too, before they are imported
         raise AttributeError(_unknown_name_message(name))
     results = import_module("herdcli.results")
-    found = getattr(results, name) if name in OWN else results.function(name)
+    found = getattr(results, name) if name in OWN else results.command_function(name)
     if name not in PACKAGES:
         globals()[name] = found
     return found

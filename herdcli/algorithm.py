@@ -110,7 +110,7 @@ class EstimatesSteps(ABC, Generic[U]):
     """The base of algorithms that end by a criterion and can estimate, from the steps done so far, when it will be met."""
 
     @abstractmethod
-    def expected(self, state: U) -> int | None:
+    def estimate_total_steps(self, state: U) -> int | None:
         """Return the estimated total number of steps, or None if there is no sign that it will be smaller than the maximum."""
 
 

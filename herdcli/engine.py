@@ -123,7 +123,7 @@ def check(*paths: str | os.PathLike[str]) -> None:
         artifacts.load(os.fspath(path))
 
 
-def function(name: str) -> Callable[..., Any]:
+def command_function(name: str) -> Callable[..., Any]:
     """Return the function of one command; its docstring is the command's help."""
     command, makes = _find_command(name), _run_for_metrics if name == "eval" else _run_for_artifact
     label_option = next((option for option in ("target", "label") if option in _options_by_keyword(command)), None)
@@ -141,7 +141,7 @@ def function(name: str) -> Callable[..., Any]:
     chosen = learn if name in LEARNING else run
     chosen.__name__ = chosen.__qualname__ = name
     chosen.__doc__ = f"{_python_words(command.help or '')}\n\nOptions, as keywords:\n\n{_option_lines(command)}"
-    vars(chosen)["__signature__"] = signature(name)
+    vars(chosen)["__signature__"] = command_signature(name)
     return chosen
 
 
@@ -168,7 +168,7 @@ def _bind_inputs(name: str, inputs: Sequence[object], options: dict[str, object]
     return bound
 
 
-def signature(name: str) -> inspect.Signature:
+def command_signature(name: str) -> inspect.Signature:
     """Return the signature of one command's function: its inputs, and its options with types and defaults."""
     if name in LEARNING:
         inputs = [
@@ -303,7 +303,7 @@ def _run_command(
 
     warned: list[str] = []
     # sums must not depend on the machine's cores; `threads` counts herd's own threads
-    with python_errors(folder), threadpool_limits(1, user_api="blas"), contextlib.nullcontext() if inputs else _closed_stdin():
+    with python_errors(folder), threadpool_limits(1, user_api="blas"), contextlib.nullcontext() if inputs else _refuse_stdin():
         options_and_inputs = [
             *_command_line_words(name, command, options, folder),
             *ends,
@@ -317,7 +317,7 @@ def _run_command(
 
 
 @contextlib.contextmanager
-def _closed_stdin() -> Iterator[None]:
+def _refuse_stdin() -> Iterator[None]:
     """Keep a command without inputs from waiting for the caller's stdin."""
     stdin, sys.stdin = sys.stdin, None
     try:

@@ -81,7 +81,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.75)), None)
 
 
-def missing_column(option: str, name: str, columns: Iterable[str], where: str | None = None) -> BadUsage:
+def missing_column_error(option: str, name: str, columns: Iterable[str], where: str | None = None) -> BadUsage:
     """Return the error for an option that names a column which the data lack; the hint has the nearest name, or else the first columns."""
     known = list(columns)
     close = nearest_name(name, known)

@@ -39,7 +39,7 @@ S = TypeVar("S", bound=HasStep)
 asked: dict[int, int] = {}  # thread -> the signal that is to end it; signals of the system reach only the main thread
 
 
-def stop_requested() -> bool:
+def is_stop_requested() -> bool:
     """Return whether this thread was asked to stop; a step that is waiting can then end early."""
     return threading.get_ident() in asked
 
@@ -73,7 +73,7 @@ def allow_interrupts(afterwards: Callable[[int, FrameType | None], None] | None 
 
 
 @dataclass
-class _Loop:
+class _InterruptibleLoop:
     """What the handler of signals has to know about the loop."""
 
     saves: bool
@@ -81,7 +81,7 @@ class _Loop:
 
 
 @contextmanager
-def _defer_signals(loop: _Loop) -> Iterator[None]:
+def _defer_signals(loop: _InterruptibleLoop) -> Iterator[None]:
     """Let signals end the loop: between steps, or in a long step.
 
     Without checkpoints a signal ends the running step at once.  With them it waits `STEP_SECONDS` for the end of the step, so that its
@@ -121,7 +121,7 @@ def _defer_signals(loop: _Loop) -> Iterator[None]:
 
 
 @dataclass
-class _Saving(Generic[S]):
+class _CheckpointSaver(Generic[S]):
     """When the states of a loop are saved: each `every` steps, or each 60 s without it, and after long steps."""
 
     checkpoint: Callable[[S], None]
@@ -165,8 +165,8 @@ def run_steps(
     Raises Interrupted after a signal.  Without a checkpoint it ends the running step at once.  With one, the step is finished and saved,
     unless it takes more than a second from then on.  A step that raises Unavailable has not changed its state, so that state is saved too.
     """
-    saving = _Saving(checkpoint, every) if checkpoint else None
-    loop = _Loop(saves=saving is not None)
+    saving = _CheckpointSaver(checkpoint, every) if checkpoint else None
+    loop = _InterruptibleLoop(saves=saving is not None)
     ended = until or _never_done
     with _defer_signals(loop):
         while (steps is None or state.step < steps) and not ended(state):
@@ -184,7 +184,7 @@ def run_steps(
             loop.in_step = False
             if watch:
                 watch(state)
-            if stop_requested():
+            if is_stop_requested():
                 if saving:
                     saving.save(state)
                 raise Interrupted(asked[threading.get_ident()], step=state.step)

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from herdcli.errors import DataError
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.records import dataclass
 
 
@@ -80,5 +80,5 @@ class Kind:
         if not 1 <= version <= self.version:
             message = f"is a {self.name} of version {version}, but this version of herd reads only versions up to {self.version}"
             raise DataError(message, where=where, hint="update with: pip install --upgrade herdcli")
-        found: type[Any] = import_named(self.versions[version - 1])
+        found: type[Any] = import_by_path(self.versions[version - 1])
         return found

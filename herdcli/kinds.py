@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
             judge="herdcli.cli.eval.gallery.with_gallery",
             judged_by=GALLERY,
             plots=_plots("plots.gallery_plots", "filters", "trace", "errors")
-            | {"nearest": "herdcli.evaluation.plots.gallery_plots.closest"},
+            | {"nearest": "herdcli.evaluation.plots.gallery_plots.most_similar_gallery_images"},
         ),
         Kind(
             name="dbn",
@@ -541,7 +541,7 @@ def plots_by_kind() -> str:
     return "  ".join(f"{', '.join(names)}: {', '.join(plots)}." for plots, names in kinds.items())
 
 
-def kind_of(value: Any) -> Kind:
+def kind_for_value(value: Any) -> Kind:
     """Return the kind whose newest dataclass is `value`, or the class of `value`."""
     part = value if isinstance(value, type) else type(value)
     path = f"{part.__module__}.{part.__qualname__}"

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from herdcli.errors import HerdError, escape_text
-from herdcli.kinds import kind_of
+from herdcli.kinds import kind_for_value
 from herdcli.records import short_repr
 from herdcli.schema import array_spec_of_field
 
@@ -18,7 +18,7 @@ MOST_TEXT = 120  # the longest value, in characters
 def artifact_html(value: Any) -> str:
     """Return a dataclass of herd as an HTML table.  Names and texts from data are escaped."""
     try:
-        name = kind_of(value).name
+        name = kind_for_value(value).name
     except TypeError:  # the value is a part of an artifact
         name = ""
     rows = [*_training_verdict_rows(name, value), *_field_rows(value)]

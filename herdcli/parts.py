@@ -48,7 +48,7 @@ class LazyParts(Mapping[str, Part]):
         return len(self._table)
 
 
-def import_named(path: str) -> Any:
+def import_by_path(path: str) -> Any:
     """Import and return the object at a dotted path."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
@@ -66,7 +66,7 @@ def instantiate_class(path: str, base: type[Any], *values: Any) -> Any:
 
 def import_complete_class(path: str, base: type[Any]) -> Any:
     """Return the class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
-    part = import_named(path)
+    part = import_by_path(path)
     if not issubclass(part, base):
         raise IncompletePart(f"{path} is not a {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
     require_all_methods(part)
@@ -75,7 +75,7 @@ def import_complete_class(path: str, base: type[Any]) -> Any:
 
 def import_class_with_methods(path: str, protocol: type) -> Any:
     """Return the class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
-    part = import_named(path)
+    part = import_by_path(path)
     lacking = sorted(name for name in required_methods(protocol) if not callable(getattr(part, name, None)))
     if lacking:
         raise IncompletePart(f"{path} lacks {', '.join(lacking)}", hint=f"define {lacking[0]} in {part.__module__}")

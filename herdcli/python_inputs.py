@@ -20,7 +20,7 @@ from herdcli.errors import BadUsage
 
 Array = np.ndarray[Any, Any]
 
-PYTHON = provenance.stage_record("python", {}, {})  # the stage that is recorded as the history of values of unknown origin
+PYTHON = provenance.make_history_record("python", {}, {})  # the stage that is recorded as the history of values of unknown origin
 MADE = "_made"  # attribute of a returned value: its history, and the levels and missing values of its columns
 KNOWN = {"row_split": "split", "row_weight": "weight", "feature_names": "feature_names", "image_shape": "image_shape"}
 FORMS = "an array, a table of pandas, polars or pyarrow, a list of rows, a dictionary of columns, a path, or a result of herd"
@@ -33,7 +33,7 @@ def join_rows_and_labels(X: Any, y: Any, options: dict[str, object], label_optio
     label_option  the command's option that names the column of labels; it is set if the labels are a Series with a name, beside a table.
     Raises TypeError for parts that a path or a data set has already, BadUsage for parts that do not fit.
     """
-    X = rows_of(X)
+    X = rows_as_table_or_array(X)
     known: dict[str, Any] = {field: options.pop(name, None) for name, field in KNOWN.items() if not isinstance(options.get(name), str)}
     known |= {field: None for field in KNOWN.values() if field not in known}
     if isinstance(options.get("feature_names"), str):  # a text is a sequence of names of one letter
@@ -57,29 +57,29 @@ def join_rows_and_labels(X: Any, y: Any, options: dict[str, object], label_optio
     return Dataset(X, codes, **fields, feature_names=None if names is None else [str(name) for name in names], class_names=classes)
 
 
-def rows_of(value: Any) -> Any:
+def rows_as_table_or_array(value: Any) -> Any:
     """Return lists of rows as an array or a table, dictionaries of columns as a table, a Series as a table of one column.
 
     Masked entries become NaN, and a vector is one column, as for a file that holds a vector.  Other values are unchanged.
     """
     value = _masked_to_nan(value)
     if isinstance(value, list | tuple):
-        value = _rows_of_list(value)
+        value = _list_to_rows(value)
     elif isinstance(value, Mapping):
-        value = _table_of_columns(value)
+        value = _columns_to_table(value)
     elif _is_series(value):
         value = value.to_frame(value.name if value.name not in (None, "") else "x")
     elif not isinstance(value, np.ndarray) and hasattr(value, "__array__") and not is_table(value) and not hasattr(value, "indptr"):
         value = np.asarray(value)  # tensors, and arrays of other libraries
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUS" and value.ndim == 2:
-        value = _rows_of_mixed_array(value)
+        value = _mixed_array_to_rows(value)
     return value[:, np.newaxis] if isinstance(value, np.ndarray) and value.ndim == 1 else value
 
 
-def _rows_of_list(rows: Sequence[Any]) -> Any:
+def _list_to_rows(rows: Sequence[Any]) -> Any:
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(str(name) for row in rows for name in row)
-        return _table_of_columns({name: [row.get(name) for row in rows] for name in names})
+        return _columns_to_table({name: [row.get(name) for row in rows] for name in names})
     if rows and all(isinstance(row, str) for row in rows):
         raise TypeError('a list of texts is not a table of rows; give a dictionary of columns, such as {"text": [...]}')
     try:
@@ -91,19 +91,19 @@ def _rows_of_list(rows: Sequence[Any]) -> Any:
         why = f"its rows have {' or '.join(map(str, lengths))} values" if len(lengths) > 1 else "it needs rows of numbers or text"
         raise TypeError(f"this {type(rows).__name__} is not a table of rows: {why}")
     if found.dtype.kind in "UO" and found.ndim == 2:  # numbers and texts: keep the type of each column
-        return _table_of_columns({f"x{k}": list(column) for k, column in enumerate(zip(*rows, strict=True))})
+        return _columns_to_table({f"x{k}": list(column) for k, column in enumerate(zip(*rows, strict=True))})
     return found if found.dtype.kind != "O" else found.astype(float)
 
 
-def _rows_of_mixed_array(value: Array) -> Any:
+def _mixed_array_to_rows(value: Array) -> Any:
     """Return an array of Python's objects or of texts as numbers if all are numbers, else as a table."""
     try:
         return value.astype(float)
     except (TypeError, ValueError):
-        return _table_of_columns({f"x{k}": column.tolist() for k, column in enumerate(value.T)})
+        return _columns_to_table({f"x{k}": column.tolist() for k, column in enumerate(value.T)})
 
 
-def _table_of_columns(columns: Mapping[Any, Any]) -> Any:
+def _columns_to_table(columns: Mapping[Any, Any]) -> Any:
     import pyarrow as pa
 
     lengths = {
@@ -191,13 +191,13 @@ def _join_table(X: Any, y: Any, known: Mapping[str, Any], options: dict[str, obj
             raise BadUsage(
                 f"X has a column {name!r}, and {argument} is given too", hint=f"leave out {argument}, or rename or drop the column"
             )
-        table = table.append_column(name, _arrow_column(name, _flat(item)))
+        table = table.append_column(name, _arrow_column(name, _flatten_to_column(item)))
     if y is not None and title != "y" and label_option is not None:
         options.setdefault(label_option, title)
     return table
 
 
-def _flat(values: Any) -> Any:
+def _flatten_to_column(values: Any) -> Any:
     """Return labels or weights as one column: a table of one column as that column, an array of shape (n, 1) as a vector."""
     if is_table(values):
         table = to_arrow_table(values)
@@ -210,7 +210,7 @@ def _flat(values: Any) -> Any:
 
 def _column_values(values: Any) -> Array:
     """Return labels as an array; nullable whole numbers stay numbers."""
-    values = _flat(values)
+    values = _flatten_to_column(values)
     if hasattr(values, "to_numpy") and not isinstance(values, np.ndarray):
         values = (
             values.to_numpy(zero_copy_only=False) if hasattr(values, "combine_chunks") or hasattr(values, "validate") else values.to_numpy()
@@ -290,7 +290,7 @@ def path_or_written_file(value: Any, folder: Path, name: str) -> str:
     """Return the path of a value: the path itself, or that of a file in `folder` whose name is `name`, the argument of the function."""
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
-    value = rows_of(value)
+    value = rows_as_table_or_array(value)
     path = folder / f"{len(list(folder.iterdir()))}" / name
     path.parent.mkdir()
     table = to_arrow_table(value)
@@ -308,21 +308,21 @@ def path_or_written_file(value: Any, folder: Path, name: str) -> str:
     return str(path)
 
 
-def assignments(values: Mapping[Any, Any]) -> list[str]:
+def format_assignments(values: Mapping[Any, Any]) -> list[str]:
     """Return a dictionary as texts NAME=VALUE; lists of numbers are joined by commas, and a missing value is left out."""
-    return [f"{_quoted_name(str(name))}={_assigned_text(value)}" for name, value in values.items() if not _is_missing_scalar(value)]
+    return [f"{_quote_name(str(name))}={_assignment_value_text(value)}" for name, value in values.items() if not _is_missing_scalar(value)]
 
 
 def _is_missing_scalar(value: Any) -> bool:
     return not hasattr(value, "__len__") and _is_missing(value)
 
 
-def _assigned_text(value: Any) -> str:
+def _assignment_value_text(value: Any) -> str:
     value = value.tolist() if hasattr(value, "tolist") else value
     return ",".join(map(value_text, value)) if isinstance(value, list | tuple) else value_text(value)
 
 
-def _quoted_name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + re.sub(r'(["\\])', r"\\\1", name) + '"' if re.search(r'[=,"]', name) else name
 
 
@@ -356,13 +356,13 @@ def option_words(value: object, folder: Path, name: str, *, repeated: bool, coun
     if _is_series(value) and repeated:
         value = cast(Any, value).to_dict()
     if isinstance(value, Mapping):
-        texts = assignments(value)
+        texts = format_assignments(value)
         return [[text] for text in texts] if repeated else [[",".join(texts)]]
     single = not repeated or not isinstance(value, list | tuple) or (count > 1 and bool(value) and not isinstance(value[0], list | tuple))
     found = []
     for each in [value] if single else cast(Sequence[object], value):
         if isinstance(each, Mapping):
-            found += [[text] for text in assignments(each)]
+            found += [[text] for text in format_assignments(each)]
         else:
             found.append(list(map(value_text, cast(Sequence[object], each))) if count > 1 else [option_value_text(each, folder, name)])
     return found

@@ -92,7 +92,7 @@ def short_repr(value: object) -> str:
 __all__ = ["dataclass", "set_notebook_view", "short_repr"]
 
 
-def former_classes(module: str, **names: str) -> Callable[[str], Any]:
+def former_class_getattr(module: str, **names: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module whose classes had other names, which pickles of earlier versions hold.
 
     names  former name -> present name.  Raises AttributeError for other names.

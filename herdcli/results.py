@@ -26,7 +26,7 @@ import numpy as np
 
 from herdcli import LEARNING, engine, notebook, python_inputs
 from herdcli.errors import BadUsage, HerdError, escape_text
-from herdcli.kinds import KINDS, kind_of
+from herdcli.kinds import KINDS, kind_for_value
 from herdcli.python_inputs import MADE
 from herdcli.records import HistoryRecord
 
@@ -64,7 +64,7 @@ class Result:
     @property
     def kind(self) -> str:
         """The kind of artifact, such as rbm or regression."""
-        return kind_of(type(self)).name
+        return kind_for_value(type(self)).name
 
     def save(self, path: str | os.PathLike[str], *, safe_csv: bool = False) -> None:
         """Write the result; the suffix of `path` chooses the format.
@@ -75,17 +75,17 @@ class Result:
 
     def summary(self) -> SummaryText:
         """Return the tables that `herd info` shows: coefficients, components, marginals, columns; without tables, the fields."""
-        return SummaryText(_heading(self) + (_tables_text(self) or _fields_text(self)))
+        return SummaryText(_heading_line(self) + (_tables_text(self) or _fields_text(self)))
 
     def to_arrow(self) -> Any:
         """Return the main table as a pyarrow.Table: rows of data, coefficients, probabilities of states, atoms with weights, components.
 
         Raises BadUsage for kinds without tables.
         """
-        from herdcli.evaluation.summaries.whole_tables import arrow_table, whole_table
+        from herdcli.evaluation.summaries.whole_tables import arrow_table, main_table_columns
 
         with engine.python_errors():
-            columns = whole_table(self.kind, self, _levels(self))
+            columns = main_table_columns(self.kind, self, _level_names(self))
         return arrow_table(columns)
 
     def to_pandas(self) -> Any:
@@ -101,7 +101,7 @@ class Result:
         return replace_fields(self, **changes)  # type: ignore[type-var]
 
     def __repr__(self) -> str:
-        lines = f"{_heading(self)}{_tables_text(self, first_rows=True) or _fields_text(self)}".rstrip("\n").split("\n")
+        lines = f"{_heading_line(self)}{_tables_text(self, first_rows=True) or _fields_text(self)}".rstrip("\n").split("\n")
         kept = lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"  … {len(lines) - MOST_LINES + 1} more lines: summary()"]
         return "\n".join(kept)
 
@@ -109,10 +109,10 @@ class Result:
         base = _artifact_class(type(self))
         if not isinstance(other, base) or _artifact_class(type(other)) is not base:
             return NotImplemented
-        return bool(_plain(self) == _plain(other))
+        return bool(_unwrap_result(self) == _unwrap_result(other))
 
     def __hash__(self) -> int:
-        return hash(_plain(self))
+        return hash(_unwrap_result(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: _plain_field(item) for name, item in vars(self).items()}
@@ -124,7 +124,7 @@ class Applicable:
 
     def apply(self, X: Any, **options: object) -> Any:
         """Return the data set that `herd apply` makes of new rows; options are its keywords, such as `want`."""
-        return function("apply")(self, X, **options)
+        return command_function("apply")(self, X, **options)
 
 
 class Predictive(Applicable):
@@ -136,8 +136,8 @@ class Predictive(Applicable):
         A model of several labels for each row returns an array (n, labels) of 0 and 1.
         """
         made = self.apply(X, **options)
-        if kind_of(type(self)).name not in LABELS or made.y is None:
-            return np.asarray(made.X if kind_of(type(self)).name == "tagger" else made.X[:, 0])
+        if kind_for_value(type(self)).name not in LABELS or made.y is None:
+            return np.asarray(made.X if kind_for_value(type(self)).name == "tagger" else made.X[:, 0])
         names = made.class_names
         return np.asarray(made.y) if names is None else np.array(names, dtype=object)[made.y]
 
@@ -150,7 +150,7 @@ class Probabilistic(Applicable):
 
         Raises BadUsage for a model without classes.
         """
-        name = kind_of(type(self)).name
+        name = kind_for_value(type(self)).name
         want = {"mixture": "responsibilities", "hmm": "smoothed"}.get(name)
         made = self.apply(X, **({"want": want} if want else {}), **options)
         if want is None and made.class_names is None and made.y is None:
@@ -171,7 +171,7 @@ class Generative:
 
     def sample(self, count: int = 1, **options: object) -> Any:
         """Return a data set of `count` sampled rows; options are those of `herd sample`."""
-        return function("sample")(self, count=count, **options)
+        return command_function("sample")(self, count=count, **options)
 
 
 class Evaluated:
@@ -181,7 +181,7 @@ class Evaluated:
         """Return the figures of `herd eval`, with the verdict, for the held-out rows that the model keeps, or for other rows."""
         if y is not None:
             data = python_inputs.join_rows_and_labels(data, y, {})
-        figures: dict[str, Any] = function("eval")(self, **({} if data is None else {"data": data}), **options)[0]
+        figures: dict[str, Any] = command_function("eval")(self, **({} if data is None else {"data": data}), **options)[0]
         return {name: item for name, item in figures.items() if name != "file"}
 
 
@@ -195,7 +195,7 @@ class Scored(Evaluated):
         the squared error of k-means, minus the MMD of atoms.  Raises BadUsage if there are no rows to compute it from.
         """
         figures = self.evaluate(data, y, **options)
-        name = kind_of(type(self)).name
+        name = kind_for_value(type(self)).name
         columns = [(sign, column) for sign, column in map(_split_score, KINDS[name].score) if figures.get(column) is not None]
         if columns:
             sign, column = columns[0]
@@ -216,9 +216,9 @@ class Drawable:
         from herdcli.evaluation.evaluation_settings import EvaluationSettings
         from herdcli.evaluation.plots import plot_list
 
-        kind = kind_of(type(self)).name
+        kind = kind_for_value(type(self)).name
         with engine.python_errors():
-            figure = plot_list.find_plot(kind, name or plot_list.plot_names(kind)[0])(self, EvaluationSettings(), map=map)
+            figure = plot_list.import_plot_function(kind, name or plot_list.plot_names(kind)[0])(self, EvaluationSettings(), map=map)
             if path is not None:
                 suffix = Path(path).suffix.lower()
                 if suffix not in plot_list.SUFFIXES:
@@ -228,7 +228,7 @@ class Drawable:
 
     def plots(self) -> list[str]:
         """Return the names of the plots of this kind."""
-        return list(kind_of(type(self)).plots)
+        return list(kind_for_value(type(self)).plots)
 
 
 PREDICTIVE = (*LABELS, "predictor", "tagger")
@@ -249,7 +249,7 @@ _classes: dict[type, type] = {}  # dataclass -> its subclass with methods
 
 def result_class(artifact_class: type) -> type:
     """Return the class of results with the fields of one artifact's dataclass and the methods of its kind."""
-    kind = kind_of(artifact_class).name
+    kind = kind_for_value(artifact_class).name
     return _subclass(artifact_class, Result, *(part for part, applies in METHODS if applies(kind)))
 
 
@@ -272,7 +272,7 @@ class _CallableField:
         return _copy_of_state, (state, _artifact_class(type(self)))
 
 
-def wrap(value: Any) -> Any:
+def wrap_as_result(value: Any) -> Any:
     """Return an artifact as a result.  Other values, such as figures, are unchanged."""
     if not is_dataclass(value) or isinstance(value, (type, Result)):
         return value
@@ -306,14 +306,14 @@ def _plain_field(value: Any) -> Any:
     return _copy_of_state({name: item for name, item in vars(value).items() if name != "_method"}, _artifact_class(type(value)))
 
 
-def _plain(value: Any) -> Any:
+def _unwrap_result(value: Any) -> Any:
     """Return a result as its dataclass, with its history."""
     return _copy_of_state({name: _plain_field(item) for name, item in vars(value).items()}, _artifact_class(type(value)))
 
 
 def _restore(artifact_class: type, state: dict[str, Any]) -> Any:
     """Return the result that was pickled or copied."""
-    return wrap(_copy_of_state(state, artifact_class))
+    return wrap_as_result(_copy_of_state(state, artifact_class))
 
 
 def _with_hint(error: HerdError) -> HerdError:
@@ -322,15 +322,15 @@ def _with_hint(error: HerdError) -> HerdError:
     return error
 
 
-def _levels(value: Any) -> Mapping[str, Any]:
-    from herdcli.cli.frame.output.summary_text import state_levels
+def _level_names(value: Any) -> Mapping[str, Any]:
+    from herdcli.cli.frame.output.summary_text import state_names_by_column
 
-    return state_levels(vars(value).get(MADE, ([], None))[1])
+    return state_names_by_column(vars(value).get(MADE, ([], None))[1])
 
 
-def _heading(value: Any) -> str:
+def _heading_line(value: Any) -> str:
     """Return the first line: class, kind, verdict."""
-    name, kind = type(value).__qualname__, kind_of(type(value)).name
+    name, kind = type(value).__qualname__, kind_for_value(type(value)).name
     verdict = _verdict(kind, value)
     return f"{name}{f' ({kind})' if kind != name.lower() else ''}{f', verdict: {verdict}' if verdict else ''}\n"
 
@@ -355,7 +355,7 @@ def _tables_text(value: Any, *, first_rows: bool = False) -> str:
     if first_rows:
         text = summary_text.result_text(value, recoding)
     else:
-        text = summary_text.tables_text(summary_text.summary_tables(kind_of(type(value)).name, value, recoding))
+        text = summary_text.tables_text(summary_text.summary_tables(kind_for_value(type(value)).name, value, recoding))
     return re.sub(r": (-o FILE|herd info --format json) has all", ": to_pandas() has all", text)
 
 
@@ -370,20 +370,20 @@ def _is_empty_list(item: Any) -> bool:
     return isinstance(item, list | tuple | dict) and not item
 
 
-def function(name: str) -> Callable[..., Any]:
+def command_function(name: str) -> Callable[..., Any]:
     """Return the function of one command: that of the engine, whose artifact is returned as a result."""
-    run = engine.function(name)
+    run = engine.command_function(name)
 
     def learn(X: Any = None, y: Any = None, **options: object) -> Any:
-        return wrap(run(X, y, **options))
+        return wrap_as_result(run(X, y, **options))
 
     def compute(*inputs: object, **options: object) -> Any:
-        return wrap(run(*inputs, **options))
+        return wrap_as_result(run(*inputs, **options))
 
     chosen = learn if name in LEARNING else compute
     chosen.__name__ = chosen.__qualname__ = name
     chosen.__doc__, chosen.__module__ = run.__doc__, "herdcli"
-    vars(chosen)["__signature__"] = engine.signature(name)
+    vars(chosen)["__signature__"] = engine.command_signature(name)
     return chosen
 
 
@@ -393,7 +393,7 @@ def load(path: str | os.PathLike[str], **how: object) -> Any:
 
     `how` are the keywords of herdcli.artifacts.load.  ONNX files and tables of results are written only.
     """
-    return wrap(engine.load(path, **how))
+    return wrap_as_result(engine.load(path, **how))
 
 
 save, check = engine.save, engine.check

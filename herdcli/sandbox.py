@@ -20,7 +20,7 @@ MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 TCP = 0b11  # bind and connect
 
 
-def write_only_within(folder: str) -> bool:
+def restrict_writes_to_folder(folder: str) -> bool:
     """Forbid this process and its children to write except in a folder and to /dev/null; return whether the kernel supports it.
 
     The restriction applies to threads that start later, not to threads that are running.
@@ -52,7 +52,7 @@ def _allow_access(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> bo
         os.close(descriptor)
 
 
-def end_with_parent() -> None:
+def kill_when_parent_ends() -> None:
     """Have this process killed when its parent ends, for whatever reason."""
     if sys.platform == "linux":
         parent = os.getppid()

@@ -31,15 +31,15 @@ class ShardPlace:
         return f"shard {self.index} of {self.count}"
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the first shard, which computes the results that belong to no unit."""
         return self.index == 1
 
-    def of(self, units: int) -> range:
+    def unit_numbers(self, units: int) -> range:
         """Return the numbers of its units; the range is empty for the last shards if there are more shards than units."""
         return range(self.index - 1, units, self.count)
 
-    def stretch(self, rows: int) -> tuple[int, int]:
+    def row_range(self, rows: int) -> tuple[int, int]:
         """Return its range of rows as (first, end), end excluded, if rows are split into contiguous ranges.
 
         Raises BadUsage if there are fewer rows than shards.
@@ -71,9 +71,9 @@ class Shard:
     def validate(self) -> None:
         """Raise DataError unless there is one part for each unit, and `rest` is in the first shard only."""
         parts: list[Any] = getattr(self, "parts", [])
-        if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
+        if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.unit_numbers(self.units)):
             raise DataError(f"{self.place.name} cannot have {len(parts)} of the {self.units} parts of the run")
-        if self.place.first and getattr(self, "rest", self) is None:
+        if self.place.is_first and getattr(self, "rest", self) is None:
             raise DataError(f"{self.place.name} lacks the HDF5 group 'rest', which the first shard needs")
 
 

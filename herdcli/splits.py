@@ -25,7 +25,7 @@ SPLIT_NAMES = {
 _FOLD = re.compile(r"(\d{1,6})/(\d{1,6})(,no-valid)?")
 
 
-def split_number(text: str) -> int | None:
+def parse_split_name(text: str) -> int | None:
     """Return the split that a name in upper or lower case stands for; None for any other text."""
     return SPLIT_NAMES.get(text.strip().lower())
 

@@ -38,7 +38,7 @@ with iterate.allow_interrupts():
         iterate.run_steps(lambda state: State(state.step + 1), State(0), steps=100)
     except Interrupted as error:
         print(error, error.exit_code)
-print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, iterate.stop_requested())
+print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, iterate.is_stop_requested())
 """
 
 LIBRARY = """
@@ -106,7 +106,7 @@ def test_a_signal_ends_a_long_step_at_once_if_there_is_no_checkpoint(number):
         iterate.run_steps(waiting_step(2, number), Counter(0), steps=5)
     assert caught.value.exit_code == 128 + number
     assert time.monotonic() - began < 5
-    assert not iterate.stop_requested()
+    assert not iterate.is_stop_requested()
 
 
 def test_a_step_that_can_be_saved_is_waited_for_a_second_only(monkeypatch):

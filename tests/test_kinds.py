@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.cli.eval.command import command as eval_command
 from herdcli.kinds import KINDS, plots_by_kind
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("metrics", "judge", "announce", "comparison", "apply", "sample", "imports", "finish", "request")
@@ -36,9 +36,9 @@ def test_a_kind_stands_in_the_format_document(kind):
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_what_a_page_names_is_there(kind):
     paths = [path for page in PAGES if (path := getattr(kind, page))] + list(kind.plots.values())
-    assert all(callable(import_named(path)) for path in (*paths, *kind.versions))
+    assert all(callable(import_by_path(path)) for path in (*paths, *kind.versions))
     for path in (path for path in (kind.judge, kind.apply, kind.sample) if path):
-        assert len(inspect.signature(import_named(path)).parameters) == 3
+        assert len(inspect.signature(import_by_path(path)).parameters) == 3
 
 
 def told(shown, kind):

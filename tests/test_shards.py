@@ -22,7 +22,10 @@ class Numbers(shards.Shard):
 
 def dealt(units: int, count: int) -> list[Numbers]:
     places = [shards.ShardPlace(index, count) for index in range(1, count + 1)]
-    return [Numbers(place=place, units=units, parts=list(place.of(units)), rest="rest" if place.first else None) for place in places]
+    return [
+        Numbers(place=place, units=units, parts=list(place.unit_numbers(units)), rest="rest" if place.is_first else None)
+        for place in places
+    ]
 
 
 @pytest.mark.parametrize("units", [1, 2, 7, 30])

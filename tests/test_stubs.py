@@ -12,7 +12,7 @@ import pytest
 
 import herdcli as herd
 from herdcli.cli.ica.values import ALGORITHMS
-from herdcli.engine import function
+from herdcli.engine import command_function
 
 ROOT = Path(__file__).resolve().parent.parent
 USER = """\
@@ -70,7 +70,7 @@ def test_signatures_have_types_and_defaults():
     assert parameters["algorithm"].annotation == f"Literal[{', '.join(map(repr, ALGORITHMS))}]"
     assert (parameters["algorithm"].default, parameters["momentum"].default, parameters["filters"].default) == ("ml", 0.9, None)
     assert (parameters["one_pass"].annotation, parameters["one_pass"].default) == ("bool", False)
-    assert "  momentum: Share of each update that carries over to the next." in function("ica").__doc__
+    assert "  momentum: Share of each update that carries over to the next." in command_function("ica").__doc__
 
 
 def test_completion_sees_the_functions():

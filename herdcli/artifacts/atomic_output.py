@@ -86,7 +86,7 @@ def scratch_file(*, named: bool = False) -> Iterator[Path]:
     If the system supports files without names, it also vanishes when the process is killed.
     named  the file needs a name: HDF5 cannot read a file without one.
     """
-    if not named and (nameless := _unnamed_descriptor()) is not None:
+    if not named and (nameless := _open_unnamed_descriptor()) is not None:
         try:
             yield Path(f"/proc/self/fd/{nameless}")
         finally:
@@ -109,7 +109,7 @@ def scratch_file(*, named: bool = False) -> Iterator[Path]:
             os.unlink(name)
 
 
-def _unnamed_descriptor() -> int | None:
+def _open_unnamed_descriptor() -> int | None:
     """Return a descriptor of a file without a name, or None if the system does not support them."""
     if not hasattr(os, "O_TMPFILE") or not os.path.exists("/proc/self/fd"):
         return None

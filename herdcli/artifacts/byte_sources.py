@@ -99,7 +99,7 @@ class ByteSource:
         return io.BufferedReader(_PieceReader(self), 1 << 18)
 
     @contextlib.contextmanager
-    def file(self) -> Iterator[str]:
+    def file_path(self) -> Iterator[str]:
         """Yield the name of a file with the bytes; a stream is copied into a temporary file."""
         if self.regular:
             yield _reopenable_name(self._descriptor, self.name)

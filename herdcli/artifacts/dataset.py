@@ -48,7 +48,7 @@ class Dataset:
 def take_rows(data: Dataset, rows: Array | slice) -> Dataset:
     """Return the data set with these rows (k,), in this order; rows that stay in a file remain there; their order must be increasing."""
     parts = {name: item[rows] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
-    parts["X"] = data.X.taken(rows) if hasattr(data.X, "taken") else data.X[rows]
+    parts["X"] = data.X.select_rows(rows) if hasattr(data.X, "select_rows") else data.X[rows]
     columns = None if data.columns is None else {name: values[rows] for name, values in data.columns.items()}
     return replace(data, **parts, columns=columns)
 

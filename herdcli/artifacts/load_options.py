@@ -61,6 +61,6 @@ class LoadOptions:
     account: list[Any] = field(default_factory=list, compare=False)
 
     @staticmethod
-    def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> LoadOptions:
+    def with_defaults(limit: int | None, note: Callable[[str], None] | None, **more: object) -> LoadOptions:
         """Return options with the default limit (half of the free memory) and without notes, unless these are given."""
         return LoadOptions(memory_budget.default_memory_limit() if limit is None else limit, note or ignore_note, **more)  # type: ignore[arg-type]

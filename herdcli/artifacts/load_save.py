@@ -22,8 +22,8 @@ from herdcli.artifacts.tables.column_alignment import select_columns
 from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, NONE, ColumnRoles
 from herdcli.errors import BadUsage, DataError
 from herdcli.kind_entry import Kind
-from herdcli.kinds import CHECKPOINT, KINDS, kind_of, kinds_exporting
-from herdcli.parts import import_named
+from herdcli.kinds import CHECKPOINT, KINDS, kind_for_value, kinds_exporting
+from herdcli.parts import import_by_path
 from herdcli.records import HistoryRecord, dataclass
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def load(
     account       called with a line about the lines, rows and columns of a table and those not used, and with whether all were used.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
-    options = LoadOptions.of(
+    options = LoadOptions.with_defaults(
         max_memory,
         note,
         label=label,
@@ -177,7 +177,7 @@ def _prepare_columns(artifact: Artifact, prepare: PrepareColumns, keep: Collecti
         else [name for name, values in (data.columns or {}).items() if values.dtype.kind == "U" and name not in asked_for]
     )
     value, recoding = prepare(data, texts, artifact.name, artifact.recoding)
-    return replace(artifact, value=value, recoding=artifact.recoding.joined(recoding))
+    return replace(artifact, value=value, recoding=artifact.recoding.merge_with(recoding))
 
 
 def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
@@ -210,7 +210,7 @@ def _read_source(source: ByteSource, input_format: str | None, options: LoadOpti
 
 def _select_columns(artifact: Artifact, options: LoadOptions) -> Artifact:
     """Return the artifact; for a data set that is not from a table, only with the columns that --columns and --drop leave."""
-    if not isinstance(artifact.value, Dataset) or not options.roles.selects:
+    if not isinstance(artifact.value, Dataset) or not options.roles.selects_columns:
         return artifact
     return replace(artifact, value=select_columns(artifact.value, options.roles, artifact.name))
 
@@ -219,7 +219,7 @@ def _read_archive(source: ByteSource, input_format: str | None, options: LoadOpt
     """Read the one file in a zip archive; return None for archives that are formats of their own: NumPy arrays and workbooks."""
     from herdcli.artifacts.formats import zip_archives
 
-    with source.file() as path:
+    with source.file_path() as path:
         if _is_workbook(path) or not zip_archives.has_no_numpy_arrays(path):
             return None
         with zip_archives.open_member(path, source.member, where=source.name, limit=options.limit) as inner:
@@ -230,7 +230,7 @@ def _read_archive(source: ByteSource, input_format: str | None, options: LoadOpt
 
 def _read_hdf5(source: ByteSource, options: LoadOptions) -> Artifact:
     name, stated = source.name, seal_header.parse_seal(source.head, where=source.name)
-    with source.file() as path:
+    with source.file_path() as path:
         if stated is None:
             format_detection.refuse_damaged_seal(source.head, name)
             with hdf5_guard.open_guarded(path, where=name, include_soft_links=True) as file:
@@ -312,7 +312,7 @@ def verify_hdf5(source: ByteSource, stated: seal_header.Seal, *, limit: int) -> 
     The state in a checkpoint is not verified, since only the command that resumes the run can read this state.  Raises DataError.
     """
     if stated.kind == CHECKPOINT:
-        with source.file() as path:
+        with source.file_path() as path:
             seal_header.verify_seal(stated, source.size, source.sha256, where=source.name)
             with hdf5_guard.open_guarded(path, where=source.name) as file:
                 sealed_hdf5.read_root_attributes(file, CHECKPOINT, where=source.name)
@@ -327,7 +327,7 @@ def verify_hdf5(source: ByteSource, stated: seal_header.Seal, *, limit: int) -> 
 def _read_parquet(source: ByteSource, options: LoadOptions) -> Artifact:
     from herdcli.artifacts.formats import parquet_files
 
-    with source.file() as path:
+    with source.file_path() as path:
         digest = parquet_files.verify_seal(path, where=source.name)
         kind, value, history, known = parquet_files.read_table(path, digest is not None, where=source.name, options=options)
         found = Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
@@ -377,7 +377,7 @@ def _is_workbook(path: str) -> bool:
 def _read_unsealed_format(source: ByteSource, form: str, options: LoadOptions) -> Dataset:
     """Read a data set in a format without seals."""
     if form in BY_NAME:
-        with source.file() as path:
+        with source.file_path() as path:
             module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
             found: Dataset = getattr(import_module(f"herdcli.artifacts.formats.{module}"), function)(
                 path, where=source.name, options=replace(options, member=source.member)
@@ -452,7 +452,7 @@ def save(
     missing: a data set may have NaN.  leading: further columns that come first in a table; the others follow the features.
     Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
-    kind = kind_of(value)
+    kind = kind_for_value(value)
     form = output_format(path, format, kind.name)
     if isinstance(value, Dataset):
         validate(value, missing=missing)
@@ -480,7 +480,7 @@ def _write_format(
 
         delimited_text.write(path, value, leading, recoding.levels if recoding.codes else {})
     elif form in kind.exports:
-        import_named(kind.exports[form])(path, value)
+        import_by_path(kind.exports[form])(path, value)
     elif form == "wav":
         from herdcli.artifacts.formats import audio
 

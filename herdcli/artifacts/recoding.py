@@ -53,7 +53,7 @@ class Recoding:
     def __bool__(self) -> bool:
         return bool(self.levels or self.means)
 
-    def joined(self, other: Recoding) -> Recoding:
+    def merge_with(self, other: Recoding) -> Recoding:
         """Return the union of two recodings; the other's entries take precedence."""
         return Recoding(
             {**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases}, self.codes or other.codes
@@ -351,20 +351,20 @@ def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> t
     return data, texts, replace(recoding, levels=there)
 
 
-def decode_state_columns(data: Dataset, own: Recoding, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
+def decode_state_columns(data: Dataset, data_recoding: Recoding, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
     """Convert columns of a data set's own level indices to text if other levels are expected; return it with all text columns.
 
     Raises DataError for an index beyond its own levels.
     """
-    if not (own.codes and recoding.codes) or data.is_sparse or not data.feature_names:
+    if not (data_recoding.codes and recoding.codes) or data.is_sparse or not data.feature_names:
         return data, texts
     moved = {}
     for name, column in zip(data.feature_names, data.X.T, strict=True):
-        if name in own.levels and name in recoding.levels:
+        if name in data_recoding.levels and name in recoding.levels:
             place = np.where(np.isnan(column), -1, column) if column.dtype.kind == "f" else column
-            if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
-                raise DataError(f"column '{name}' has values that are not indices of its {len(own.levels[name])} states")
-            moved[name] = np.array([*own.levels[name], ""])[place.astype(np.int64)]
+            if ((place < -1) | (place % 1 != 0) | (place >= len(data_recoding.levels[name]))).any():
+                raise DataError(f"column '{name}' has values that are not indices of its {len(data_recoding.levels[name])} states")
+            moved[name] = np.array([*data_recoding.levels[name], ""])[place.astype(np.int64)]
     return _move_to_further_columns(data, moved), [*texts, *moved]
 
 

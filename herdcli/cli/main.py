@@ -247,7 +247,7 @@ def _run_command_line(args: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _end_at_once(code: int) -> NoReturn:
+def _exit_at_once(code: int) -> NoReturn:
     """End the process without waiting for worker threads, which Python would join; nobody uses their results any more."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -283,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         warnings.showwarning = shown
         gc.set_threshold(*often)
     if argv is None and stopped and any(thread.name.startswith(POOL) for thread in threading.enumerate()):
-        _end_at_once(code)
+        _exit_at_once(code)
     if argv is None:
         gc.freeze()  # the process ends here: what it leaves is not searched for cycles
     raise SystemExit(code)

@@ -16,5 +16,5 @@ def compute_chunk_sums(blocks: Sequence[Block], statistics: BlockStatistics, ski
     if skipped:
         return [(1, statistics(block)) for block in blocks[skipped:]]
     for block in blocks:
-        tree.push(statistics(block))
+        tree.add_block_sums(statistics(block))
     return list(zip(tree.sizes, tree.sums, strict=True))

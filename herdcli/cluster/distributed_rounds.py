@@ -82,7 +82,7 @@ class RemoteBlocks(RemoteSource):
         for chunk in range(first // self.size, -(-self.count // self.size)):
             if chunk not in self.begun:
                 self.begun.add(chunk)
-                self._submit(chunk, max(0, first - chunk * self.size))
+                self._submit_chunk(chunk, max(0, first - chunk * self.size))
 
     def _drop_pending(self) -> None:
         """Drop the pending tasks of the previous round, for instance after a step that was too long."""
@@ -91,7 +91,7 @@ class RemoteBlocks(RemoteSource):
         self.begun.clear()
         self.shared = None
 
-    def _submit(self, chunk: int, skipped: int) -> None:
+    def _submit_chunk(self, chunk: int, skipped: int) -> None:
         rows = self._place_on_worker(chunk)
         asked, own = self._statistics_request(chunk), [self.owner[chunk]]
         future = self.farm.submit(
@@ -108,7 +108,7 @@ class RemoteBlocks(RemoteSource):
         if len(self.asked) < SHARED:
             return self.asked
         if self.shared is None or self.shared.status != "finished":
-            self.shared = self.farm.kept(self.asked, self.owner[chunk])
+            self.shared = self.farm.store_on_worker(self.asked, self.owner[chunk])
         return self.asked if self.shared is None else self.shared
 
     def _place_on_worker(self, chunk: int) -> Future | bytes:
@@ -122,7 +122,7 @@ class RemoteBlocks(RemoteSource):
         held = None
         while held is None:
             self.owner[chunk] = self._choose_worker()
-            held = self.farm.kept(rows, self.owner[chunk])
+            held = self.farm.store_on_worker(rows, self.owner[chunk])
         self.kept[chunk] = held
         return held
 
@@ -145,7 +145,7 @@ class RemoteBlocks(RemoteSource):
         chunk, asked = known
         if asked != self.round:
             return
-        reply = self.farm.answer(future)
+        reply = self.farm.task_result(future)
         if reply is not None and "sums" in reply:
             self.found[chunk] = [(size, sums) for size, sums in serialization.deserialize(reply["sums"])]
             return
@@ -155,7 +155,7 @@ class RemoteBlocks(RemoteSource):
             reply = {"failed": "the workers that computed it have ended"} if future.status == "error" else None
         if reply is not None:
             self._raise_unless_retried(chunk, reply)
-        self._submit(chunk, max(0, first - chunk * self.size))
+        self._submit_chunk(chunk, max(0, first - chunk * self.size))
 
     def _raise_unless_retried(self, chunk: int, reply: Reply) -> None:
         """Raise the error of a task, unless the task may be retried."""

@@ -35,21 +35,21 @@ class PackedCommand:
         path = stdin if text == "-" and stdin else text
         form, colon, rest = text.partition(":")
         if os.path.exists(path):
-            self.words.append(self._file("stdin" if text == "-" else text, path, ""))
+            self.words.append(self._register_file("stdin" if text == "-" else text, path, ""))
         elif colon and os.path.exists(rest):
-            self.words.append(self._file(rest, rest, form + colon))
+            self.words.append(self._register_file(rest, rest, form + colon))
         elif any(mark in text for mark in "*?[") and glob.glob(text):
             self.words.append(os.path.abspath(text))
         else:
             self.words.append(text)
 
-    def _file(self, name: str, path: str, before: str) -> worker_tasks.File:
+    def _register_file(self, name: str, path: str, before: str) -> worker_tasks.File:
         absolute, status = os.path.abspath(path), os.stat(path)
         digest = None if os.path.isdir(path) else worker_tasks.file_digest(absolute, status.st_mtime_ns, status.st_ino)
         self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": name, "before": before})
         return self.files[-1]
 
-    def place(self, pool: WorkerPool) -> None:
+    def make_files_available(self, pool: WorkerPool) -> None:
         """Check whether all workers see the files; if not, send the files."""
         blind = {
             address: seen
@@ -61,17 +61,17 @@ class PackedCommand:
         address, seen = next(iter(blind.items()))
         missing = self.files[seen.index(False)]
         pool.note(f"the worker {address} cannot read {missing['name']}, so the input files are sent to the workers")
-        self.send(pool)
+        self.send_files(pool)
 
-    def send(self, pool: WorkerPool) -> None:
+    def send_files(self, pool: WorkerPool) -> None:
         """Put the bytes of the files on several workers.  Raises an error for files that cannot be sent."""
         self._sending = True
         self._sent = {file["sha256"]: pool.client.scatter(_file_digest(file), broadcast=True, hash=False) for file in self.files}
 
-    def sent(self, pool: WorkerPool) -> dict[str, Any]:
+    def files_on_workers(self, pool: WorkerPool) -> dict[str, Any]:
         """Return the files on the workers by their digests; a file whose last holder is lost is sent again."""
         if self._sending and any(future.status in ("lost", "cancelled", "error") for future in self._sent.values()):
-            self.send(pool)
+            self.send_files(pool)
         return self._sent
 
 

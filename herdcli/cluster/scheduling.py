@@ -17,7 +17,7 @@ from herdcli.cluster.distributed_rounds import make_reported_error
 from herdcli.cluster.packed_commands import PackedCommand
 from herdcli.cluster.worker_pool import WorkerPool, require_same_environment
 from herdcli.errors import Unavailable
-from herdcli.iterate import stop_requested
+from herdcli.iterate import is_stop_requested
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -69,38 +69,38 @@ class ShardScheduling:
     def step(self, state: SchedulingState) -> SchedulingState:
         """Wait until a shard is finished."""
         self._assign_shards(state)
-        while not stop_requested():
+        while not is_stop_requested():
             future = self.farm.wait()
             if future is None:
                 self._assign_shards(state)
                 continue
             number = self.out.pop(future, None)
-            if number is not None and (made := self._taken(future, number)) is not None:
+            if number is not None and (made := self._receive_shard(future, number)) is not None:
                 return SchedulingState(state.step + 1, state.count, [*state.number, number], [*state.made, made])
             self._assign_shards(state)
         return state
 
     def _assign_shards(self, state: SchedulingState) -> None:
         """Submit shards that are neither finished nor running, a few for each worker."""
-        if not self.farm.there:
+        if not self.farm.is_connected:
             return
         room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
         taken = {*state.number, *self.out.values()}
         for number in [number for number in range(state.count) if number not in taken][: max(0, room)]:
-            self._submit(number, state.count)
+            self._submit_shard(number, state.count)
 
-    def _submit(self, number: int, count: int) -> None:
+    def _submit_shard(self, number: int, count: int) -> None:
         place = f"{number + 1}/{count}"
-        sent = self.words.sent(self.farm)
+        sent = self.words.files_on_workers(self.farm)
         future = self.farm.submit(worker_tasks.run_shard, self.farm.run, self.program, self.words.words, place, self.farm.wanted, sent)
         self.out[future] = number
 
-    def _taken(self, future: Future, number: int) -> Array | None:
+    def _receive_shard(self, future: Future, number: int) -> Array | None:
         """Return the bytes of a shard, or None if it has to be computed again.  Raises errors that another attempt cannot fix."""
         if future.status == "error":
-            self._again(number, "the workers that computed it have ended")
+            self._reschedule_shard(number, "the workers that computed it have ended")
             return None
-        reply = self.farm.answer(future)
+        reply = self.farm.task_result(future)
         if reply is None:  # or the only holder of a file that was sent is lost
             return None
         if "made" in reply:
@@ -109,14 +109,14 @@ class ShardScheduling:
         if "differs" in reply:
             require_same_environment("that came last", reply["differs"])
         if "unseen" in reply:
-            self.words.send(self.farm)
+            self.words.send_files(self.farm)
             return None
         if "error" in reply:
             raise make_reported_error(reply)
-        self._again(number, reply.get("failed", "its worker was stopped"))
+        self._reschedule_shard(number, reply.get("failed", "its worker was stopped"))
         return None
 
-    def _again(self, number: int, why: str) -> None:
+    def _reschedule_shard(self, number: int, why: str) -> None:
         """Let a shard be computed again.  Raises Unavailable if it failed too often."""
         self.failures[number] = self.failures.get(number, 0) + 1
         if self.failures[number] > self.retries:

@@ -109,7 +109,7 @@ def _require_dask() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def wrap_start_errors(where: ClusterAddress) -> Iterator[None]:
+def wrap_start_errors(address: ClusterAddress) -> Iterator[None]:
     """Replace any error of a cluster that does not start by a one-line error."""
     try:
         yield
@@ -117,10 +117,10 @@ def wrap_start_errors(where: ClusterAddress) -> Iterator[None]:
         raise
     except TypeError as error:
         raise BadUsage(
-            f"--cluster {where} does not take these settings ({_first_error_line(error)})", hint="check --cluster-option"
+            f"--cluster {address} does not take these settings ({_first_error_line(error)})", hint="check --cluster-option"
         ) from error
     except Exception as error:  # the start of a cluster runs code of Dask, of its plug-ins and of the queue, all with their own exceptions
-        raise Unavailable(f"--cluster {where} cannot start ({_first_error_line(error)})") from error
+        raise Unavailable(f"--cluster {address} cannot start ({_first_error_line(error)})") from error
 
 
 def _first_error_line(error: BaseException) -> str:

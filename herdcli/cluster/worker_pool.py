@@ -72,7 +72,7 @@ class WorkerPool:
             self.check_cluster()
             return None
 
-    def answer(self, future: Future) -> Any:
+    def task_result(self, future: Future) -> Any:
         """Return the result of a task, or None if it was lost together with its worker or the scheduler."""
         with contextlib.suppress(*LOST):
             if future.status == "finished":
@@ -80,7 +80,7 @@ class WorkerPool:
         self.check_cluster()
         return None
 
-    def kept(self, value: bytes, address: str) -> Future | None:
+    def store_on_worker(self, value: bytes, address: str) -> Future | None:
         """Return a value that is stored on a worker, or None if the worker was lost meanwhile."""
         with contextlib.suppress(*LOST):
             return self.client.scatter(value, workers=[address], hash=False, direct=True)
@@ -91,7 +91,7 @@ class WorkerPool:
     def check_cluster(self) -> None:
         """Restart workers that ended, report lost ones, and check that the scheduler is running."""
         self.made.keep()
-        if self.there:
+        if self.is_connected:
             self.gone_since = None
             here = set(self.workers())
             for address in sorted(self.known - here):
@@ -107,7 +107,7 @@ class WorkerPool:
         return Unavailable(f"the scheduler of --cluster {self.asked.where} no longer answers", hint=hint)
 
     @property
-    def there(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether the scheduler is connected."""
         return bool(self.client.status == "running")
 
@@ -163,7 +163,7 @@ class WorkerPool:
         if here < wanted:
             self.warn(f"only {here} of the {wanted} workers of --cluster {self.asked.where} started; the run continues with them")
 
-    def check(self) -> None:
+    def require_same_environments(self) -> None:
         """Raise BadUsage if the environment of a worker differs from that of this process."""
         for address, answer in self.ask_all_workers(worker_tasks.result_environment).items():
             if isinstance(answer, BaseException):
@@ -174,10 +174,10 @@ class WorkerPool:
                     address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value}
                 )
 
-    def end(self) -> None:
+    def stop_and_disconnect(self) -> None:
         """Stop the workers' tasks for this run, and close the connection."""
         with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
-            if self.there and self.asked.where.kind == "running":
+            if self.is_connected and self.asked.where.kind == "running":
                 self.client.run(worker_tasks.stop_run_units, self.run)
 
 
@@ -211,7 +211,7 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
         farm = WorkerPool(options, made, client, report, warn, exact)
         try:
             farm.await_workers()
-            farm.check()
+            farm.require_same_environments()
             if made.dashboard:
                 report(f"the workers' dashboard is at {made.dashboard}")
             ready = time.monotonic()
@@ -219,7 +219,7 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
             if options.where.kind == "local":
                 _report_if_one_process_is_faster(report, options.where.count or 1, ready - began, time.monotonic() - ready)
         finally:
-            farm.end()
+            farm.stop_and_disconnect()
             with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
                 client.close(timeout=2)
 

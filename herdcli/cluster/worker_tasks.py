@@ -94,21 +94,25 @@ def stop_run_units(run: str) -> None:
         iterate.asked.update(dict.fromkeys(_running.get(run, ()), int(signal.SIGTERM)))
 
 
-def run_shard(run: str, program: str, words: list[Word], shard: str, required_environment: dict[str, str], sent: dict[str, bytes]) -> Reply:
+def run_shard(
+    run: str, program: str, words: list[Word], shard: str, required_environment: dict[str, str], file_contents: dict[str, bytes]
+) -> Reply:
     """Run one shard of a command.
 
     program               the location of the group of commands, as module:name.
     words                 the command and its arguments; files are dictionaries.
     shard                 the number of the shard, as I/N.
     required_environment  the environment that this process must have.
-    sent                  the bytes of files by their digests.
+    file_contents                  the bytes of files by their digests.
     """
     differing = environment_differences(required_environment)
     if differing:
         return {"differs": differing}
     with _count_run_thread(run), scratch_folder("herd-unit-", _scratch_folder()) as folder:
         try:
-            command, *placed = [word if isinstance(word, str) else _resolve_file_argument(word, sent, Path(folder)) for word in words]
+            command, *placed = [
+                word if isinstance(word, str) else _resolve_file_argument(word, file_contents, Path(folder)) for word in words
+            ]
         except FileNotFoundError:
             return {"unseen": True}
         return _run_command(program, [command, "--shard", shard, *placed], words, Path(folder))
@@ -200,13 +204,13 @@ def _run_command(program: str, arguments: list[str], words: list[Word], folder: 
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 
-def _original_name(where: str | None, words: list[Word], folder: Path) -> str | None:
+def _original_name(location: str | None, words: list[Word], folder: Path) -> str | None:
     """Return a location with the file name that the user typed."""
-    for word in words if where is not None else ():
+    for word in words if location is not None else ():
         if isinstance(word, dict):
             here = folder / str(word["sha256"])[:16] / os.path.basename(word["path"])
-            where = where.replace(str(here), word["name"]).replace(word["path"], word["name"])  # type: ignore[union-attr]
-    return where
+            location = location.replace(str(here), word["name"]).replace(word["path"], word["name"])  # type: ignore[union-attr]
+    return location
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from herdcli.em.mixture.gmm import COVARIANCES, mixture_posteriors, parameter_co
 from herdcli.em.mixture.kmeans import nearest_centres_with_bounds
 from herdcli.em.mixture.mixture_e_step import impute_rows
 from herdcli.em.mixture.variational_mixture import HELD, predictive_posteriors
-from herdcli.em.variance_floors import are_positive_definite, require_moments
+from herdcli.em.variance_floors import are_positive_definite, require_consistent_moments
 from herdcli.errors import DataError
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array, require_image_shape
 
 FLAT = 1e-30  # share of a mean square: a variance below it is the rounding error of a constant column, which every model raises
@@ -83,15 +83,15 @@ class FitFacts:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
 
     @property
-    def constant(self) -> Array:
+    def constant_columns(self) -> Array:
         """(D,) bool: the columns that have one value in all training rows."""
         return np.asarray(self.base_variance <= FLAT * np.square(self.base_mean))
 
-    def require(self, columns: int, holdout: Array | None) -> None:
+    def require_matching_rows(self, columns: int, holdout: Array | None) -> None:
         """Raise DataError unless the moments are finite and have `columns` columns, and the labels match the held-out rows (h, D)."""
         if len(self.base_mean) != columns:
             raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, but the model has {columns}")
-        require_moments(self, columns)
+        require_consistent_moments(self, columns)
         require_image_shape(self.image_shape, columns)
         if self.holdout_y is not None and (holdout is None or len(self.holdout_y) != len(holdout)):
             raise DataError("/known/holdout_y needs one label for each row of /holdout")
@@ -139,7 +139,7 @@ class Mixture:
         if not 0 <= self.shrinkage < np.inf:
             raise DataError(f"/shrinkage is {self.shrinkage:g}, but it must be a number of rows, 0 or more")
         if self.known is not None:
-            self.known.require(self.mean.shape[1], self.holdout)
+            self.known.require_matching_rows(self.mean.shape[1], self.holdout)
         if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):
             raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} components for each class")
 
@@ -177,14 +177,14 @@ class Mixture:
         """Return the log densities (n,) of rows (n, D)."""
         return self.responsibilities(X)[1]
 
-    def clusters(self, X: Array) -> Array:
+    def assign_clusters(self, X: Array) -> Array:
         """Return the most probable component (n,) of each row (n, D), or its class where classes have components of their own."""
         r = self.responsibilities(X)[0]
         several = 1 if self.known is None else self.known.per_class
         found: Array = r.reshape(len(r), -1, several).sum(axis=2).argmax(axis=1)
         return found
 
-    def completed(self, X: Array) -> Array:
+    def impute_missing_values(self, X: Array) -> Array:
         """Return rows (n, D) with missing values replaced by their expectations: Σ_k r_k E[y_missing | y_observed, k]."""
         r, found = self.responsibilities(X)[0], X.astype(np.float64)
         absent = np.isnan(found)
@@ -214,16 +214,16 @@ class Clusters:
         _require_finite(self, "centre")
         _require_mass(self.mass)
         if self.known is not None:
-            self.known.require(self.centre.shape[1], self.holdout)
+            self.known.require_matching_rows(self.centre.shape[1], self.holdout)
 
-    def clusters(self, X: Array) -> Array:
+    def assign_clusters(self, X: Array) -> Array:
         """Return the index (n,) of the centre nearest to each row (n, D)."""
         middle = self.centre.mean(axis=0)
         return nearest_centres_with_bounds(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
 
     def densities(self, X: Array) -> Array:
         """Return the −squared distances (n,) of rows (n, D) from their nearest centres."""
-        found: Array = -np.square(np.asarray(X, dtype=np.float64) - self.centre[self.clusters(X)]).sum(axis=1)
+        found: Array = -np.square(np.asarray(X, dtype=np.float64) - self.centre[self.assign_clusters(X)]).sum(axis=1)
         return found
 
 
@@ -257,7 +257,7 @@ class FactorModel:
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):
             raise DataError("/noise must be 0 for pca and above 0 for the other models")
         if self.known is not None:
-            self.known.require(len(self.mean), self.holdout)
+            self.known.require_matching_rows(len(self.mean), self.holdout)
 
     @property
     def parameters(self) -> Parameters:
@@ -294,11 +294,11 @@ class FactorModel:
         """Return the reconstruction of rows (n, D) from their factor scores."""
         return np.asarray(self.scores(X) @ self.loading.T + self.mean)
 
-    def completed(self, X: Array) -> Array:
+    def impute_missing_values(self, X: Array) -> Array:
         """Return rows (n, D) with missing values replaced by their reconstruction."""
         return np.where(np.isnan(X), self.reconstruct(X), X)
 
-    def rotated(self, name: str) -> FactorModel:
+    def rotate_loadings(self, name: str) -> FactorModel:
         """Return the model with loadings rotated by `varimax` or `promax`, or this model for `none`.  The likelihood does not change."""
         if name == "varimax":
             loading, rotation = varimax(self.loading)
@@ -311,7 +311,7 @@ class FactorModel:
 
 def varying_column_count(value: Mixture | FactorModel) -> int:
     """Return the number of columns that vary in the training rows; without known baseline moments, all of them."""
-    return int(value.mean.shape[-1]) - (0 if value.known is None else int(value.known.constant.sum()))
+    return int(value.mean.shape[-1]) - (0 if value.known is None else int(value.known.constant_columns.sum()))
 
 
 def mixture_artifact(fit: EMFit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:
@@ -333,4 +333,4 @@ def factor_artifact(fit: EMFit, model: str, floor: float, seed: int, holdout: Ar
     return FactorModel(model=model, floor=floor, **dict[str, Any](fit.parameters), **common)
 
 
-__getattr__ = former_classes(__name__, Restarts="RestartOutcomes", Known="FitFacts")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Restarts="RestartOutcomes", Known="FitFacts")  # names in pickles of version 0.1

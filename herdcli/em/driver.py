@@ -22,7 +22,7 @@ from herdcli.em import quasi_newton
 from herdcli.em.quasi_newton import HasCoordinates, Parameters, QuasiNewtonState
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics.block_statistics import Block, BlockSource, Sums, SumTree, add_next_blocks, blocks_per_step
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array
 
 __all__ = ["EM", "EMFit", "ObjectiveHistory", "EMModel", "Parameters", "EMSettings", "EMState", "run_em"]
@@ -46,7 +46,7 @@ class EMModel(Protocol):
         """Return the statistics of a whole pass, with anything else that the M step needs from the parameters of the E step."""
         ...
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ E_q[log p(x, y; θ)] from the statistics of q."""
         ...
 
@@ -81,7 +81,7 @@ class ObjectiveHistory:
     floors: Array = array("T", "variances that the M step raised to their floor", kind="i")
 
     @property
-    def rise(self) -> float:
+    def largest_rise(self) -> float:
         """The largest rise of the free energy in one half-step, in nats per row; 0 if it never rose."""
         return float(max(0.0, np.diff(self.free_energy).max(initial=0.0)))
 
@@ -180,7 +180,7 @@ class EM(HasStateShapes[EMState]):
         found: Callable[[Block], Sums] = self.e_step[1]
         return found
 
-    def _begin(self, restart: int) -> RestartState:
+    def _begin_restart(self, restart: int) -> RestartState:
         return RestartState(self.model.start(restart), np.empty((0, 4)))
 
     def state_template(self) -> EMState:
@@ -190,7 +190,7 @@ class EM(HasStateShapes[EMState]):
 
     def init(self) -> EMState:
         """Return the first restart before its first E step."""
-        course = self._begin(0)
+        course = self._begin_restart(0)
         return EMState(0, course, replace(course))
 
     def resume_best_restart(self, state: EMState) -> EMState:
@@ -215,79 +215,79 @@ class EM(HasStateShapes[EMState]):
             ended, found = True, None  # the quasi-Newton step was too long
         else:
             ended = tree.blocks == self.source.count
-            found = model.complete_statistics(state.now.parameters, tree.total()) if ended else None
+            found = model.complete_statistics(state.now.parameters, tree.total_sums()) if ended else None
         state.step += 1
         if ended:
             state.sizes, state.sums = [], []
-            self._iterate(state, found)
+            self._process_e_step_result(state, found)
         return state
 
-    def _iterate(self, state: EMState, sums: Sums | None) -> None:
+    def _process_e_step_result(self, state: EMState, sums: Sums | None) -> None:
         """Record the result of an E step, then end the restart or continue.  sums  None where the likelihood is not defined."""
         course = state.now
         reached = -np.inf if sums is None else float(sums["log_likelihood"][0])
         value = reached + self.model.penalty(course.parameters)
         if course.leap is not None and not value >= course.leap.objective:
-            self._refuse(state, course, course.leap, value)
+            self._reject_quasi_newton_step(state, course, course.leap, value)
             return
         if sums is None or not np.isfinite(value):
             message = f"the log-likelihood is {reached} after {course.iterations} iterations"
             raise Diverged(message, hint="a larger --floor, or fewer --components")
         state.mass = float(sums["mass"][0])
-        self._enter(course, sums, value, state.mass)
+        self._record_e_step(course, sums, value, state.mass)
         if course.converged or course.passes >= self.settings.iterations:
-            self._end(state)
+            self._finish_restart(state)
         else:
             self._take_m_step(course, sums, value, state.mass)
 
-    def _enter(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
+    def _record_e_step(self, restart: RestartState, sums: Sums, value: float, mass: float) -> None:
         """Add the result of an E step to the ledger; a quasi-Newton step before it gets an entry of its own first."""
         reached, energy = float(sums["log_likelihood"][0]) / mass, -value / mass
-        if course.leap is not None:
+        if restart.leap is not None:
             assert isinstance(self.model, HasCoordinates)
-            quasi_newton.accept_trial(self.model, course.leap, sums)
-            floors = self.model.maximise(course.parameters, sums)[1]
-            course.values = np.vstack([course.values, [reached, energy, 0.0, float(floors)]])
+            quasi_newton.accept_trial(self.model, restart.leap, sums)
+            floors = self.model.maximise(restart.parameters, sums)[1]
+            restart.values = np.vstack([restart.values, [reached, energy, 0.0, float(floors)]])
         gained = np.inf
-        if len(course.values):
-            gained = course.values[-2, 1] - energy
-            course.values[-1, 0], course.values[-1, 2] = reached, course.values[-1, 1] - energy
-        course.quiet = course.quiet + 1 if gained <= self.settings.tolerance else 0
-        course.values = np.vstack([course.values, [reached, energy, 0.0, 0.0]])
-        course.converged = course.quiet >= self.settings.patience
+        if len(restart.values):
+            gained = restart.values[-2, 1] - energy
+            restart.values[-1, 0], restart.values[-1, 2] = reached, restart.values[-1, 1] - energy
+        restart.quiet = restart.quiet + 1 if gained <= self.settings.tolerance else 0
+        restart.values = np.vstack([restart.values, [reached, energy, 0.0, 0.0]])
+        restart.converged = restart.quiet >= self.settings.patience
 
-    def _take_m_step(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
+    def _take_m_step(self, restart: RestartState, sums: Sums, value: float, mass: float) -> None:
         """Take the M step, or set up a quasi-Newton step to try before it."""
         # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
-        before = self.model.expected(course.parameters, sums)
-        after, floors = self.model.maximise(course.parameters, sums)
-        gain = self.model.expected(after, sums) - before
+        before = self.model.expected_log_likelihood(restart.parameters, sums)
+        after, floors = self.model.maximise(restart.parameters, sums)
+        gain = self.model.expected_log_likelihood(after, sums) - before
         energy = -(float(sums["log_likelihood"][0]) + gain + self.model.penalty(after)) / mass
-        if not self.settings.accelerate or not isinstance(self.model, HasCoordinates) or course.iterations < quasi_newton.LEAD:
-            self._record_m_step(course, after, energy, floors)
+        if not self.settings.accelerate or not isinstance(self.model, HasCoordinates) or restart.iterations < quasi_newton.LEAD:
+            self._record_m_step(restart, after, energy, floors)
             return
-        leap = course.leap or quasi_newton.begin_quasi_newton(self.model, course.parameters, sums)
-        leap.objective, leap.kept, leap.after, leap.energy, leap.floors = value, course.parameters, after, energy, floors
-        course.leap, course.parameters = leap, quasi_newton.next_trial(self.model, leap, mass)
+        leap = restart.leap or quasi_newton.begin_quasi_newton(self.model, restart.parameters, sums)
+        leap.objective, leap.kept, leap.after, leap.energy, leap.floors = value, restart.parameters, after, energy, floors
+        restart.leap, restart.parameters = leap, quasi_newton.begin_line_search(self.model, leap, mass)
 
-    def _record_m_step(self, course: RestartState, parameters: Parameters, energy: float, floors: int) -> None:
-        course.parameters, course.leap = parameters, None
-        course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
+    def _record_m_step(self, restart: RestartState, parameters: Parameters, energy: float, floors: int) -> None:
+        restart.parameters, restart.leap = parameters, None
+        restart.values = np.vstack([restart.values, [np.nan, energy, np.nan, float(floors)]])
 
-    def _refuse(self, state: EMState, course: RestartState, leap: QuasiNewtonState, value: float) -> None:
+    def _reject_quasi_newton_step(self, state: EMState, restart: RestartState, leap: QuasiNewtonState, value: float) -> None:
         """Try a shorter quasi-Newton step, else take the M step; if no passes are left, restore the parameters before the step."""
         assert isinstance(self.model, HasCoordinates)
-        course.refused += 1
-        shorter = quasi_newton.retry_trial(self.model, leap, value)
-        if course.passes >= self.settings.iterations:
-            course.parameters = leap.kept
-            self._end(state)
+        restart.refused += 1
+        shorter = quasi_newton.shorten_trial(self.model, leap, value)
+        if restart.passes >= self.settings.iterations:
+            restart.parameters = leap.kept
+            self._finish_restart(state)
         elif shorter is not None:
-            course.parameters = shorter
+            restart.parameters = shorter
         else:
-            self._record_m_step(course, leap.after, leap.energy, leap.floors)
+            self._record_m_step(restart, leap.after, leap.energy, leap.floors)
 
-    def _end(self, state: EMState) -> None:
+    def _finish_restart(self, state: EMState) -> None:
         """Keep this restart if it is the best so far, and begin the next one."""
         course = state.now
         course.leap = None
@@ -297,7 +297,7 @@ class EM(HasStateShapes[EMState]):
         state.took.append(course.iterations)
         state.settled.append(course.converged)
         if not self.done(state):
-            state.now = self._begin(len(state.ended))
+            state.now = self._begin_restart(len(state.ended))
 
     def done(self, state: EMState) -> bool:
         """Return whether every restart has ended."""
@@ -339,4 +339,4 @@ def run_em(algorithm: EM) -> EMFit:
     return algorithm.result(state)
 
 
-__getattr__ = former_classes(__name__, Ledger="ObjectiveHistory")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Ledger="ObjectiveHistory")  # names in pickles of version 0.1

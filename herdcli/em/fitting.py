@@ -69,7 +69,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class PreparedFit:
-    """A fit that is ready to run: run `search`, then call `finished` on its result."""
+    """A fit that is ready to run: run `search`, then call `artifact_from_search` on its result."""
 
     asked: FitOptions
     rows: FitRows
@@ -87,12 +87,12 @@ class PreparedFit:
         assert isinstance(model, kmeans.KMeans)
         return kmeans.MiniBatch(self.rows.training, model, self.asked.batches, map)
 
-    def finished(self, search: SearchResult, map: Map = map) -> FittedArtifact:
+    def artifact_from_search(self, search: SearchResult, map: Map = map) -> FittedArtifact:
         """Return the artifact of the result of a search."""
         value = replace(row_model(self.asked.model).assemble(self, search.fit), known=None)
         if isinstance(value, artifacts.FactorModel):
-            value = value.rotated(self.asked.rotation)
-        known = self._known(search)
+            value = value.rotate_loadings(self.asked.rotation)
+        known = self._fit_facts(search)
         value = replace(value, known=known)
         if isinstance(value, artifacts.Mixture):
             known = replace(known, entropy=mean_responsibility_entropy(value, self.rows.training, map))
@@ -105,7 +105,7 @@ class PreparedFit:
             )
         return replace(value, known=known)
 
-    def _known(self, search: SearchResult) -> artifacts.FitFacts:
+    def _fit_facts(self, search: SearchResult) -> artifacts.FitFacts:
         rows, several = self.rows, len(self.search.sizes) > 1
         return artifacts.FitFacts(
             rows=self.found.rows,
@@ -187,7 +187,7 @@ def add_size_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     def score(size: int, fit: EMFit) -> float:
         if prepared.asked.bayes and prepared.asked.criterion != "valid":
             return float(fit.ledger.free_energy[-1])
-        value = replace(row_model(prepared.asked.model).assemble(prepared, fit), known=prepared._known(SearchResult(fit, size, ())))
+        value = replace(row_model(prepared.asked.model).assemble(prepared, fit), known=prepared._fit_facts(SearchResult(fit, size, ())))
         if prepared.asked.criterion == "valid":
             assert prepared.rows.valid is not None
             return -mean_log_density(value.densities, prepared.rows.valid, map)

@@ -17,10 +17,10 @@ from herdcli.em.sequence.emissions import Categorical, EmissionFamily, MeanEmiss
 from herdcli.em.sequence.forward_backward import HiddenChain
 from herdcli.em.sequence.gaussian_emissions import GaussianEmission
 from herdcli.em.sequence.sequences import SequenceBlock, SequenceBlocks, Sequences
-from herdcli.em.variance_floors import are_positive_definite, require_moments
+from herdcli.em.variance_floors import are_positive_definite, require_consistent_moments
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import ArrayRows, RowBlocks, RowMoments, Sums, sum_statistics
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 
@@ -42,7 +42,7 @@ class Emissions:
     rate: Array | None = array("K D", "mean counts", kind="f", dtype="f8", optional=True)
     probability: Array | None = array("K D", "probabilities of a 1", kind="f", dtype="f8", optional=True)
 
-    def require(self, emission: str, where: str) -> None:
+    def require_only_family(self, emission: str, where: str) -> None:
         """Raise DataError unless exactly the parameters of this family are present."""
         needed = TOGETHER.get(FAMILIES[emission], (FAMILIES[emission],))
         for declared in fields(self):
@@ -127,10 +127,10 @@ class HiddenMarkovModel:
         """Raise DataError unless probabilities are valid and the emissions are those of the family."""
         if self.emission not in FAMILIES:
             raise DataError(f"emission is '{self.emission}', expected one of {', '.join(FAMILIES)}")
-        self.emissions.require(self.emission, "emissions")
+        self.emissions.require_only_family(self.emission, "emissions")
         if self.known is not None:
-            self.known.base.require(self.emission, "known/base")
-        for name, rows in (("initial", self.initial[None]), ("transition", self.transition), *self._shares()):
+            self.known.base.require_only_family(self.emission, "known/base")
+        for name, rows in (("initial", self.initial[None]), ("transition", self.transition), *self._probability_arrays()):
             if not np.isfinite(rows).all() or (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1.0).max() > SURE:
                 raise DataError(f"/{name} are not probabilities")
         if not all(np.isfinite(item).all() for item in self.emissions.parameters.values()):
@@ -145,15 +145,15 @@ class HiddenMarkovModel:
         if self.held is not None and self.held.X.shape[1] != self.columns:
             raise DataError(f"/held/X has {self.held.X.shape[1]} columns, but /emissions has {self.columns}")
         if self.known is not None:
-            self._require_known(self.known)
+            self._require_consistent_facts(self.known)
 
-    def _require_known(self, known: ChainFitFacts) -> None:
+    def _require_consistent_facts(self, known: ChainFitFacts) -> None:
         """Raise DataError unless the facts about the training rows have the states and columns of the model."""
         if len(known.occupancy) != self.states or not (np.isfinite(known.occupancy).all() and (known.occupancy >= 0).all()):
             raise DataError("/known/occupancy must hold one mean probability for each state")
-        require_moments(known, self.columns)
+        require_consistent_moments(known, self.columns)
 
-    def _shares(self) -> list[tuple[str, Array]]:
+    def _probability_arrays(self) -> list[tuple[str, Array]]:
         return [(f"emissions/{name}", p) for name in ("mixing", "table") if (p := getattr(self.emissions, name)) is not None]
 
     @property
@@ -187,7 +187,7 @@ class HiddenMarkovModel:
     def free_parameters(self) -> int:
         """The number of fitted parameters."""
         states = int(self.allowed.sum()) - self.states + int(self.first.sum()) - 1
-        return states + self.emission_family.numbers(self.states)
+        return states + self.emission_family.parameter_count(self.states)
 
     @property
     def has_floored_variances(self) -> bool:
@@ -201,18 +201,18 @@ class HiddenMarkovModel:
         once = {"spherical": 0, "tied": 1}.get(str(self.family), mean.shape[0] * mean.shape[1])
         return bool(int(self.ledger.floors[-2:].max(initial=0)) > flat * once)
 
-    def ready(self) -> PreparedEmission:
+    def prepare_emission(self) -> PreparedEmission:
         """Return the emissions, prepared for computing densities of rows."""
-        return self.emission_family.ready(self.emissions.parameters)
+        return self.emission_family.prepare_emission(self.emissions.parameters)
 
     def log_likelihood(self, sequences: Sequences, map: Map = map, occupancy: Array | None = None) -> float:
         """Return the weighted mean log-likelihood of sequences, in nats per row.  Raises DataError for an impossible row.
 
         Pieces that begin after the start of their sequences begin in a state drawn from the occupancy (K,), by default that in training.
         """
-        return mean_log_likelihood(self.ready(), self.states_of(sequences, occupancy), sequences, map)
+        return mean_log_likelihood(self.prepare_emission(), self.chain_for_sequences(sequences, occupancy), sequences, map)
 
-    def states_of(self, sequences: Sequences, occupancy: Array | None = None) -> HiddenChain:
+    def chain_for_sequences(self, sequences: Sequences, occupancy: Array | None = None) -> HiddenChain:
         """Return the chain of hidden states with the initial probabilities for these sequences.
 
         For pieces that begin after the beginning of their sequences these are the occupancies.
@@ -225,20 +225,22 @@ class HiddenMarkovModel:
         assert self.known is not None
         base = self.known.base
         one = emission_from_artifact("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
-        return np.asarray(one.ready(base.parameters).logs(X)[:, 0])
+        return np.asarray(one.prepare_emission(base.parameters).log_likelihoods(X)[:, 0])
 
-    def told(self, sequences: Sequences, want: str, map: Map = map) -> Array:
+    def infer_states(self, sequences: Sequences, want: str, map: Map = map) -> Array:
         """Return state probabilities (m, K) or most probable states (m,) for each row, in the order of the sequences.
 
         want  `filtered`, `smoothed` or `predicted` for probabilities, `viterbi` for the most probable paths.
         """
         if want not in WANTS:
             raise BadUsage(f"unknown want '{want}', expected {', '.join(WANTS)}")
-        return self._blocks(sequences, lambda block, logs: _state_outputs(self.states_of(sequences), logs, block.offsets, want), map)
+        return self._map_sequence_blocks(
+            sequences, lambda block, logs: _state_outputs(self.chain_for_sequences(sequences), logs, block.offsets, want), map
+        )
 
-    def paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
+    def sample_state_paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
         """Return state paths sampled from their posterior (m, count), one per column."""
-        states = self.states_of(sequences)
+        states = self.chain_for_sequences(sequences)
 
         def drawn(block: SequenceBlock, logs: Array) -> Array:
             alpha = _filtered_probabilities(states, logs, block.offsets)
@@ -248,20 +250,20 @@ class HiddenMarkovModel:
             ]
             return np.stack([forward_backward.sample_paths(states, alpha, block.offsets, uniform) for uniform in found], axis=1)
 
-        return self._blocks(sequences, drawn, map)
+        return self._map_sequence_blocks(sequences, drawn, map)
 
-    def _blocks(self, sequences: Sequences, function: Callable[[SequenceBlock, Array], Array], map: Map) -> Array:
-        ready, source = self.ready(), SequenceBlocks(sequences)
+    def _map_sequence_blocks(self, sequences: Sequences, function: Callable[[SequenceBlock, Array], Array], map: Map) -> Array:
+        ready, source = self.prepare_emission(), SequenceBlocks(sequences)
 
         def one(block: SequenceBlock) -> Array:
             try:
-                return function(block, ready.logs(block.X))
+                return function(block, ready.log_likelihoods(block.X))
             except forward_backward.ImpossibleRow as error:
                 raise impossible_row_error(error, block, sequences) from None
 
         return np.concatenate(list(map(one, source.take(0, source.count))))
 
-    def drawn(self, lengths: Array, seed: int) -> tuple[Array, Array]:
+    def sample_sequences(self, lengths: Array, seed: int) -> tuple[Array, Array]:
         """Sample new sequences of these lengths; return their rows (m, D) and states (m,).
 
         Sequence s depends on the seed and on s only.
@@ -275,7 +277,7 @@ class HiddenMarkovModel:
                 edges = first if t == 0 else ends[path[t - 1]]
                 path[t] = min(int(np.searchsorted(edges, u[t] * edges[-1], side="right")), self.states - 1)
             paths.append(path)
-            rows.append(self.emission_family.drawn(self.emissions.parameters, path, random))
+            rows.append(self.emission_family.sample_rows(self.emissions.parameters, path, random))
         return np.concatenate(rows), np.concatenate(paths)
 
 
@@ -324,7 +326,7 @@ def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences:
     """Return the mean log-likelihood, in nats per row."""
 
     def statistics(block: SequenceBlock) -> Sums:
-        logs = ready.logs(block.X)
+        logs = ready.log_likelihoods(block.X)
         _, found = forward_backward.filter_states(states, forward_backward.scale_likelihoods(logs), block.offsets)
         if np.isneginf(found).any():
             try:
@@ -337,4 +339,4 @@ def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences:
     return float(value[0] / value[1])
 
 
-__getattr__ = former_classes(__name__, MarkovChain="HiddenMarkovModel", KnownChain="ChainFitFacts")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, MarkovChain="HiddenMarkovModel", KnownChain="ChainFitFacts")  # names in pickles of version 0.1

@@ -8,11 +8,11 @@ import numpy as np
 
 from herdcli.em.artifacts import RestartOutcomes, _require_finite
 from herdcli.em.driver import ObjectiveHistory, Parameters
-from herdcli.em.sequence.kalman import FilteredStates, filter_sequences, missing_patterns, smooth_sequences
+from herdcli.em.sequence.kalman import FilteredStates, filter_sequences, find_missing_patterns, smooth_sequences
 from herdcli.em.sequence.lds import impute_rows, parameter_count
-from herdcli.em.variance_floors import are_positive_definite, require_moments
+from herdcli.em.variance_floors import are_positive_definite, require_consistent_moments
 from herdcli.errors import BadUsage, DataError
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 
@@ -88,7 +88,7 @@ class LinearDynamics:
             raise DataError("/transition is not square")
         self._require_controls()
         if self.known is not None:
-            require_moments(self.known, len(self.mean))
+            require_consistent_moments(self.known, len(self.mean))
         if self.holdout is not None:
             require_offsets("holdout_offsets", np.asarray(self.holdout_offsets), len(self.holdout), "holdout")
 
@@ -121,7 +121,7 @@ class LinearDynamics:
         return len(self.mean)
 
     @property
-    def radius(self) -> float:
+    def spectral_radius(self) -> float:
         """The largest modulus of the eigenvalues of the transition; above 1 the states grow without bound."""
         return float(np.abs(np.linalg.eigvals(self.transition)).max())
 
@@ -138,7 +138,7 @@ class LinearDynamics:
         several = self.known is None or self.known.sequences > 1
         return parameter_count(self.states, self.columns, self.controls, diagonal=self.diagonal, several=several)
 
-    def started(self, number: int) -> Parameters:
+    def heldout_sequence_parameters(self, number: int) -> Parameters:
         """Return the parameters with the distribution of the first state of one held-out sequence."""
         known = self.known
         if known is None or known.holdout_start_mean is None or known.holdout_start_covariance is None:
@@ -148,15 +148,15 @@ class LinearDynamics:
             "start_covariance": known.holdout_start_covariance[number],
         }
 
-    def held_out(self) -> Iterator[tuple[Parameters, Array, Array | None]]:
+    def heldout_sequences(self) -> Iterator[tuple[Parameters, Array, Array | None]]:
         """Yield parameters, rows and controls of each held-out sequence."""
         if self.holdout is None or self.holdout_offsets is None:
             return
         U = None if self.known is None else self.known.holdout_controls
         for s, (begin, end) in enumerate(zip(self.holdout_offsets[:-1], self.holdout_offsets[1:], strict=True)):
-            yield self.started(s), self.holdout[begin:end], None if U is None else U[begin:end]
+            yield self.heldout_sequence_parameters(s), self.holdout[begin:end], None if U is None else U[begin:end]
 
-    def states_of(self, Y: Array, offsets: Array, U: Array | None, want: str) -> tuple[Array, Array]:
+    def infer_states(self, Y: Array, offsets: Array, U: Array | None, want: str) -> tuple[Array, Array]:
         """Return means (n, K) and standard deviations (n, K) of the states.
 
         want  smoothed: given all rows of the sequence; filtered: given the rows up to each; predicted: given the rows before each.
@@ -169,9 +169,9 @@ class LinearDynamics:
         after = smooth_sequences(self.parameters, found, offsets)
         return after.mean, standard_deviations(after.covariance)
 
-    def completed(self, Y: Array, offsets: Array, U: Array | None) -> Array:
+    def impute_missing_values(self, Y: Array, offsets: Array, U: Array | None) -> Array:
         """Return rows with missing values replaced by their expectations given all observed values of their sequence."""
-        p, missing = self.parameters, missing_patterns(Y)
+        p, missing = self.parameters, find_missing_patterns(Y)
         after = smooth_sequences(p, filter_sequences(p, Y, offsets, U, missing), offsets)
         return impute_rows(p, Y, missing, after, None)[0]
 
@@ -195,7 +195,7 @@ class LinearDynamics:
             mean, covariance = _predict_step(p, mean, covariance, p["drift"])
         return tuple(np.stack(part, axis=1).reshape(-1, self.columns) for part in (means, spreads))  # type: ignore[return-value]
 
-    def drawn(self, count: int, steps: int, seed: int) -> Array:
+    def sample_sequences(self, count: int, steps: int, seed: int) -> Array:
         """Return rows of new sequences (count · steps, D), one sequence after another, with controls at their means."""
         p, K = self.parameters, self.states
         roots = {name: np.linalg.cholesky(p[name]) for name in ("start_covariance", "process", "noise")}
@@ -229,4 +229,4 @@ def one_step_predictions(p: Parameters, filtered: FilteredStates) -> Array:
     return np.asarray(filtered.predicted @ p["loading"].T + p["mean"])
 
 
-__getattr__ = former_classes(__name__, KnownDynamics="DynamicsFitFacts")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, KnownDynamics="DynamicsFitFacts")  # names in pickles of version 0.1

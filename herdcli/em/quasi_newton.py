@@ -39,7 +39,7 @@ class ParameterCoordinates(Protocol):
         """Return the parameters at x."""
         ...
 
-    def slope(self, x: Array, sums: Sums) -> Array:
+    def gradient(self, x: Array, sums: Sums) -> Array:
         """Return the gradient (N,) d E_q[log p(x, y)] / dx at x, from the statistics of q."""
         ...
 
@@ -86,14 +86,14 @@ def begin_quasi_newton(model: HasCoordinates, parameters: Parameters, sums: Sums
     chart = model.make_coordinates(parameters, sums)
     none, x = np.empty((0, chart.size)), np.zeros(chart.size)
     return QuasiNewtonState(
-        dict(parameters), dict(sums), x, chart.slope(x, sums), none, none.copy(), 0.0, {}, {}, 0.0, 0, np.zeros(chart.size)
+        dict(parameters), dict(sums), x, chart.gradient(x, sums), none, none.copy(), 0.0, {}, {}, 0.0, 0, np.zeros(chart.size)
     )
 
 
 def accept_trial(model: HasCoordinates, leap: QuasiNewtonState, sums: Sums) -> None:
     """Accept the trial as the current point, and update the curvature with the gradient there."""
     chart, trial = model.make_coordinates(leap.origin, leap.basis), leap.trial
-    slope = chart.slope(trial, sums)
+    slope = chart.gradient(trial, sums)
     step, turn = trial - leap.x, leap.slope - slope
     if step @ turn > CURVED * np.linalg.norm(step) * np.linalg.norm(turn):
         leap.steps = np.vstack([leap.steps, step])[-PAIRS:]
@@ -101,7 +101,7 @@ def accept_trial(model: HasCoordinates, leap: QuasiNewtonState, sums: Sums) -> N
     leap.x, leap.slope = trial, slope
 
 
-def next_trial(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Parameters:
+def begin_line_search(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Parameters:
     """Choose a direction from the current point and return the parameters of the first trial.
 
     mass  bounds the step to length √mass, at which the standard deviation of all noise would about double.
@@ -115,7 +115,7 @@ def next_trial(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Pa
     return model.make_coordinates(leap.origin, leap.basis).parameters(leap.trial)
 
 
-def retry_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -> Parameters | None:
+def shorten_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -> Parameters | None:
     """Return a shorter trial after one that failed, or None if no tries are left.
 
     reached  log-likelihood of the failed trial in total nats; not finite if it is undefined there.

@@ -67,12 +67,12 @@ def are_positive_definite(S: Array) -> bool:
     return bool(np.linalg.eigvalsh(S / scale[..., :, None] / scale[..., None, :]).min(initial=1.0) > 0)
 
 
-def require_moments(known: object, columns: int) -> None:
-    """Raise DataError unless the training moments in `known` are finite and have D columns.
+def require_consistent_moments(facts: object, columns: int) -> None:
+    """Raise DataError unless the training moments in `facts` are finite and have D columns.
 
     These are base_mean (D,), base_step (D,) and base_full (D, D); each may be missing.
     """
     for name, shape in (("base_mean", (columns,)), ("base_step", (columns,)), ("base_full", (columns, columns))):
-        item = getattr(known, name, None)
+        item = getattr(facts, name, None)
         if item is not None and (item.shape != shape or not np.isfinite(item).all()):
             raise DataError(f"/known/{name} must hold finite moments of {columns} columns")

@@ -21,7 +21,7 @@ _ENDS = {end for ends in relations.INTERVALS.values() for end in ends}
 _ERRORS = {error for own, error in relations.ERRORS.items() if own != error} | {"gaussian_gain_se", "linear_gain_se", "error_gain_se"}
 
 
-def mean_and_error(rows: Sequence[Row]) -> tuple[Row, Row]:
+def fold_means_and_errors(rows: Sequence[Row]) -> tuple[Row, Row]:
     """Return the mean of each figure over K folds, and its standard error: the standard deviation (K − 1 in the denominator) over √K.
 
     Standard errors and ends of intervals of single folds have no mean.  A figure that some fold lacks is left out.
@@ -54,7 +54,7 @@ def comparison(rows: Sequence[Row], name: str, baseline: str) -> str:
     return "better than" if gain > 0 else "worse than"
 
 
-def main_figures(rows: Sequence[Row], mean: Row) -> list[str]:
+def main_metric_names(rows: Sequence[Row], mean: Row) -> list[str]:
     """Return the averaged figures that vary between folds, or are baselines, in order of interest."""
     varied = [name for name in mean if any(row[name] != rows[0][name] for row in rows)]
     return [name for name in relations.sort_by_interest(varied) if name in varied]

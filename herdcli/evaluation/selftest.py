@@ -30,7 +30,7 @@ class KnownAnswer:
     tolerance: float
 
     @property
-    def right(self) -> bool:
+    def is_correct(self) -> bool:
         return bool(abs(self.found - self.expected) <= self.tolerance)
 
 
@@ -195,6 +195,6 @@ def answer_rows(answers: dict[str, list[KnownAnswer]]) -> list[Row]:
     """Return one row of a table per answer."""
     return [
         {"topic": topic, "claim": each.claim, "source": each.source, "found": each.found, "expected": each.expected,
-         "tolerance": each.tolerance, "verdict": "ok" if each.right else "WRONG"}
+         "tolerance": each.tolerance, "verdict": "ok" if each.is_correct else "WRONG"}
         for topic, found in answers.items() for each in found
     ]  # fmt: skip

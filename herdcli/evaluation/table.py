@@ -23,7 +23,7 @@ from herdcli.errors import BadUsage, DataError, escape_text
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.verdict_codes import verdict_code
 from herdcli.kinds import KINDS, VERDICT, kinds_with
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.records import dataclass
 from herdcli.schema import Array
 from herdcli.spreadsheet_text import csv_text
@@ -33,14 +33,14 @@ Row = dict[str, Value]
 Metrics = Callable[..., Row | list[Row]]
 
 
-def find_metrics(kind: str) -> Metrics:
+def import_metrics_function(kind: str) -> Metrics:
     """Import and return the metrics function of a kind.  Raises BadUsage for kinds without metrics."""
     path = KINDS[kind].metrics
     if path is None:
         raise BadUsage(
             f"artifacts of kind '{kind}' cannot be evaluated", hint=f"kinds that can be evaluated: {', '.join(kinds_with('metrics'))}"
         )
-    found: Metrics = import_named(path)
+    found: Metrics = import_by_path(path)
     return found
 
 
@@ -48,10 +48,10 @@ def compute_metric_rows(
     kind: str, value: Any, settings: EvaluationSettings, *, map: Map = map, progress: ProgressCallback | None = None
 ) -> list[Row]:
     """Return the rows of one artifact: one for most kinds, several if its kind has several."""
-    found = find_metrics(kind)(value, settings, map=map, progress=progress)
+    found = import_metrics_function(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):
         return found
-    judged = import_named(VERDICT)(kind, found, value)
+    judged = import_by_path(VERDICT)(kind, found, value)
     rest = {column: item for column, item in found.items() if column != "verdict"}
     return [found if judged is None and "verdict" not in found else rest | {"verdict": judged}]
 
@@ -142,7 +142,7 @@ class Requirement:
     def __str__(self) -> str:
         return f"{self.column}{self.comparison}{self.bound:g}"
 
-    def missed(self, rows: Sequence[Row]) -> list[str]:
+    def failure_messages(self, rows: Sequence[Row]) -> list[str]:
         """Return one message per row that misses the requirement, also for a missing value.
 
         Raises BadUsage for unknown columns and text.

@@ -18,7 +18,7 @@ from herdcli.algorithm import Map
 from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD, join_advice
 from herdcli.evaluation.verdict_codes import SEPARATOR
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.schema import Array
 
 OK, NO_ROWS = "ok", "no test rows"  # the second one: there are no rows for an evaluation
@@ -53,7 +53,7 @@ def verdict_text(kind: str, row: Row, value: Any) -> str | None:
         return known
     if kind != "network" and any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
         return DIVERGED
-    found = import_named(path)(row, value)
+    found = import_by_path(path)(row, value)
     findings = [*split_findings(known), *([] if known is not None and found == [NO_ROWS] else found)]
     return join_findings(sorted(findings, key=lambda finding: finding not in LOSSES))
 
@@ -212,9 +212,9 @@ def classifier_findings(row: Row, value: Any) -> list[str]:
     """Return the findings for classifiers: errors compared with the most frequent class, ranks with chance, log-loss with class shares."""
     if row.get("error") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.figures.classifier import evaluated_examples
+    from herdcli.evaluation.figures.classifier import evaluate_heldout_examples
 
-    found = evaluated_examples(value)
+    found = evaluate_heldout_examples(value)
     assert found is not None
     if not found.finite:
         return [DIVERGED]
@@ -273,9 +273,9 @@ def tagger_findings(row: Row, value: Any) -> list[str]:
     """Return the findings for taggers: the label with the highest score compared with the most frequent label."""
     if row.get("rows") is None:
         return [NO_ROWS]
-    from herdcli.evaluation.figures.tagger import evaluated_tags
+    from herdcli.evaluation.figures.tagger import evaluate_heldout_tags
 
-    found = evaluated_tags(value)
+    found = evaluate_heldout_tags(value)
     assert found is not None
     if found.sums["infinite"][0]:
         return [DIVERGED]
@@ -307,7 +307,7 @@ def em_findings(row: Row, value: Any) -> list[str]:
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
     known = getattr(value, "known", None)
-    flat = 0 if known is None else int(known.constant.sum())
+    flat = 0 if known is None else int(known.constant_columns.sum())
     scale, findings = 1.0 if density else base, list[str | None]()
     if own is not None and base is not None:
         gain = row.get("gain")
@@ -441,9 +441,9 @@ def _is_rotation_only(value: Any) -> bool:
 
 def ica_findings(row: Row, value: Any) -> list[str]:
     """Return the findings for filters: likelihood of whitened rows compared with a Gaussian, else kurtosis of outputs and inputs."""
-    from herdcli.evaluation.figures.ica import EvaluatedFilters, evaluated_filters
+    from herdcli.evaluation.figures.ica import EvaluatedFilters, evaluate_heldout_filters
 
-    held = evaluated_filters(value)
+    held = evaluate_heldout_filters(value)
     value = value.model if isinstance(value, EvaluatedFilters) else value
     power, findings = np.linalg.norm(value.J, axis=1), list[str | None]()
     if held is not None:
@@ -485,7 +485,7 @@ def quick_verdict(kind: str, value: Any, *, map: Map = map) -> tuple[str | None,
         return None, {}
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
-    row = import_named(page.quick)(value, map=map) if page.quick else import_named(page.metrics)(value, EvaluationSettings(), map=map)
+    row = import_by_path(page.quick)(value, map=map) if page.quick else import_by_path(page.metrics)(value, EvaluationSettings(), map=map)
     return verdict_text(kind, row, value), row
 
 
@@ -497,7 +497,7 @@ def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
     own, base, spread = row.get("log_likelihood"), row.get("independent"), row.get("gain_se")
     compare = KINDS[kind].comparison if kind in KINDS else None
     if wrong == "worse than independent" and compare and own is not None and base is not None:
-        return str(import_named(compare)(row))
+        return str(import_by_path(compare)(row))
     told = f"verdict: {wrong}"
     if wrong.split(SEPARATOR)[0] == "learned nothing" and own is not None and base is not None and spread is not None:
         told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli import __version__
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import kind_of
+from herdcli.kinds import kind_for_value
 from herdcli.online.model import Classifier
 from herdcli.rbm.layers import DBN, model_layers
 from herdcli.rbm.units import unit_family
@@ -178,7 +178,7 @@ def write_hidden_means(path: str | os.PathLike[str], model: RBM | DBN) -> None:
     scale = unit_family(layers[-1].hidden_units).scale
     made = values if scale == 1 else graph.op("Div", values, float(scale))
     graph.result("features", made, layers[-1].c.size)
-    graph.write(path, kind_of(model).name)
+    graph.write(path, kind_for_value(model).name)
 
 
 def _unit_values(graph: GraphBuilder, layer: RBM) -> str:

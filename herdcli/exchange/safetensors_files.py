@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.kinds import kind_of
+from herdcli.kinds import kind_for_value
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     """Write weights and biases of one model, or of all models stacked.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
         raise DataError("is a model of rows with labels, which a safetensors file cannot hold")
-    write_arrays(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
+    write_arrays(
+        path, _weight_arrays(model), {"kind": kind_for_value(model).name, **_unit_metadata(model), **_class_metadata(model.classes)}
+    )
 
 
 def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
@@ -43,7 +45,7 @@ def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
     arrays = {"column_mean": model.column_mean, "column_factor": model.column_factor}
     for number, layer in enumerate(model.layers):
         arrays |= {f"layers.{number}.weight": layer.W, f"layers.{number}.bias": layer.b}
-    about = {"kind": kind_of(model).name, "activation": model.activation, "family": model.family}
+    about = {"kind": kind_for_value(model).name, "activation": model.activation, "family": model.family}
     write_arrays(path, arrays, about | _class_metadata(model.classes))
 
 
@@ -51,7 +53,7 @@ def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
     """Write weights and biases of each layer."""
     arrays = {f"layers.{index}.{name}": item for index, layer in enumerate(model.layers) for name, item in _weight_arrays(layer).items()}
     units = [model.layers[0].visible_units, *(layer.hidden_units for layer in model.layers)]
-    write_arrays(path, arrays, {"kind": kind_of(model).name, "units": ",".join(units)})
+    write_arrays(path, arrays, {"kind": kind_for_value(model).name, "units": ",".join(units)})
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:

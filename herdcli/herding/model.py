@@ -7,7 +7,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.herding.binary_features import EXACT, to_unit_values
 from herdcli.numerics.scores import Scores
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 FEATURES = ("xz", "x", "x,xx", "rows")
@@ -187,4 +187,6 @@ def late_norm_growth(norm: Array) -> float:
     return float(np.divide(after, before, out=np.ones_like(after), where=before > 0.0).max())
 
 
-__getattr__ = former_classes(__name__, Moments="MomentSums", Rates="DrivingRates", Gap="MomentGaps")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(
+    __name__, Moments="MomentSums", Rates="DrivingRates", Gap="MomentGaps"
+)  # names in pickles of version 0.1

@@ -6,7 +6,7 @@ from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import symmetric_matrices
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array, require_image_shape
 
 ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")
@@ -130,4 +130,4 @@ class ICA(ICAFilters):
         return self.experts[0] if len(set(self.experts)) == 1 else "mixed"
 
 
-__getattr__ = former_classes(__name__, Trace="ICATrace")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Trace="ICATrace")  # names in pickles of version 0.1

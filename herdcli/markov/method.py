@@ -113,13 +113,13 @@ class Stepwise(Generic[S]):
         """Return the bytes that are needed before the first step; 0 unless an algorithm overrides this."""
         return 0
 
-    def figure(self, state: S) -> str:
+    def progress_text(self, state: S) -> str:
         """The figure that is shown next to the progress bar."""
         return ""
 
     def progress(self, state: S) -> RunProgress:
         """The number of steps done and the largest number of steps."""
-        return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
+        return RunProgress(state.step, self.steps, self.progress_text(state) if state.step else "")
 
 
 class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
@@ -131,11 +131,11 @@ class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
         """Return True if the last residual is at most the tolerance.  A residual of NaN is not."""
         return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
 
-    def figure(self, state: T) -> str:
+    def progress_text(self, state: T) -> str:
         """The last residual, as text."""
         return residual_text(state)
 
-    def expected(self, state: T) -> int | None:
+    def estimate_total_steps(self, state: T) -> int | None:
         """Estimate the total number of steps; None if the residual does not fall.
 
         The estimate assumes that the residual continues to fall as in the later half of the steps done.

@@ -163,7 +163,7 @@ class RowBlocks:
             object.__setattr__(self, "at_once", BLOCK * blocks_per_read(self.rows.columns, read_budget_bytes(self.rows)))
 
     @classmethod
-    def within(cls, rows: RowReader, max_bytes: int = ROOM) -> RowBlocks:
+    def with_memory_limit(cls, rows: RowReader, max_bytes: int = ROOM) -> RowBlocks:
         """Return blocks that are read in groups of `blocks_per_read`, within `max_bytes` bytes."""
         return cls(rows, BLOCK * blocks_per_read(rows.columns, min(max_bytes, read_budget_bytes(rows))))
 
@@ -173,7 +173,7 @@ class RowBlocks:
         return -(-self.rows.count // BLOCK)
 
     @property
-    def together(self) -> int:
+    def blocks_in_memory(self) -> int:
         """The number of blocks given to `map` at one time."""
         return min(PASS_BLOCKS, max(1, self.at_once // BLOCK))
 
@@ -252,7 +252,7 @@ class SumTree:
         """The number of blocks added so far."""
         return sum(self.sizes)
 
-    def push(self, sums: Sums, size: int = 1) -> None:
+    def add_block_sums(self, sums: Sums, size: int = 1) -> None:
         """Add the sums of the next `size` blocks, a power of two that divides the number of blocks before them."""
         if size & (size - 1) or self.blocks % size:
             raise ValueError(f"{size} blocks after {self.blocks} are not a node of the tree")
@@ -263,7 +263,7 @@ class SumTree:
         self.sizes.append(size)
         self.sums.append(sums)
 
-    def total(self) -> Sums:
+    def total_sums(self) -> Sums:
         """Return the sum of all blocks, added from the small entries to the large ones.  Raises ValueError if there is none."""
         if not self.sums:
             raise ValueError("there are no blocks")
@@ -290,12 +290,12 @@ def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Bl
     first = tree.blocks
     if isinstance(source, RemoteSource) and isinstance(statistics, BlockStatistics):
         for size, sums in source.sums(statistics, first):
-            tree.push(sums, size)
+            tree.add_block_sums(sums, size)
         return
     last = min(first + blocks_per_step(source), source.count)
     own = builtins.map if last - first == 1 else map  # one block needs no other thread
     for sums in own(statistics, source.take(first, last)):
-        tree.push(sums)
+        tree.add_block_sums(sums)
 
 
 def sum_statistics(source: BlockSource, statistics: Callable[[Block], Sums], map: Map = map) -> Sums:
@@ -303,7 +303,7 @@ def sum_statistics(source: BlockSource, statistics: Callable[[Block], Sums], map
     tree = SumTree()
     while tree.blocks < source.count:
         add_next_blocks(tree, source, statistics, map)
-    return tree.total()
+    return tree.total_sums()
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class UnitLayout:
         """The number of units."""
         return -(-self.blocks // self.size)
 
-    def of(self, unit: int) -> range:
+    def blocks_of_unit(self, unit: int) -> range:
         """Return the blocks of a unit."""
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
 
@@ -89,10 +89,10 @@ def sum_part_fields(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[st
     """
     tree, found = block_statistics.SumTree(), {name: list[Array]() for name in rows}
     for each in parts:
-        tree.push({"rows": np.array([each.rows]), **{name: getattr(each, name).copy() for name in sums}})
+        tree.add_block_sums({"rows": np.array([each.rows]), **{name: getattr(each, name).copy() for name in sums}})
         for name, held in found.items():
             held.append(getattr(each, name))
-    return tree.total(), found
+    return tree.total_sums(), found
 
 
 @dataclass
@@ -134,7 +134,7 @@ class UnitRun(FixedLengthAlgorithm[S], Generic[S]):
 
     def step(self, state: S) -> S:
         """Process one unit."""
-        state.parts = [*state.parts, self.part(self.layout.of(self.units[state.step]))]
+        state.parts = [*state.parts, self.part(self.layout.blocks_of_unit(self.units[state.step]))]
         state.step += 1
         return state
 

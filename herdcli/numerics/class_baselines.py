@@ -141,7 +141,7 @@ def centroid_weights(total: Array, count: Array, mean: Array, scale: Array) -> A
     return weights
 
 
-def deviations(variance: Array, mean: Array) -> Array:
+def standard_deviations(variance: Array, mean: Array) -> Array:
     """Return standard deviations (d,) from means and mean squares less squared means, which is inexact; 1 for constant columns."""
     variance = np.where(variance < 1e-12 * mean * mean, 0.0, variance)
     return np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)
@@ -150,7 +150,7 @@ def deviations(variance: Array, mean: Array) -> Array:
 def _column_deviations(X: Matrix, row_weights: Array, mean: Array) -> Array:
     """Return the standard deviations (d,) of columns about their means; 1 for constant columns."""
     if is_sparse(X):
-        return deviations(np.asarray(row_weights @ X.multiply(X)).ravel() - mean * mean, mean)
+        return standard_deviations(np.asarray(row_weights @ X.multiply(X)).ravel() - mean * mean, mean)
     variance = np.zeros(X.shape[1])
     for rows in iterate_row_slices(X):
         variance += row_weights[rows] @ np.square(X[rows] - mean)

@@ -50,7 +50,7 @@ def set_exact(exact: bool) -> None:
     _EXACT.set(exact)
 
 
-def product(a: Matrix, b: Array, out: Array | None = None) -> Array:
+def matrix_product(a: Matrix, b: Array, out: Array | None = None) -> Array:
     """Return a b as `a @ b`: (n, k) by (k, m), (n, k) by (k,), (k,) by (k, m) or (k,) by (k,), into `out` (n, m) if given.
 
     Exact products are those of `fast.exact_product`; CSR matrices are multiplied by SciPy, which adds the entries in sequence.
@@ -71,7 +71,7 @@ def product(a: Matrix, b: Array, out: Array | None = None) -> Array:
 
 def dot(a: Array, b: Array) -> Array:
     """Return Σ a b over all entries of two arrays of one shape, a number, as `np.vdot`."""
-    return product(np.ravel(a), np.ravel(b)) if _EXACT.get() else np.asarray(np.vdot(a, b))[()]
+    return matrix_product(np.ravel(a), np.ravel(b)) if _EXACT.get() else np.asarray(np.vdot(a, b))[()]
 
 
 def exp(x: Array | float, out: Array | None = None) -> Array:

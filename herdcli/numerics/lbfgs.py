@@ -33,7 +33,7 @@ class LBFGSState:
     stuck: bool = False
 
 
-def initial_state(function: Function, x: Array) -> LBFGSState:
+def initial_lbfgs_state(function: Function, x: Array) -> LBFGSState:
     """Return the state at an initial point x (P,)."""
     value, gradient = function(x)
     return LBFGSState(x, value, gradient, np.empty((0, len(x))), np.empty((0, len(x))))

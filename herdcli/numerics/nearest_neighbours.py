@@ -33,7 +33,7 @@ def nearest_rows_manhattan(rows: Array, references: Array | SelectedRows) -> Arr
         size = max(1, BLOCK // len(on))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            distance = exact_arithmetic.product((rows[part] > 0).astype(np.float32), doubled)
+            distance = exact_arithmetic.matrix_product((rows[part] > 0).astype(np.float32), doubled)
             distance += ink
             index = distance.argmin(axis=1)
             here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
@@ -63,7 +63,7 @@ def nearest_rows_euclidean(rows: Array | SelectedRows, references: Array | Selec
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             # |r − q|² = |r|² + |q|² − 2 r·q, and |r|² is the same for all references.
-            distance = squares - 2.0 * exact_arithmetic.product(np.asarray(rows[part], dtype=np.float64), q.T)
+            distance = squares - 2.0 * exact_arithmetic.matrix_product(np.asarray(rows[part], dtype=np.float64), q.T)
             index = distance.argmin(axis=1)
             here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
             closer = here < least[part]

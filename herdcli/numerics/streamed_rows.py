@@ -112,32 +112,32 @@ class StreamedRows:
     def read_stored_rows(self, chosen: Array | slice) -> Array:
         """Return some of the rows, (m, D), by their indices or as a slice; those of a slice with a step are cached."""
         if not isinstance(chosen, slice):
-            return self._taken(np.asarray(chosen))
+            return self._read_cached_rows(np.asarray(chosen))
         start, stop, step = chosen.indices(len(self))
         if step == 1:
-            return self._taken(np.arange(start, stop))
+            return self._read_cached_rows(np.arange(start, stop))
         key = (start, stop, step)
         if key not in self._spread:
-            self._spread[key] = self._taken(np.arange(start, stop, step))
+            self._spread[key] = self._read_cached_rows(np.arange(start, stop, step))
         return self._spread[key]
 
     def __getitem__(self, chosen: Array | slice) -> Array:
         return self.read_stored_rows(chosen)
 
-    def _taken(self, numbers: Array) -> Array:
+    def _read_cached_rows(self, numbers: Array) -> Array:
         block = np.searchsorted(self.starts, numbers, side="right") - 1
-        room = self._held()
+        room = self._block_cache()
         result = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
         with room.lock:
             here = room.place[block] >= 0
             result[here] = room.rows[room.place[block[here]] * self.size + (numbers - self.starts[block])[here]]
             for each in np.unique(block[~here]).tolist():
                 own = block == each
-                self._read(room, each)
+                self._load_block(room, each)
                 result[own] = room.rows[room.place[each] * self.size + numbers[own] - self.starts[each]]
         return result
 
-    def _held(self) -> _BlockCache:
+    def _block_cache(self) -> _BlockCache:
         with self._lock:
             if not self._room:
                 blocks = len(self.starts) - 1
@@ -146,7 +146,7 @@ class StreamedRows:
                 self._room.append(_BlockCache(rows, np.full(places, -1), np.full(blocks, -1)))
         return self._room[0]
 
-    def _read(self, cache: _BlockCache, block: int) -> None:
+    def _load_block(self, cache: _BlockCache, block: int) -> None:
         """Read a block into the slot of the oldest one."""
         at = cache.next
         if cache.held[at] >= 0:
@@ -196,11 +196,11 @@ class ShuffledOrder:
         while start < stop:
             window = int(np.searchsorted(self._ends, start, side="right")) - 1
             first, end = int(self._ends[window]), int(self._ends[window + 1])
-            found.append(self._rows(window)[start - first : min(stop, end) - first])
+            found.append(self._shuffled_window_rows(window)[start - first : min(stop, end) - first])
             start = end
         return np.concatenate(found)
 
-    def _rows(self, window: int) -> Array:
+    def _shuffled_window_rows(self, window: int) -> Array:
         if self._window[0] != window:
             blocks = self._blocks[window * WINDOW : (window + 1) * WINDOW]
             rows = np.concatenate([np.arange(self._starts[block], self._starts[block + 1]) for block in blocks])

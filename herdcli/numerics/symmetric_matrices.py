@@ -124,14 +124,14 @@ def clip_singular_values(matrix: Array, largest: float) -> Array | None:
     if values.max() <= largest:
         return None
     share = np.minimum(1.0, largest / values)
-    found = exact_arithmetic.product(exact_arithmetic.product(W, vectors) * share, vectors.T)
+    found = exact_arithmetic.matrix_product(exact_arithmetic.matrix_product(W, vectors) * share, vectors.T)
     return found.T if turned else found
 
 
 def _smaller_gram_spectrum(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvectors (k, k) and eigenvalues (k,) of W'W or of WW', whichever is smaller, k = min(n, m)."""
     W = np.asarray(matrix.T if matrix.shape[0] < matrix.shape[1] else matrix, dtype=np.float64)
-    squares, vectors = symmetric_eigendecomposition(exact_arithmetic.product(W.T, W))
+    squares, vectors = symmetric_eigendecomposition(exact_arithmetic.matrix_product(W.T, W))
     return vectors, squares
 
 

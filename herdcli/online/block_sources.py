@@ -59,9 +59,9 @@ class MemorySource:
         """The number of blocks of all passes."""
         return self.passes * self.blocks_per_pass
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step."""
-        require_same_input(proof, self.proof, self.where)
+        require_same_input(expected_digest, self.proof, self.where)
         if step >= self.steps:
             return None
         turn, number = divmod(step, self.blocks_per_pass)
@@ -88,7 +88,7 @@ class ExampleBlockReader(Protocol):
 class LabelIndexer(Protocol):
     """An encoder from the labels of a stream to those that are learned, such as `class_labels.LabelEncoder`."""
 
-    def indices(self, labels: Array, where: str) -> Array:
+    def encode_labels(self, labels: Array, where: str) -> Array:
         """Return labels (n, …) in the learner's form."""
         ...
 
@@ -118,7 +118,7 @@ class TextSource:
         self._next = 0
         self._batches: Iterator[LabelledBatch] = self._read()
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step, valid until the next call.
 
         Earlier blocks are read again if they were not read yet, so that a resumed run finds its position.
@@ -128,7 +128,7 @@ class TextSource:
         while self._next < step:
             if self._read_next() is None:
                 raise DataError("ends before the position that the run of the checkpoint had reached", where=self.reader.where, hint=AFRESH)
-        require_same_input(proof, self._proof, self.reader.where)
+        require_same_input(expected_digest, self._proof, self.reader.where)
         return self._read_next()
 
     def _read_next(self) -> LabelledBatch | None:
@@ -147,7 +147,7 @@ class TextSource:
             number = seen = 0
             for found in self.reader.blocks(self.open(), lend=True):
                 proof = self.proof()
-                label = self.labels.indices(found.label, self.reader.where)
+                label = self.labels.encode_labels(found.label, self.reader.where)
                 _require_squarable(found.value, self.reader.where)
                 whole = ExampleBlock(found.pointer, found.index, found.value, label, found.weight)
                 for block in split_by_rows(whole, self.rows):

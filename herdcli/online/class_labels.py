@@ -64,12 +64,12 @@ class LabelEncoder:
         """The class names in the order of their indices."""
         return [format_label(number) for number in self.numbers or []]
 
-    def indices(self, labels: Array, where: str) -> Array:
+    def encode_labels(self, labels: Array, where: str) -> Array:
         """Return class indices (n,) int32.  Raises DataError for a label that is not one of the classes."""
         if self.numbers is None:
-            self.numbers = _observed_classes(sorted(set(labels.tolist())), where, self.most)
+            self.numbers = _infer_classes(sorted(set(labels.tolist())), where, self.most)
         if len(self.numbers) == 2 and not self.given:
-            self._settle(labels)
+            self._infer_other_class(labels)
         if len(self.numbers) == 2:
             positive = labels == self.numbers[1]
             if not (positive | (labels == self.numbers[0])).all():
@@ -82,7 +82,7 @@ class LabelEncoder:
             raise self._unknown_label_error(labels, where)
         return np.asarray(at, dtype=np.int32)
 
-    def _settle(self, labels: Array) -> None:
+    def _infer_other_class(self, labels: Array) -> None:
         """Decide from the first other label whether the other class of a stream that began with only 1 is −1, 0 or 2."""
         assert self.numbers is not None
         if np.isnan(self.numbers[0]):
@@ -108,7 +108,7 @@ class LabelEncoder:
         )
 
 
-def _observed_classes(labels: list[float], where: str, max_classes: int) -> list[float]:
+def _infer_classes(labels: list[float], where: str, max_classes: int) -> list[float]:
     check_classes(labels, where, max_classes)
     for pair in PAIRS:
         if set(labels) == set(pair):
@@ -139,7 +139,7 @@ class NumericTargets:
 
     given, names = True, ()
 
-    def indices(self, labels: Array, where: str) -> Array:
+    def encode_labels(self, labels: Array, where: str) -> Array:
         """Return the numbers (n,) themselves.  Raises DataError for numbers too large to be squared and summed."""
         if len(labels) and not np.abs(labels).max() <= LARGEST:
             raise DataError(

@@ -62,7 +62,7 @@ class ExampleBlock:
         out[rows[kept], self.index[kept]] = self.value[kept]
         return out
 
-    def within(self, width: int) -> ExampleBlock:
+    def drop_features_beyond(self, width: int) -> ExampleBlock:
         """Return the block without the features beyond a table of `width` rows."""
         kept = self.index < width
         if kept.all():
@@ -182,7 +182,7 @@ class BlockBuilder:
         self._rows.append(replace(block, pointer=block.pointer + self._used, index=self._index[:0], value=self._value[:0]))
         self._used = end
 
-    def whole(self) -> ExampleBlock:
+    def build_block(self) -> ExampleBlock:
         """Return all blocks as one, with weights if any of them has weights."""
         weights = [np.ones(part.rows) if part.weight is None else part.weight for part in self._rows]
         return ExampleBlock(
@@ -199,7 +199,7 @@ def join_blocks(blocks: list[ExampleBlock]) -> ExampleBlock:
     made = BlockBuilder(sum(len(block.index) for block in blocks))
     for block in blocks:
         made.add(block)
-    return made.whole()
+    return made.build_block()
 
 
 def split_block(block: ExampleBlock, ends: list[int]) -> Iterator[ExampleBlock]:

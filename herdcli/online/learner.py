@@ -12,7 +12,7 @@ from herdcli.online import heldout_examples, running_centroids, tags
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_and_update_sizes, split_block
 from herdcli.online.learner_state import BlockSource, HasClassNames, LabelledBatch, LearnerState
 from herdcli.online.learners import forgetting
-from herdcli.online.learners.full_covariance import learn_full, widen_covariances
+from herdcli.online.learners.full_covariance import learn_with_full_covariance, widen_covariances
 from herdcli.online.learners.kernel_learner import GrowingMachine, learn_kernel
 from herdcli.online.learners.reference_updates import settings_as_codes
 from herdcli.online.learners.state_conversion import SMALLER, classifier_from_state, load_model_into_state
@@ -34,7 +34,7 @@ class EmptySource:
 
     steps = 0
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return None."""
         return None
 
@@ -74,7 +74,7 @@ class OnlineLearner:
         return 1 if self.classes == 2 and self.settings.task != "multilabel" else self.classes
 
     @property
-    def top(self) -> bool:
+    def uses_best_rival(self) -> bool:
         """Whether the difference to the best other class is learned."""
         return self.count > 1 and self.settings.multiclass == "top-1" and self.settings.task != "multilabel"
 
@@ -84,10 +84,10 @@ class OnlineLearner:
         return max(1, self.columns - 1)
 
     @property
-    def wide(self) -> int:
+    def full_covariance_size(self) -> int:
         """The number of weights of one full covariance; 0 if there is none."""
         full = self.settings.kernel == "none" and self.settings.covariance == "full"
-        return self.features * (self.count if self.top else 1) if full else 0
+        return self.features * (self.count if self.uses_best_rival else 1) if full else 0
 
     def init(self) -> LearnerState:
         """Return the state before the first example, or that of the model to continue."""
@@ -110,7 +110,7 @@ class OnlineLearner:
             state.machines = [KernelMachine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
         elif settings.covariance == "full":
             state.mean = np.zeros((count, 0))
-            state.sigma = np.zeros((1 if self.top else count, 0, 0))
+            state.sigma = np.zeros((1 if self.uses_best_rival else count, 0, 0))
         elif settings.dual:
             state.weights, state.multipliers = np.zeros((0, count)), np.zeros((self.rows, count))
         else:
@@ -151,9 +151,9 @@ class OnlineLearner:
 
     def memory(self) -> int:
         """Return the bytes of the initial weights and variances; for covariances, also of copies made for a result without bias."""
-        if self.wide:
-            D = self.wide + (self.count if self.top else 1)  # including the bias
-            whole = 8 * D * D * (1 if self.top else self.count)
+        if self.full_covariance_size:
+            D = self.full_covariance_size + (self.count if self.uses_best_rival else 1)  # including the bias
+            whole = 8 * D * D * (1 if self.uses_best_rival else self.count)
             return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and masks
         return 16 * self.features * self.count + (8 * self.rows * self.count if self.settings.dual else 0)
 
@@ -186,7 +186,7 @@ def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> N
     if state.mean is not None and state.mean.shape[1] < width:
         assert state.sigma is not None
         old = state.mean.shape[1]
-        groups = learner.count if learner.top else 1
+        groups = learner.count if learner.uses_best_rival else 1
         sigma = np.zeros((len(state.sigma), groups * width, groups * width))
         sigma[:, np.arange(groups * width), np.arange(groups * width)] = 1.0
         state.sigma = widen_covariances(state.sigma, learner.count, old, width) if old else sigma
@@ -256,7 +256,7 @@ def _baseline_predictions(state: LearnerState, batch: LabelledBatch, label: Arra
     if state.columns is not None:
         block = compact_features.number_by_table_row(state, block)
     last = KEPT if batch.first_pass or batch.held is None else block.rows
-    predicted = running_centroids.observe(state.centroids, block, last, learned=batch.first_pass)
+    predicted = running_centroids.predict_and_add_examples(state.centroids, block, last, learned=batch.first_pass)
     if predicted is None:
         state.centroids = None
     return predicted
@@ -337,7 +337,7 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
             growing, block.to_dense(width), block.label, block.weight, rule, learner.settings, state.running, score, variance
         )
         state.tally[3:5] += found
-        state.machines = [machine.machine() for machine in growing]
+        state.machines = [machine.without_spare_capacity() for machine in growing]
         return score, variance
     _grow_features(state, learner, block.width)
     if target is not None and learner.settings.scaling == "standard" and not state.running[0] and len(target):
@@ -345,7 +345,7 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
     if state.weights is not None:
         assert state.multipliers is not None
         assert block.place is not None
-        C, rivals, squares = learner.settings.C, learner.top, np.zeros(block.rows)
+        C, rivals, squares = learner.settings.C, learner.uses_best_rival, np.zeros(block.rows)
         places = np.ascontiguousarray(block.place, dtype=np.int64)
         state.tally[3] += fast.learn_dual(state.weights, *examples, places, C, rivals, state.multipliers, state.running, score, squares)
         variance[:] = squares[:, None]
@@ -353,15 +353,15 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
         assert state.mean is not None
         assert state.sigma is not None
         dense = block.to_dense(state.mean.shape[1])
-        state.tally[3] += learn_full(
-            state.mean, state.sigma, dense, label, block.weight, rule, learner.top, state.running, score, variance, target
+        state.tally[3] += learn_with_full_covariance(
+            state.mean, state.sigma, dense, label, block.weight, rule, learner.uses_best_rival, state.running, score, variance, target
         )
     elif count == 1:
         state.tally[3] += fast.learn_binary(state.table, *examples, rule, state.running, score[:, 0], variance[:, 0], target)
         if target is None:
             score[:, 0] *= np.where(label > 0, 1.0, -1.0)  # from margins to scores
     else:
-        state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, learner.top, state.running, score, variance)
+        state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, learner.uses_best_rival, state.running, score, variance)
     return score, variance
 
 

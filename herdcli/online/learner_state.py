@@ -24,7 +24,7 @@ class BlockSource(Protocol):
         """The total number of blocks, None if unknown."""
         ...
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step, None after the last; proof: digest of the text before it, which must be the same."""
         ...
 

@@ -14,7 +14,7 @@ from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.predictions.coverage import Coverage
 from herdcli.online.text.documents import DocumentConversion
 from herdcli.online.text.quadratic_features import require_valid_pairs
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online", "standard")
@@ -295,7 +295,7 @@ class Classifier(Classifier2):
 
     @property
     def expanded_bytes(self) -> int:
-        """The bytes that `whole` needs; 0 if it has nothing to do."""
+        """The bytes that `with_all_columns` needs; 0 if it has nothing to do."""
         return 0 if self.column is None or self.mean is None else 8 * self.columns * (2 * len(self.mean) + len(SCALES))
 
     def condense(self) -> Classifier:
@@ -308,12 +308,12 @@ class Classifier(Classifier2):
                 used |= values != 0.0
         column = np.flatnonzero(used) if self.column is None else self.column[used]
         if 2 * len(column) >= self.columns:
-            return self.whole()
+            return self.with_all_columns()
         if used.all():
             return self
         return self._with_columns(column, lambda values, fill: values[..., used])
 
-    def whole(self) -> Classifier:
+    def with_all_columns(self) -> Classifier:
         """Return the model with all its columns: those left out have mean 0, variance 1 and no sizes."""
         if self.column is None:
             return self
@@ -494,6 +494,6 @@ def _require_holdout(heldout: HeldoutScores, count: int, classes: int) -> None:
         raise DataError("dataset 'holdout/split' has parts other than 1 and 2")
 
 
-__getattr__ = former_classes(
+__getattr__ = former_class_getattr(
     __name__, Running="RunningTotals", Holdout="HeldoutScores", Race="RaceResults"
 )  # names in pickles of version 0.1

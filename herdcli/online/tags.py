@@ -212,7 +212,7 @@ def reorder_labels(model: Tagger, names: Sequence[str]) -> Tagger:
     return replace(model, classes=list(names), mean=mean, variance=variances, threshold=threshold, holdout=held)
 
 
-def assigned_labels(model: Tagger, score: Array) -> Array:
+def assign_labels(model: Tagger, score: Array) -> Array:
     """Return a mask (n, C) of the labels that examples with these scores get."""
     assert model.threshold is not None
     return np.asarray(score > model.threshold)

@@ -76,7 +76,7 @@ def _minimise_quadratic(gram: Array, embedding: Array, *, affine: bool) -> Array
 def _pseudo_inverse_solve(gram: Array, right: Array) -> Array:
     values, vectors = symmetric_eigendecomposition(gram)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > CUT * values[-1])
-    return np.asarray(exact_arithmetic.product(vectors * inverse, exact_arithmetic.product(vectors.T, right)))
+    return np.asarray(exact_arithmetic.matrix_product(vectors * inverse, exact_arithmetic.matrix_product(vectors.T, right)))
 
 
 def make_weight_report(space: CandidateSpace, atoms: Array, embedding: Array, weight: Array) -> AtomWeightReport:
@@ -84,19 +84,19 @@ def make_weight_report(space: CandidateSpace, atoms: Array, embedding: Array, we
     first, place, _ = _group_equal_atoms(atoms)
     shared = np.bincount(place, weights=weight, minlength=len(first))
     most = MOST_EXACT if exact_arithmetic.is_exact() else MOST_CONDITION
-    quadratic = float(exact_arithmetic.product(shared, embedding_at_atoms(space, atoms[first], shared)))
+    quadratic = float(exact_arithmetic.matrix_product(shared, embedding_at_atoms(space, atoms[first], shared)))
     return AtomWeightReport(
         condition=_condition_number(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
         smallest=float(weight.min()),
         effective=float(exact_arithmetic.integer_power(weight.sum(), 2) / np.square(weight).sum()),
-        mmd=space.distance(quadratic, float(exact_arithmetic.product(shared, embedding[first]))),
+        mmd=space.distance(quadratic, float(exact_arithmetic.matrix_product(shared, embedding[first]))),
     )
 
 
 def embedding_at_atoms(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
     """Compute Σ_u w_u k(x_u, ·) at the atoms themselves (m,), without the whole Gram matrix."""
     block = max(1, (1 << 20) // len(atoms))
-    parts = [exact_arithmetic.product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
+    parts = [exact_arithmetic.matrix_product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
     return np.concatenate(parts)
 
 
@@ -118,6 +118,6 @@ def simplex_mmd_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, 
         w = compute_atom_weights("simplex", space, atoms[:t], embedding[:t], likely_support=support)
         support = np.flatnonzero(w)
         gram = space.kernel.matrix(atoms[support], atoms[support])
-        quadratic = float(exact_arithmetic.product(exact_arithmetic.product(w[support], gram), w[support]))
-        found[i] = space.distance(quadratic, float(exact_arithmetic.product(w[support], embedding[support])))
+        quadratic = float(exact_arithmetic.matrix_product(exact_arithmetic.matrix_product(w[support], gram), w[support]))
+        found[i] = space.distance(quadratic, float(exact_arithmetic.matrix_product(w[support], embedding[support])))
     return counts, found

@@ -49,10 +49,10 @@ def group_embedding(
     if group.start is not None:
         mean, norm = group.start.embedding, group.start.norm
     elif is_norm_estimated(group, problem.settings.norm):
-        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.product(weights, kernel.diagonal(X)))
+        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.matrix_product(weights, kernel.diagonal(X)))
     else:
-        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.product(weights, state.sums[-1].sums)) / float(total)
-    return mean, norm, lambda x: exact_arithmetic.product(kernel.matrix(x, X), weights)
+        mean, norm = state.sums[0].sums / total, float(exact_arithmetic.matrix_product(weights, state.sums[-1].sums)) / float(total)
+    return mean, norm, lambda x: exact_arithmetic.matrix_product(kernel.matrix(x, X), weights)
 
 
 def group_result(space: CandidateSpace, group: SelectionGroup, state: SelectionState, rule: Rule) -> GroupResult:
@@ -105,7 +105,7 @@ def estimate_embedding_norm(problem: SelectionProblem, group: SelectionGroup, st
     drawn = target.X[sample_norm_rows(problem, target, problem.number(state.group))]
     left = state.sums[-1].sums / target.weights.sum()
     left -= make_point_evaluator(problem.kernel, drawn).weighted_kernel_sums(result.atoms, result.weight)
-    norm, bound = float(left.mean() + exact_arithmetic.product(result.weight, result.embedding)), result.norm
+    norm, bound = float(left.mean() + exact_arithmetic.matrix_product(result.weight, result.embedding)), result.norm
     result.norm, result.spread, result.norm_error = norm, result.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
     # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², with the bound in place of the last term so far.
     result.mmd = np.sqrt(np.maximum(0.0, np.square(result.mmd) - bound + norm))
@@ -118,7 +118,7 @@ def _expected_squared_distance(space: CandidateSpace, group: SelectionGroup) -> 
     target = group.target
     if isinstance(target, RowTarget):
         own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
-        return float(exact_arithmetic.product(target.weights, own) / target.weights.sum()) - space.norm
+        return float(exact_arithmetic.matrix_product(target.weights, own) / target.weights.sum()) - space.norm
     if isinstance(target, ScoreTarget):  # the rows are approximately samples of the target
         return float(space.diagonal.mean())
     low, high = target.bounding_box()

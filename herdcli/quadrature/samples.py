@@ -7,7 +7,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.quadrature.embeddings.approximation import EmbeddingErrorBounds
 from herdcli.quadrature.rules import active_set, min_norm_point, sequential_rules
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array, require_image_shape, require_valid_indices
 
 
@@ -110,4 +110,4 @@ class Samples:
         return np.arange(len(self.index)) if self.group is None else np.flatnonzero(self.group == group)
 
 
-__getattr__ = former_classes(__name__, Summary="GroupSummaries")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Summary="GroupSummaries")  # names in pickles of version 0.1

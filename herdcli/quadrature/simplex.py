@@ -64,7 +64,7 @@ def add_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: fl
     below = solve_lower(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
     # The new row of the factor solves L b = k + c.  Its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span of
     # the existing points: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
-    pivot = diagonal + hull.shift - float(exact_arithmetic.product(below, below))
+    pivot = diagonal + hull.shift - float(exact_arithmetic.matrix_product(below, below))
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
     hull.ids[n], hull.linear[n], hull.weight[n] = identity, linear, 0.0 if n else 1.0
@@ -101,8 +101,8 @@ def quadratic_and_linear_terms(hull: Hull) -> tuple[float, float]:
     """Compute w'Kw and w'z."""
     n = hull.size
     w = hull.weight[:n]
-    return float(exact_arithmetic.product(w, exact_arithmetic.product(hull.gram[:n, :n], w))), float(
-        exact_arithmetic.product(w, hull.linear[:n])
+    return float(exact_arithmetic.matrix_product(w, exact_arithmetic.matrix_product(hull.gram[:n, :n], w))), float(
+        exact_arithmetic.matrix_product(w, hull.linear[:n])
     )
 
 
@@ -112,7 +112,7 @@ def _affine_minimum(hull: Hull) -> Array:
     L = np.asfortranarray(hull.factor[:n, :n])
     right = np.column_stack([hull.linear[:n], np.ones(n)])
     found = solve_lower(L, solve_lower(L, right, transposed=False), transposed=True)
-    residual = right - (exact_arithmetic.product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
+    residual = right - (exact_arithmetic.matrix_product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
     found += solve_lower(L, solve_lower(L, residual, transposed=False), transposed=True)
     # Gradient 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν makes H⁻¹z + ν H⁻¹1 sum to 1.
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
@@ -151,10 +151,10 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
     best, stalled = np.inf, 0
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
-        slope = exact_arithmetic.product(gram[:, support], hull.weight[: hull.size]) - linear
+        slope = exact_arithmetic.matrix_product(gram[:, support], hull.weight[: hull.size]) - linear
         # At the minimum over the support's hull Kw − z is the same at all of its points, the level.  It is set to this value explicitly, so
         # that rounding cannot let a point of the support enter again.  A point below the level descends; if there is none, w is optimal.
-        level = float(exact_arithmetic.product(slope[support], hull.weight[: hull.size]))
+        level = float(exact_arithmetic.matrix_product(slope[support], hull.weight[: hull.size]))
         slope[support] = level
         slope[refused] = level
         j = int(np.argmin(slope))

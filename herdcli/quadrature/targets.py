@@ -87,7 +87,7 @@ class RowTarget:
 
     def moments(self) -> tuple[Array, Array | None]:
         """Compute Σ w x (d,) and Σ w xx' (d, d)."""
-        return np.asarray(exact_arithmetic.product(self.weights, self.X)), exact_arithmetic.product(
+        return np.asarray(exact_arithmetic.matrix_product(self.weights, self.X)), exact_arithmetic.matrix_product(
             (self.X * self.weights[:, None]).T, self.X
         )
 

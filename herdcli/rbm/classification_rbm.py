@@ -31,7 +31,7 @@ def append_one_hot_labels(X: Array, y: Array, classes: int) -> Array:
 
 def _hidden_inputs_by_label(h: Harmonium, v: Array, classes: int) -> Array:
     """Compute the hidden inputs (C, n, K) of rows v (n, D) with each label in turn."""
-    found: Array = (exact_arithmetic.product(v, h.W[:-classes]) + h.c)[None] + h.W[-classes:, None]
+    found: Array = (exact_arithmetic.matrix_product(v, h.W[:-classes]) + h.c)[None] + h.W[-classes:, None]
     return found
 
 
@@ -88,7 +88,7 @@ def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: 
     # U_s that itself, along d_s 1.  Visible biases of the columns cancel between the two terms.
     excess = shown.T[:, :, None] * means - p[:, :, None] * means
     summed = excess.sum(axis=0)
-    slope_W = np.concatenate([exact_arithmetic.product(v.T, summed), excess.sum(axis=1)]) / n
+    slope_W = np.concatenate([exact_arithmetic.matrix_product(v.T, summed), excess.sum(axis=1)]) / n
     slope_b = np.concatenate([np.zeros(v.shape[1]), (shown - p.T).mean(axis=0)])
     own = (shown.T[:, :, None] * means).sum(axis=0)
     parts = (slope_W, slope_b, summed.mean(axis=0), own.mean(axis=0))

@@ -15,7 +15,7 @@ from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.units import unit_family
 from herdcli.rbm.units.base import UnitFamily
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, Matrix, array, is_sparse, require_image_shape, require_valid_indices
 
 
@@ -34,18 +34,18 @@ class Harmonium:
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units are not connected.  F is −log of it and
         # of the base measure of v.
-        result: Array = -exact_arithmetic.product(v, self.b) - self.hidden.log_partition(exact_arithmetic.product(v, self.W) + self.c).sum(
-            axis=-1
-        )
+        result: Array = -exact_arithmetic.matrix_product(v, self.b) - self.hidden.log_partition(
+            exact_arithmetic.matrix_product(v, self.W) + self.c
+        ).sum(axis=-1)
         return result - self.visible.row_log_base_measure(v)
 
     def hidden_means(self, v: Matrix) -> Array:
         """Compute E[h | v] (n, K) for rows v (n, D), dense or CSR."""
-        return self.hidden.mean(exact_arithmetic.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
+        return self.hidden.mean(exact_arithmetic.matrix_product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
 
     def visible_means(self, h: Array) -> Array:
         """Compute E[v | h] (n, D) for rows h (n, K)."""
-        return self.visible.mean(exact_arithmetic.product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
+        return self.visible.mean(exact_arithmetic.matrix_product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
 
     def transposed(self) -> Harmonium:
         """Return the same joint distribution with the roles of the two layers exchanged."""
@@ -300,4 +300,4 @@ def rbm_from_weights(W: Array, b: Array, c: Array, visible_units: str, hidden_un
     return RBM(W=W[None], b=b[None], c=c[None], algorithm="imported", **units, **nothing)  # type: ignore[arg-type]
 
 
-__getattr__ = former_classes(__name__, Trace="LearningCurves", Rows="StoredHeldoutRows")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Trace="LearningCurves", Rows="StoredHeldoutRows")  # names in pickles of version 0.1

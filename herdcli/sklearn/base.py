@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from herdcli.artifacts import Dataset
-from herdcli.engine import function
+from herdcli.engine import command_function
 from herdcli.schema import Array, is_sparse
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Estimator(BaseEstimator):
         self.artifact_ = self._run(command, *rows, seed=self.seed_, **options)
 
     def _run(self, command: str, *rows: object, **options: object) -> Any:
-        return function(command)(*rows, **options, **(self.options or {}))
+        return command_function(command)(*rows, **options, **(self.options or {}))
 
     def _seed(self) -> int:
         state = self.random_state
@@ -68,7 +68,7 @@ class Estimator(BaseEstimator):
 
     def _apply_model(self, X: Any, **options: object) -> Dataset:
         """Return the result of `herd apply` with the fitted model on new rows."""
-        made: Dataset = function("apply")(self.artifact_, self._training_dataset(X), **options)
+        made: Dataset = command_function("apply")(self.artifact_, self._training_dataset(X), **options)
         return made
 
 

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from herdcli.engine import function
+from herdcli.engine import command_function
 from herdcli.evaluation.baselines.energy_classification import class_probabilities
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.schema import Array
@@ -91,7 +91,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         if first:
             self._begin(X, codes)
         else:
-            self.artifact_ = function("nherd_train")(self._training_dataset(X, y=codes), continue_=self.artifact_)
+            self.artifact_ = command_function("nherd_train")(self._training_dataset(X, y=codes), continue_=self.artifact_)
         return self
 
     def _begin(self, X: RowsLike, codes: Array) -> None:
@@ -158,7 +158,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
         names = [str(code) for code in range(len(self.classes_))]
         rows = self._training_dataset(X, y=codes, class_names=names, split=None)
         self.grey_ = self._unit_options(X)
-        self.training_ = function("convert")(rows, split=(1.0 - self.validation, self.validation, 0), seed=self._seed())
+        self.training_ = command_function("convert")(rows, split=(1.0 - self.validation, self.validation, 0), seed=self._seed())
         self._fit_command("herd", self.training_, **self._asked())
         return self
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.neural_network import BernoulliRBM
 from sklearn.utils.validation import check_is_fitted
 
-from herdcli.engine import function
+from herdcli.engine import command_function
 from herdcli.schema import Array
 from herdcli.sklearn.base import BinaryUnitEstimator, Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
 
@@ -55,13 +55,13 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
         """
         checked = self._clip_to_range(self._new(X, accept_sparse="csr"))
         rows = self._training_dataset(checked, split=np.full(checked.shape[0], 2, dtype=np.uint8))
-        row = function("eval")(self.artifact_, data=rows)[0]
+        row = command_function("eval")(self.artifact_, data=rows)[0]
         return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
 
     def sample(self, n_samples: int = 1, *, burn_in: int = 1000) -> Array:
         """Return rows (n_samples, d) sampled by Gibbs chains, one chain for each row."""
         check_is_fitted(self, "artifact_")
-        rows: Array = function("sample")(self.artifact_, count=n_samples, burn_in=burn_in, seed=self.seed_).X
+        rows: Array = command_function("sample")(self.artifact_, count=n_samples, burn_in=burn_in, seed=self.seed_).X
         return rows
 
     def __sklearn_tags__(self) -> Tags:
@@ -260,5 +260,5 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def inverse_transform(self, X: RowsLike) -> Array:
         """Return the rows (n, d) of outputs (n, M)."""
         check_is_fitted(self, "artifact_")
-        made: Array = function("apply")(self.artifact_, np.asarray(X, dtype=np.float64), want="rows").X
+        made: Array = command_function("apply")(self.artifact_, np.asarray(X, dtype=np.float64), want="rows").X
         return made

@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from herdcli.artifacts import Dataset
-from herdcli.engine import function
+from herdcli.engine import command_function
 from herdcli.schema import Array
 from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike
 
@@ -40,18 +40,18 @@ class SequenceEstimator(Estimator):
 
     def _told(self, X: RowsLike, lengths: Sequence[int] | None, want: str) -> Dataset:
         X = self._new(X, ensure_all_finite="allow-nan")
-        made: Dataset = function("apply")(self.artifact_, self._sequence_dataset(X, lengths), want=want)
+        made: Dataset = command_function("apply")(self.artifact_, self._sequence_dataset(X, lengths), want=want)
         return made
 
     def score(self, X: RowsLike, y: TargetsLike | None = None, *, lengths: Sequence[int] | None = None) -> float:
         """Return the mean log-likelihood in nats per row."""
         X = self._new(X, ensure_all_finite="allow-nan")
-        return float(function("eval")(self.artifact_, data=self._sequence_dataset(X, lengths, part=2))[0]["log_likelihood"])
+        return float(command_function("eval")(self.artifact_, data=self._sequence_dataset(X, lengths, part=2))[0]["log_likelihood"])
 
     def sample(self, n_samples: int = 1) -> Array:
         """Return rows (n_samples, d) of a new sequence."""
         check_is_fitted(self, "artifact_")
-        made: Array = function("sample")(self.artifact_, count=1, steps=n_samples, seed=self.seed_).X
+        made: Array = command_function("sample")(self.artifact_, count=1, steps=n_samples, seed=self.seed_).X
         return made
 
     def __sklearn_tags__(self) -> Tags:

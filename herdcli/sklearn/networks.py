@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import DensityMixin
 
-from herdcli.engine import function
+from herdcli.engine import command_function
 from herdcli.schema import Array
 from herdcli.sklearn.base import Estimator, Options, RandomState, RowsLike, TargetsLike, writable_copy
 
@@ -48,7 +48,7 @@ class MarkovNetwork(DensityMixin, Estimator):
 
     def score_samples(self, X: RowsLike) -> Array:
         """Return log p (n,) of rows in nats; NaN entries are summed out."""
-        nothing = function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
+        nothing = command_function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
         found: Array = self._infer_marginals(X)[:, -1] - nothing
         return found
 
@@ -67,7 +67,7 @@ class MarkovNetwork(DensityMixin, Estimator):
     def _infer_marginals(self, X: RowsLike) -> Array:
         X = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
         evidence = self._whole(np.where(np.isnan(X), -1, X))
-        made: Array = function("ups_infer")(self.artifact_, evidence_rows=self._training_dataset(evidence)).X
+        made: Array = command_function("ups_infer")(self.artifact_, evidence_rows=self._training_dataset(evidence)).X
         return made
 
     @staticmethod

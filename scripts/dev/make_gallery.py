@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery"
@@ -31,7 +31,7 @@ def table() -> str:
     lines = ["| kind | `--plot` | shows |", "|---|---|---|"]
     for kind in KINDS.values():
         for name, path in kind.plots.items():
-            said = " ".join((inspect.getdoc(import_named(path)) or "").split("Source:")[0].split("\n\n")[0].split())
+            said = " ".join((inspect.getdoc(import_by_path(path)) or "").split("Source:")[0].split("\n\n")[0].split())
             lines.append(f"| {kind.name} | `{name}` | {said.replace('|', chr(92) + '|')} |")
     return f"{HEADING}\n" + "\n".join(lines) + "\n"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from herdcli import COMPUTING, LEARNING, results
-from herdcli.engine import signature
+from herdcli.engine import command_signature
 
 STUB = Path(__file__).resolve().parents[2] / "herdcli" / "__init__.pyi"
 HEAD = '''"""Written by scripts/dev/make_stubs.py from the options of the commands."""
@@ -66,7 +66,7 @@ def _parameters(method: Callable[..., object]) -> Iterator[str]:
 
 def stub(name: str) -> str:
     """The declaration of one function, an option a line."""
-    found = signature(name)
+    found = command_signature(name)
     lines = []
     for parameter in found.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -232,7 +232,7 @@ class Histories:
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         watched = Watched(self.folder, own)
         sandboxed_rerun._start_process = started  # type: ignore[assignment]
-        rerun.known_files = lambda paths: self.given  # the digests of the corpus, which take longer than most trials
+        rerun.find_files_by_digest = lambda paths: self.given  # the digests of the corpus, which take longer than most trials
         source, turn = list(self.histories)[number % len(self.histories)], number // len(self.histories)
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
         text, done = self._written(self.histories[source], random, 1 + (turn % TWICE == 0))

@@ -31,13 +31,13 @@ def test_some_rows_and_rows_of_those(opened, monkeypatch):
     assert (whole.shape, len(whole)) == ((3000, 4), 3000)
     some = np.random.default_rng(1).random(3000) < 0.3
     places = np.flatnonzero(np.random.default_rng(2).random(int(some.sum())) < 0.5)
-    taken = whole.taken(some)
+    taken = whole.select_rows(some)
     assert len(taken) == some.sum()
     np.testing.assert_array_equal(whole[100:1200], X[100:1200])
     np.testing.assert_array_equal(whole[np.array([3, 2999])], X[[3, 2999]])
     np.testing.assert_array_equal(taken[5:500], X[some][5:500])
     np.testing.assert_array_equal(taken[places], X[some][places])
-    np.testing.assert_array_equal(taken.taken(places)[:], X[some][places])
+    np.testing.assert_array_equal(taken.select_rows(places)[:], X[some][places])
     assert whole[5:5].shape == (0, 4)
 
 
@@ -46,7 +46,7 @@ def test_what_is_learned_of_them_is_what_is_learned_in_memory(opened):
     settings = Settings(algorithm="arow", C=1.0)
     made = [
         run_algorithm(OnlineLearner(settings, MemorySource(rows, Y[some], rows=70, passes=2), 2, 5))
-        for rows in (X[some], lazy_matrix.LazyMatrix(opened).taken(some))
+        for rows in (X[some], lazy_matrix.LazyMatrix(opened).select_rows(some))
     ]
     np.testing.assert_array_equal(made[0].mean, made[1].mean)
     np.testing.assert_array_equal(made[0].variance, made[1].variance)

@@ -89,7 +89,7 @@ def test_sums_of_workers_make_the_bytes_of_one_process(folder, name, monkeypatch
 
     monkeypatch.chdir(folder)
     cli.main([*COMMANDS[name], "-q", "-o", str(tmp_path / "one.h5")], prog_name="herd", standalone_mode=False, obj=[])
-    monkeypatch.setattr(block_placement, "place_blocks", spread)
+    monkeypatch.setattr(block_placement, "place_blocks_on_workers", spread)
     cli.main([*COMMANDS[name], "-q", "-o", str(tmp_path / "dealt.h5")], prog_name="herd", standalone_mode=False, obj=[])
     assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
     assert [each.asked > 0 for each in away] == [True]
@@ -144,7 +144,7 @@ def test_minibatches_of_workers_make_the_bytes_of_one_process(models, name, monk
     command = [*FIT, *MODELS[name], "-q", "-o"]
     monkeypatch.chdir(models)
     cli.main([*command, str(tmp_path / "one.h5")], prog_name="herd", standalone_mode=False, obj=[])
-    monkeypatch.setattr(block_placement, "place_blocks", spread)
+    monkeypatch.setattr(block_placement, "place_blocks_on_workers", spread)
     cli.main([*command, str(tmp_path / "dealt.h5"), "--cluster", "local:2"], prog_name="herd", standalone_mode=False, obj=[])
     assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
     assert [each.asked >= 8 for each in away] == [True]
@@ -167,13 +167,13 @@ def test_rows_that_change_between_rounds_end_the_run_and_lose_nothing(tmp_path, 
                 os.utime("rows.h5", ns=(before.st_atime_ns, before.st_mtime_ns + 1))
             return super().sums(statistics, first)
 
-    monkeypatch.setattr(block_placement, "place_blocks", lambda session, source: Lost(source))
+    monkeypatch.setattr(block_placement, "place_blocks_on_workers", lambda session, source: Lost(source))
     line = [*words, "-o", "dealt.h5", "--checkpoint", "run.state", "--every", "1"]
     with pytest.raises(DataError) as error:
         cli.main(line, prog_name="herd", standalone_mode=False, obj=[])
     assert str(error.value) == "rows.h5: the file changed during the run"
     assert not Path("dealt.h5").exists()
     Path("rows.h5").write_bytes(content)
-    monkeypatch.setattr(block_placement, "place_blocks", lambda session, source: Away(source))
+    monkeypatch.setattr(block_placement, "place_blocks_on_workers", lambda session, source: Away(source))
     cli.main([*line, "--resume"], prog_name="herd", standalone_mode=False, obj=[])
     assert Path("dealt.h5").read_bytes() == Path("one.h5").read_bytes()

@@ -73,13 +73,13 @@ def test_chunks_are_entries_of_the_tree(size, begun):
     source, statistics = RowBlocks(ArrayRows(X, None, weight)), CentredSums(X[0])
     tree = SumTree()
     for block in source.take(0, begun):
-        tree.push(statistics(block))
+        tree.add_block_sums(statistics(block))
     while tree.blocks < source.count:
         chunk = tree.blocks // size
         content = list(source.take(chunk * size, min((chunk + 1) * size, source.count)))
         for count, sums in compute_chunk_sums(content, statistics, tree.blocks - chunk * size):
-            tree.push(sums, count)
-    assert serialization.serialize(tree.total()) == serialization.serialize(sum_statistics(source, statistics))
+            tree.add_block_sums(sums, count)
+    assert serialization.serialize(tree.total_sums()) == serialization.serialize(sum_statistics(source, statistics))
 
 
 def test_every_worker_gets_some_chunks():
@@ -115,7 +115,7 @@ class Here:
     def wait_for_workers(self):
         return ["here"]
 
-    def kept(self, value, owner):
+    def store_on_worker(self, value, owner):
         return Task(value)
 
     def submit(self, function, rows, *arguments, **how):
@@ -125,7 +125,7 @@ class Here:
     def wait(self):
         return self.tasks.pop(0)
 
-    def answer(self, task):
+    def task_result(self, task):
         return task.value
 
 
@@ -168,7 +168,7 @@ def test_statistics_are_packed_once_a_round(monkeypatch):
         tree = SumTree()
         while tree.blocks < source.count:  # a step of an algorithm may make its statistics anew, of the same arrays
             add_next_blocks(tree, rounds, SquareSums(centre))
-        assert tree.total()["rows"].tolist() == [50 * 4096.0, 50 * 4096.0, 0.0]
+        assert tree.total_sums()["rows"].tolist() == [50 * 4096.0, 50 * 4096.0, 0.0]
         assert packed.count(SquareSums) == passes + 1
     centre += 2048.0  # changed in place, it is another request
     assert sum_statistics(rounds, SquareSums(centre))["first"][0] == pytest.approx((np.arange(50 * 4096.0) - 2048.0).sum())

@@ -97,7 +97,7 @@ def test_workers_of_another_version_are_named(what, monkeypatch):
     wanted = worker_tasks.result_environment() | {what: "1.2.3"}
     monkeypatch.setattr(WorkerPool, "wanted", property(lambda self: wanted))
     with pytest.raises(BadUsage) as error:
-        made.check()
+        made.require_same_environments()
     message = f"the worker tcp://a:1 differs from this machine: {what} 0.0.9, here 1.2.3"
     assert ended(error.value) == (2, message, "install the same versions on all machines")
 
@@ -114,13 +114,13 @@ def test_what_workers_do_not_see_and_cannot_be_sent(tmp_path, monkeypatch):
     words, hint = packed_commands.PackedCommand(["fit-rbm"]), "put it on a disk that all workers share, or give a file"
     words.add(str(tmp_path), None)
     with pytest.raises(NoInput) as error:
-        words.send(farm(Client())[0])
+        words.send_files(farm(Client())[0])
     assert ended(error.value) == (66, "is a folder that some workers cannot read", hint)
     words = packed_commands.PackedCommand(["fit-rbm"])
     words.add(str(tmp_path / "rows.h5"), None)
     monkeypatch.setattr(packed_commands, "MOST_SENT", 11)
     with pytest.raises(NoInput) as error:
-        words.send(farm(Client())[0])
+        words.send_files(farm(Client())[0])
     assert ended(error.value) == (
         66,
         "is too large to send to the workers, and some of them cannot read it",
@@ -137,7 +137,7 @@ def test_an_input_that_changed_is_not_sent(tmp_path):
     path.write_bytes(b"another!!")
     os.utime(path, ns=(1, 1))
     with pytest.raises(DataError) as error:
-        words.send(farm(Client())[0])
+        words.send_files(farm(Client())[0])
     assert ended(error.value) == (65, "the file changed during the run", "run it again")
 
 

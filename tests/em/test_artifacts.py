@@ -46,7 +46,7 @@ def test_what_is_written_is_read(kind: str, tmp_path: Path) -> None:
 def test_archived_files_load(kind: str) -> None:
     found = load(str(ARCHIVE / f"{kind}-1.h5"))
     assert found.kind == kind
-    assert found.value.ledger.rise < 1e-9
+    assert found.value.ledger.largest_rise < 1e-9
     assert len(found.value.restarts.objective) == 2
 
 

@@ -31,7 +31,7 @@ from herdcli.rng import Stream, generator
 
 def gaussian(X, covariance="full", mixtures=2, floor=None):
     source = RowBlocks(ArrayRows(X))
-    return gaussian_emissions.GaussianEmission.of(row_moments(source), source, covariance, mixtures, floor)
+    return gaussian_emissions.GaussianEmission.from_moments(row_moments(source), source, covariance, mixtures, floor)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
@@ -65,8 +65,10 @@ def test_a_start_deals_the_rows_of_each_state_to_its_components(covariance):
 def test_gaussians_of_states_are_counted_floored_and_drawn_by_their_shares():
     X = np.random.default_rng(0).normal(size=(50, 3)) * [1, 2, 3]
     for covariance, of_covariances in (("full", 6 * 6), ("tied", 6), ("diagonal", 6 * 3), ("spherical", 6)):
-        assert gaussian(X, covariance).numbers(3) == 6 * 3 + of_covariances + 3
-        assert gaussian(X, covariance, mixtures=1).numbers(3) == 9 + {"full": 18, "tied": 6, "diagonal": 9, "spherical": 3}[covariance]
+        assert gaussian(X, covariance).parameter_count(3) == 6 * 3 + of_covariances + 3
+        assert (
+            gaussian(X, covariance, mixtures=1).parameter_count(3) == 9 + {"full": 18, "tied": 6, "diagonal": 9, "spherical": 3}[covariance]
+        )
     assert gaussian(X).floor == pytest.approx(1e-6 * X.var(axis=0).mean())
     assert gaussian(np.full((4, 2), 3.0)).floor == pytest.approx(1e-12 * 10)
     assert (gaussian(X).name, gaussian(X, mixtures=1).name) == ("gmm", "gaussian")
@@ -76,7 +78,7 @@ def test_gaussians_of_states_are_counted_floored_and_drawn_by_their_shares():
     p = {"mixing": np.array([[0.25, 0.75], [1.0, 0.0]]), "mean": np.array([[[0.0], [100.0]], [[500.0], [900.0]]])}
     p["covariance"] = np.array([[[[1.0]], [[4.0]]], [[[9.0]], [[1.0]]]])
     state = np.repeat([0, 1], 20_000)
-    found = gaussian(X[:, :1]).drawn(p, state, np.random.default_rng(0))[:, 0]
+    found = gaussian(X[:, :1]).sample_rows(p, state, np.random.default_rng(0))[:, 0]
     low, high, other = found[:20_000][found[:20_000] < 50], found[:20_000][found[:20_000] > 50], found[20_000:]
     assert len(high) / 20_000 == pytest.approx(0.75, abs=0.015)
     for part, mean, deviation in ((low, 0, 1), (high, 100, 2), (other, 500, 3)):
@@ -86,9 +88,9 @@ def test_gaussians_of_states_are_counted_floored_and_drawn_by_their_shares():
 def test_symbols_are_shared_out_and_counted():
     """Counts of each state's rows plus 1/2V; a missing value is no symbol; gaps between the symbols are none either."""
     X = np.array([[2.0, 7], [2, 4], [5, np.nan], [7, 7], [7, 7]])
-    family = emissions.Categorical.of(X, 0.0, None)
+    family = emissions.Categorical.from_table(X, 0.0, None)
     assert family.symbols.tolist() == [2, 4, 5, 7]
-    assert family.codes(X).tolist() == [[0, 3], [0, 1], [2, 4], [3, 3], [3, 3]]
+    assert family.symbol_indices(X).tolist() == [[0, 3], [0, 1], [2, 4], [3, 3], [3, 3]]
     w, state = np.array([1.0, 2, 1, 1, 3]), np.array([0, 0, 1, 1, 0])
     table = family.start(X, w, state, 2, np.random.default_rng(0))["table"]
     counts = np.array([[[3, 0, 0, 3], [0, 2, 0, 4]], [[0, 0, 1, 1], [0, 0, 0, 1]]]) + 1 / 8
@@ -99,22 +101,24 @@ def test_symbols_are_shared_out_and_counted():
     np.testing.assert_allclose(chance, every / every.sum(axis=2, keepdims=True))
     for row in ([3.0, 7], [8, 7], [1, 7], [2.5, 7]):
         with pytest.raises(DataError, match=f"has the symbol {row[0]:g}, which the model does not know"):
-            family.codes(np.array([row]))
+            family.symbol_indices(np.array([row]))
     close = emissions.Categorical(np.array([3, 4, 5]), 1)
-    assert close.codes(np.array([[3.0], [5.0], [np.nan]])).tolist() == [[0], [2], [3]]
+    assert close.symbol_indices(np.array([[3.0], [5.0], [np.nan]])).tolist() == [[0], [2], [3]]
     for value in (2.0, 6.0, 3.5):
         with pytest.raises(DataError, match=f"has the symbol {value:g}, which the model does not know"):
-            close.codes(np.array([[value]]))
+            close.symbol_indices(np.array([[value]]))
     assert emissions._format_symbols(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert emissions._format_symbols(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7 … 8"
-    drawn = family.drawn({"table": np.array([[[0.5, 0, 0, 0.5], [0, 0.2, 0.8, 0]]])}, np.zeros(20_000, dtype=int), np.random.default_rng(0))
+    drawn = family.sample_rows(
+        {"table": np.array([[[0.5, 0, 0, 0.5], [0, 0.2, 0.8, 0]]])}, np.zeros(20_000, dtype=int), np.random.default_rng(0)
+    )
     assert np.mean(drawn[:, 0] == 2) == pytest.approx(0.5, abs=0.015)
     assert np.mean(drawn[:, 1] == 5) == pytest.approx(0.8, abs=0.015)
     assert set(drawn[:, 0]) == {2, 7}
     many = np.arange(float(emissions.MOST_SYMBOLS + 1))[:, None]
-    assert len(emissions.Categorical.of(many[1:], None, None).symbols) == emissions.MOST_SYMBOLS
+    assert len(emissions.Categorical.from_table(many[1:], None, None).symbols) == emissions.MOST_SYMBOLS
     with pytest.raises(DataError, match="different symbols"):
-        emissions.Categorical.of(many, None, None)
+        emissions.Categorical.from_table(many, None, None)
 
 
 def test_probabilities_are_raised_to_the_floor_and_the_others_share_the_rest():
@@ -145,13 +149,13 @@ def test_starts_of_counts_and_bits_are_nine_tenths_of_the_way_to_each_state():
     found, floors = family.maximise({"probability": np.full((4, 1), 0.3)}, sums)
     assert (found["probability"].ravel().tolist(), floors) == ([0.1, 0.9, 0.5, 0.3], 2)
     for name, floor in (("bernoulli", 0.49), ("poisson", 0.7)):
-        assert emissions.MeanEmission.of(name, np.ones((2, 1)), floor, None).floor == floor
+        assert emissions.MeanEmission.from_table(name, np.ones((2, 1)), floor, None).floor == floor
     with pytest.raises(BadUsage, match=r"probabilities cannot be at least 0\.5 and at most 1 − 0\.5"):
-        emissions.MeanEmission.of("bernoulli", np.ones((2, 1)), 0.5, None)
+        emissions.MeanEmission.from_table("bernoulli", np.ones((2, 1)), 0.5, None)
     with pytest.raises(DataError, match="column 'b' has -1 in row 1, and counts are whole numbers from 0"):
-        emissions.MeanEmission.of("poisson", np.array([[1.0, 2], [0, -1]]), None, ["a", "b"])
+        emissions.MeanEmission.from_table("poisson", np.array([[1.0, 2], [0, -1]]), None, ["a", "b"])
     with pytest.raises(DataError, match="column 1 has 2 in row 0, and bits are 0 or 1"):
-        emissions.MeanEmission.of("bernoulli", np.array([[1.0, 2]]), None, None)
+        emissions.MeanEmission.from_table("bernoulli", np.array([[1.0, 2]]), None, None)
 
 
 def chain(X, K, name="gaussian", transitions="full", key=None, weight=None, **options):
@@ -225,11 +229,11 @@ def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
 
 
 def test_structures_of_transitions_and_their_numbers():
-    assert hmm.chain_structure("full", 3).numbers == 9 - 3 + 2
+    assert hmm.chain_structure("full", 3).parameter_count == 9 - 3 + 2
     assert hmm.chain_structure("left-to-right", 3).allowed.astype(int).tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
-    assert hmm.chain_structure("left-to-right:1", 4).numbers == 7 - 4 + 0
+    assert hmm.chain_structure("left-to-right:1", 4).parameter_count == 7 - 4 + 0
     banded = hmm.chain_structure("banded:1", 4)
-    assert (banded.allowed.sum(), banded.numbers, banded.first.all()) == (10, 10 - 4 + 3, True)
+    assert (banded.allowed.sum(), banded.parameter_count, banded.first.all()) == (10, 10 - 4 + 3, True)
     assert hmm.chain_structure("banded:2", 4).allowed.sum() == 14
     for wrong in ("banded", "banded:0", "left-to-right:0", "left-to-right:x", "ring"):
         with pytest.raises(BadUsage, match="is not a transition structure"):
@@ -274,7 +278,7 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
         ready = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(sizes=(1, 2), criterion=criterion), EMSettings(4, 0.0))
         scores = []
         for K, algorithm in zip((1, 2), ready.search.runs, strict=True):
-            value = ready.made(K, run_em(algorithm))
+            value = ready.artifact_from_fit(K, run_em(algorithm))
             likelihood, p = 40 * value.log_likelihood(parts[0]), K * K - K + K - 1 + 5 * K
             assert value.free_parameters == p
             each = {"bic": p * np.log(40) - 2 * likelihood, "aic": 2 * p - 2 * likelihood, "valid": -value.log_likelihood(parts[1])}
@@ -282,14 +286,14 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
         state = ready.search.init()
         while not ready.search.done(state):
             state = ready.search.step(state)
-        found = ready.finished(ready.search.result(state))
+        found = ready.artifact_from_search(ready.search.result(state))
         np.testing.assert_allclose(found.known.scores, scores, rtol=1e-9)
         assert found.known.criterion == criterion
-        np.testing.assert_allclose(found.known.occupancy, found.told(parts[0], "smoothed").mean(axis=0))
+        np.testing.assert_allclose(found.known.occupancy, found.infer_states(parts[0], "smoothed").mean(axis=0))
         assert found.known.valid == pytest.approx(found.log_likelihood(parts[1]))
         assert (found.known.rows, found.known.sequences, found.known.missing) == (40, 4, 0)
     alone = hmm_fitting.prepare_chain_fit(rows, hmm_fitting.ChainOptions(sizes=(2,)), EMSettings(1, 0.0))
-    known = alone.finished(run_algorithm(alone.search)).known
+    known = alone.artifact_from_search(run_algorithm(alone.search)).known
     assert (known.sizes, known.scores, known.criterion) == (None, None, None)
 
 
@@ -376,15 +380,17 @@ def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeyp
     x, after = np.random.default_rng(0).normal(size=(2, 4, 2))
     mean = x @ p["transition"].T + p["drift"] + U[1] @ p["control"].T
     expected = [[multivariate_normal(m, p["process"]).logpdf(b) for b in after] for m in mean]
-    np.testing.assert_allclose(model.transition(x, after, 1), expected, rtol=1e-9)
+    np.testing.assert_allclose(model.transition_log_probabilities(x, after, 1), expected, rtol=1e-9)
     seen = [0, 2]
     rows = x @ p["loading"][seen].T + p["mean"][seen]
     R = p["noise"][np.ix_(seen, seen)]
-    np.testing.assert_allclose(model.emission(x, 0), [multivariate_normal(m, R).logpdf(Y[0, seen]) for m in rows], rtol=1e-9)
-    assert model.emission(x, 1).tolist() == [0.0] * 4
-    drawn = model.next(x, 1, np.random.default_rng(5))
+    np.testing.assert_allclose(
+        model.emission_log_likelihoods(x, 0), [multivariate_normal(m, R).logpdf(Y[0, seen]) for m in rows], rtol=1e-9
+    )
+    assert model.emission_log_likelihoods(x, 1).tolist() == [0.0] * 4
+    drawn = model.sample_next_states(x, 1, np.random.default_rng(5))
     np.testing.assert_allclose(drawn, mean + np.random.default_rng(5).standard_normal((4, 2)) @ np.linalg.cholesky(p["process"]).T)
-    first = model.first(3, np.random.default_rng(5))
+    first = model.sample_first_states(3, np.random.default_rng(5))
     z = np.random.default_rng(5).standard_normal((3, 2))
     np.testing.assert_allclose(first, p["start_mean"] + z @ np.linalg.cholesky(p["start_covariance"]).T)
     cloud = bootstrap_filter(model, 30, 0)
@@ -396,15 +402,15 @@ def test_steps_of_linear_particles_are_densities_and_draws_of_the_system(monkeyp
 def test_symbols_that_other_columns_have_are_no_parameters():
     """Nor are they reported as raised to the floor: a column of two symbols beside one of four has one free share a state."""
     X = np.array([[0, 10], [1, 20], [0, 30], [1, 40]], dtype=float)
-    family = emissions.Categorical.of(X, None, None)
+    family = emissions.Categorical.from_table(X, None, None)
     assert family.symbols.tolist() == [0, 1, 10, 20, 30, 40]
-    assert family.numbers(3) == 3 * (1 + 3)
-    sums = family.empty(3)
+    assert family.parameter_count(3) == 3 * (1 + 3)
+    sums = family.zero_statistics(3)
     start = family.start(X, np.ones(4), np.array([0, 1, 2, 0]), 3, np.random.default_rng(0))
-    family.ready(start).add(X, np.full((4, 3), 1 / 3), sums)
+    family.prepare_emission(start).add(X, np.full((4, 3), 1 / 3), sums)
     table, floors = family.maximise(start, sums)
     assert floors == 0
     learned = hmm_artifacts.emission_from_artifact(
         "categorical", None, hmm_artifacts.Emissions(symbols=family.symbols, **table), family.floor
     )
-    assert learned.numbers(3) == 3 * (1 + 3)
+    assert learned.parameter_count(3) == 3 * (1 + 3)

@@ -29,7 +29,7 @@ def made(model, sizes, X=None, weight=None, labels=None, valid=None, iterations=
     training = ArrayRows(rows() if X is None else X, labels, weight)
     given = fitting.FitRows(training=training, valid=None if valid is None else ArrayRows(valid), holdout=rows(5, 9))
     ready = fitting.prepare_fit(given, fitting.FitOptions(model=model, sizes=sizes, **asked), EMSettings(iterations, 0.0))
-    return ready, ready.finished(run_algorithm(ready.search))
+    return ready, ready.artifact_from_search(run_algorithm(ready.search))
 
 
 def log_joint(value, X):
@@ -181,7 +181,7 @@ class Falling:
     def complete_statistics(self, parameters, sums):
         return sums
 
-    def expected(self, parameters, sums):
+    def expected_log_likelihood(self, parameters, sums):
         return 0.25 * float(parameters["at"][0])
 
     def maximise(self, parameters, sums):
@@ -250,8 +250,8 @@ def test_a_run_without_a_likelihood_is_told_and_settings_have_their_least():
         with pytest.raises(BadUsage, match="iterations and tolerance must not be negative; patience and restarts must be at least 1"):
             EMSettings(**wrong)
     flat = ObjectiveHistory(np.zeros(3), np.array([3.0, 1.0, 2.5]), np.zeros(3), np.zeros(3, dtype=int))
-    assert flat.rise == 1.5
-    assert replace(flat, free_energy=np.array([3.0, 2.0, 1.0])).rise == 0.0
+    assert flat.largest_rise == 1.5
+    assert replace(flat, free_energy=np.array([3.0, 2.0, 1.0])).largest_rise == 0.0
 
 
 # starts

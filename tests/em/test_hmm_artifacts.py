@@ -42,7 +42,7 @@ def fitted(
     state = made.search.init()
     while not made.search.done(state):
         state = made.search.step(state)
-    return made.finished(made.search.result(state))
+    return made.artifact_from_search(made.search.result(state))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "categorical", "gmm"])
@@ -60,9 +60,9 @@ def test_what_is_written_is_read(name: str, tmp_path: Path) -> None:
 def test_archived_files_load() -> None:
     found = load(str(ARCHIVE / "hmm-1.h5"))
     assert found.kind == "hmm"
-    assert found.value.ledger.rise < 1e-9
+    assert found.value.ledger.largest_rise < 1e-9
     assert len(found.value.restarts.objective) == 2
-    assert found.value.told(found.value.held.sequences, "viterbi").max() == 1
+    assert found.value.infer_states(found.value.held.sequences, "viterbi").max() == 1
 
 
 def test_values_that_make_no_chain_are_refused() -> None:
@@ -104,20 +104,20 @@ def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> Non
     figures = metrics(value, EvaluationSettings())
     held, training = (
         value.held.sequences,
-        sequences.split_sequences(sequences.group_rows_into_sequences(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X,
+        sequences.split_sequences(sequences.group_rows_into_sequences(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].as_one_block().X,
     )
-    expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.whole().X).mean()
-    assert value.single_state_densities(held.whole().X).mean() == pytest.approx(expected, abs=1e-9)
+    expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.as_one_block().X).mean()
+    assert value.single_state_densities(held.as_one_block().X).mean() == pytest.approx(expected, abs=1e-9)
     assert figures["log_likelihood_one_state"] == pytest.approx(expected, abs=1e-9)
     densities = np.stack(
         [
-            multivariate_normal(m, S).pdf(held.whole().X)
+            multivariate_normal(m, S).pdf(held.as_one_block().X)
             for m, S in zip(value.emissions.mean[:, 0], value.emissions.covariance[:, 0], strict=True)
         ]
     )
     assert figures["log_likelihood_mixture"] == pytest.approx(np.log(value.known.occupancy @ densities).mean(), abs=1e-12)
     own = forward_backward.row_log_likelihoods(
-        value.chain, forward_backward.scale_likelihoods(value.ready().logs(held.whole().X)), held.offsets
+        value.chain, forward_backward.scale_likelihoods(value.prepare_emission().log_likelihoods(held.as_one_block().X)), held.offsets
     )
     assert own.mean() == pytest.approx(figures["log_likelihood"], abs=1e-12), "rows given those before them add up to sequences"
     best = max(figures[f"log_likelihood_{name}"] for name in ("mixture", "one_state", "gaussian", "independent"))
@@ -138,8 +138,8 @@ def test_pieces_that_begin_later_begin_in_any_state() -> None:
 def test_paths_of_pieces_that_begin_later_are_drawn_from_their_own_posterior() -> None:
     value = fitted(key=None, parts=(0.6, 0.2, 0.2))
     held = replace(value.held.sequences, X=np.full_like(value.held.X, np.nan))  # nothing is seen: the occupancy alone says where they begin
-    first = value.paths(held, 2000, 1)[held.offsets[:-1]]
-    share = value.told(held, "smoothed")[held.offsets[:-1]]
+    first = value.sample_state_paths(held, 2000, 1)[held.offsets[:-1]]
+    share = value.infer_states(held, "smoothed")[held.offsets[:-1]]
     assert np.bincount(first.astype(int).ravel(), minlength=2) / first.size == pytest.approx(share.mean(axis=0), abs=0.05)
 
 
@@ -155,7 +155,7 @@ def test_numbers_of_states_are_tried_and_judged() -> None:
 
 def test_wants_that_there_are_not() -> None:
     with pytest.raises(BadUsage, match="unknown want 'scores'"):
-        fitted().told(fitted().held.sequences, "scores")
+        fitted().infer_states(fitted().held.sequences, "scores")
 
 
 @pytest.mark.parametrize("offsets", [[0, 1000], [1, 6], [0, 4, 2, 6], [0, 3, 3, 6], []])

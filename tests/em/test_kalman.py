@@ -32,7 +32,7 @@ def test_moments_are_those_of_conditioning(states, columns, controls, missing):
     assert filtered.log_likelihood.sum() == pytest.approx(evidence, abs=1e-12 * max(1.0, abs(evidence)))
     np.testing.assert_allclose(smoothed.mean, mean, **CLOSE)
     np.testing.assert_allclose(smoothed.covariance, blocks[np.arange(steps), np.arange(steps)], **CLOSE)
-    np.testing.assert_allclose(smoothed.lagged[:-1], blocks[np.arange(1, steps), np.arange(steps - 1)], **CLOSE)
+    np.testing.assert_allclose(smoothed.lag_one_covariance[:-1], blocks[np.arange(1, steps), np.arange(steps - 1)], **CLOSE)
     for t in (0, 4, 7):  # the filter is the last row of a shorter sequence
         _, short, joint = dense(p, Y[: t + 1], U)
         np.testing.assert_allclose(filtered.mean[t], short[t], **CLOSE)

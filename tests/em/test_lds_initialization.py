@@ -13,7 +13,7 @@ from herdcli.em.driver import EMSettings, run_em
 from herdcli.em.lds_artifacts import one_step_predictions
 from herdcli.em.sequence import lds_fitting, lds_initialization
 from herdcli.em.sequence.kalman import MissingPatterns, collapse_rows, filter_sequences
-from herdcli.em.sequence.lds import apply_variance_floor, regression_coefficients, regression_on_observed, variance_floor_and_scale
+from herdcli.em.sequence.lds import apply_variance_floor, regress_missing_on_observed, regression_coefficients, variance_floor_and_scale
 from herdcli.em.sequence.sequences import SequenceBlocks, Sequences, group_rows_into_sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
@@ -129,7 +129,7 @@ def fit(key, parts, *, controls=False, columns=3, gaps=False, iterations=3, size
         whole=whole, training=at["training"], valid=at.get("valid"), test=at.get("test"), controls=U if controls else None
     )
     ready = lds_fitting.prepare_dynamics_fit(rows, lds_fitting.DynamicsOptions(sizes=sizes, **asked), EMSettings(iterations, 0.0))
-    return ready, ready.finished(run_algorithm(ready.search)), Y, U
+    return ready, ready.artifact_from_search(run_algorithm(ready.search)), Y, U
 
 
 CUT = {
@@ -162,11 +162,11 @@ def test_pieces_of_a_sequence_go_on_where_the_rows_before_them_left_its_state(co
     if controls:
         np.testing.assert_allclose(value.known.control_mean, U[:9].mean(axis=0))
         np.testing.assert_array_equal(value.known.holdout_controls, U[14:])
-    ((own, rows, given),) = value.held_out()
+    ((own, rows, given),) = value.heldout_sequences()
     assert (own["start_mean"] == value.known.holdout_start_mean[0]).all()
     assert (rows == Y[14:]).all()
     assert (given is None) == (not controls)
-    assert ready.judged(value, ready.rows.test) == pytest.approx((evidence(21) - evidence(14)) / 7, rel=1e-9)
+    assert ready.log_likelihood_per_row(value, ready.rows.test) == pytest.approx((evidence(21) - evidence(14)) / 7, rel=1e-9)
 
 
 WHOLE = {
@@ -191,7 +191,7 @@ def test_whole_sequences_begin_afresh_and_criteria_count_their_parameters():
         several, best, _, _ = fit(True, WHOLE, controls=True, sizes=(1, 2), criterion=criterion)
         expected = []
         for K, algorithm in zip((1, 2), several.search.runs, strict=True):
-            q = several.made(run_em(algorithm)).parameters
+            q = several.artifact_from_fit(run_em(algorithm)).parameters
             likelihood = dense(q, Y[:7], U[:7])[0] + dense(q, Y[12:], U[12:])[0]
             p = K * K + 2 * K + K * (K + 1) // 2 + 4 * K + 9 + K * (K + 1) // 2 - K * K - K
             each = {"bic": p * np.log(16) - 2 * likelihood, "aic": 2 * p - 2 * likelihood}
@@ -210,7 +210,7 @@ def test_units_of_controls_do_not_matter_and_a_model_goes_on_from_itself(monkeyp
     part = {name: Sequences(whole.X, rows, offsets, None, None, later) for name, (rows, offsets, later) in WHOLE.items()}
     rows = lds_fitting.DynamicsSequences(whole=whole, training=part["training"], controls=7.0 + 100 * U)
     ready = lds_fitting.prepare_dynamics_fit(rows, lds_fitting.DynamicsOptions(sizes=(2,), diagonal=True), EMSettings(3, 0.0))
-    other = ready.finished(run_algorithm(ready.search))
+    other = ready.artifact_from_search(run_algorithm(ready.search))
     np.testing.assert_allclose(100 * other.control, value.control, rtol=1e-6)
     np.testing.assert_allclose(other.drift + 7.0 * other.control[:, 0], value.drift, rtol=1e-6)
     assert other.known.valid is None
@@ -248,7 +248,7 @@ def test_what_cannot_be_learned_is_refused():
 
 def test_new_sequences_are_draws_of_the_model_step_by_step():
     _, value, _, _ = fit(True, WHOLE, controls=True)
-    p, found = value.parameters, value.drawn(3, 4, 11).reshape(3, 4, 3)
+    p, found = value.parameters, value.sample_sequences(3, 4, 11).reshape(3, 4, 3)
     L, Q, R = (np.linalg.cholesky(p[name]) for name in ("start_covariance", "process", "noise"))
     for s in range(3):
         random = generator(11, Stream.SEQUENCES, unit=s)
@@ -275,7 +275,7 @@ def test_forecasts_are_what_rows_that_are_all_missing_are_thought_to_be():
     with pytest.raises(BadUsage, match="a forecast of 2 steps needs the controls of as many future rows"):
         fit(True, WHOLE, controls=True)[1].forecast(Y, np.array([0, 12]), np.zeros((12, 1)), 2)
     for want in ("smoothed", "filtered", "predicted"):
-        m, d = value.states_of(Y, np.array([0, 12]), None, want)
+        m, d = value.infer_states(Y, np.array([0, 12]), None, want)
         blind = Y.copy()
         blind[{"smoothed": 12, "filtered": 6, "predicted": 5}[want] :] = np.nan
         _, x, S = dense(p, blind)
@@ -283,7 +283,7 @@ def test_forecasts_are_what_rows_that_are_all_missing_are_thought_to_be():
         np.testing.assert_allclose(d[5], np.sqrt(np.diag(S))[10:12], atol=1e-9)
     found = filter_sequences(p, Y, np.array([0, 12]))
     np.testing.assert_allclose(one_step_predictions(p, found), found.predicted @ p["loading"].T + p["mean"])
-    assert value.radius == pytest.approx(np.abs(np.linalg.eigvals(p["transition"])).max())
+    assert value.spectral_radius == pytest.approx(np.abs(np.linalg.eigvals(p["transition"])).max())
     assert (value.controls, value.columns, value.states) == (0, 3, 2)
 
 
@@ -328,5 +328,5 @@ def test_parts_of_the_m_step_by_hand():
     R = np.array([[2.0, 0.5, 0.3], [0.5, 1.0, 0.2], [0.3, 0.2, 1.5]])
     expected = np.zeros((3, 3))
     expected[1, [0, 2]] = R[1, [0, 2]] @ np.linalg.inv(R[np.ix_([0, 2], [0, 2])])
-    np.testing.assert_allclose(regression_on_observed(R, np.array([True, False, True])), expected, atol=1e-12)
-    assert not regression_on_observed(np.diag([1.0, 2.0]), np.array([True, False])).any()
+    np.testing.assert_allclose(regress_missing_on_observed(R, np.array([True, False, True])), expected, atol=1e-12)
+    assert not regress_missing_on_observed(np.diag([1.0, 2.0]), np.array([True, False])).any()

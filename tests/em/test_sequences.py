@@ -30,7 +30,7 @@ def test_weights_are_of_whole_sequences() -> None:
     found = sequences.group_rows_into_sequences(X, key, np.array([2.0, 2.0, 0.5]))
     assert found.weight is not None
     assert found.weight.tolist() == [2.0, 0.5]
-    assert found.mass == 4.5 == found.whole().mass
+    assert found.mass == 4.5 == found.as_one_block().mass
     with pytest.raises(DataError, match="row 1 has a different weight from the first row of its sequence"):
         sequences.group_rows_into_sequences(X, key, np.array([2.0, 1.0, 0.5]))
 

@@ -106,8 +106,8 @@ def test_factors_in_other_units_are_the_same(init):
 def test_ppca_whose_noise_is_one_for_all_keeps_one_floor():
     X = rows() * [1.0, 1.0, 1e-6]
     model, _ = factor_analysis.prepare_factors("ppca", RowBlocks(ArrayRows(X)), 1)
-    assert model.least.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
-    assert factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(X)), 1)[0].least == pytest.approx(1e-6 * X.var(axis=0))
+    assert model.value_variances.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
+    assert factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(X)), 1)[0].noise_floors == pytest.approx(1e-6 * X.var(axis=0))
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
@@ -128,7 +128,7 @@ def test_the_baseline_of_factors_is_not_raised_to_another_columns_floor():
     """One Gaussian a column, whose variance is the column's own."""
     X = rows() * UNITS
     made = prepare_fit(FitRows(training=ArrayRows(X)), FitOptions(model="fa", sizes=(1,)), EMSettings(5, 1e-9, 3))
-    value = made.finished(run_algorithm(made.search))
+    value = made.artifact_from_search(run_algorithm(made.search))
     expected = -0.5 * (np.log(2 * np.pi * X.var(axis=0)) + np.square(X - X.mean(axis=0)) / X.var(axis=0)).sum(axis=1)
     np.testing.assert_allclose(baseline_log_density(value)(X), expected, atol=1e-8)
 

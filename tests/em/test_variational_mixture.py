@@ -65,7 +65,7 @@ def test_the_penalty_of_weights_is_the_divergence_of_their_dirichlets(concentrat
 
 def test_the_bound_never_falls_and_components_that_are_not_needed_empty():
     model, fit = fitted(rows(), 6)
-    assert fit.ledger.rise < 1e-12
+    assert fit.ledger.largest_rise < 1e-12
     assert fit.ledger.kl.min() >= -1e-12
     assert len(fit.ledger.free_energy) > 10
     held = fit.parameters["concentration"] - model.known.concentration

@@ -107,7 +107,7 @@ def test_families_of_figures_are_explained_by_their_endings(name):
 
 
 def test_meanings_and_formulas_are_of_the_same_figures():
-    assert set(figure_formulas.FORMULAS) == set(column_descriptions.described_metrics())
+    assert set(figure_formulas.FORMULAS) == set(column_descriptions.metrics_with_description())
     assert figure_formulas.metric_formula("nothing") is None
 
 

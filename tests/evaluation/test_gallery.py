@@ -99,7 +99,7 @@ def test_with_images_it_says_how_often_it_recognises(judged):
 
 def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path):
     for name in plot_list.plot_names("rbm-pairs"):
-        draw = plot_list.find_plot("rbm-pairs", name)
+        draw = plot_list.import_plot_function("rbm-pairs", name)
         plot_list.write_figure(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
         if name in ("errors", "nearest"):

@@ -99,7 +99,7 @@ def test_classes_are_told_with_baselines_beside():
     assert row["error_1nn"] < 0.2
     np.testing.assert_allclose(row["error_majority"], 2 / 3)
     assert 0 < row["hidden_entropy"] <= 1
-    assert table.find_metrics("herding") is metrics
+    assert table.import_metrics_function("herding") is metrics
 
 
 def test_models_without_classes_or_hidden_units_leave_their_columns_empty():

@@ -110,14 +110,14 @@ def test_filters_that_are_gabor_functions_are_told(pictures):
 @pytest.mark.parametrize("name", plot_list.plot_names("ica"))
 def test_pictures_are_drawn_of_pictures(pictures, name):
     pytest.importorskip("matplotlib")
-    assert plot_list.find_plot("ica", name)(pictures, SETTINGS).axes
+    assert plot_list.import_plot_function("ica", name)(pictures, SETTINGS).axes
 
 
 @pytest.mark.parametrize("name", ["filters", "spectra"])
 def test_filters_of_a_topography_are_drawn_on_its_map(pictures, name):
     pytest.importorskip("matplotlib")
     mapped = replace(pictures, grid=np.array([2, len(pictures.J) // 2]))
-    (image,) = plot_list.find_plot("ica", name)(mapped, SETTINGS).axes[0].get_images()
+    (image,) = plot_list.import_plot_function("ica", name)(mapped, SETTINGS).axes[0].get_images()
     height, width = pictures.image_shape
     assert image.get_array().shape[0] in range(2 * height, 2 * height + 4)
     assert image.get_array().shape[1] >= len(pictures.J) // 2 * width
@@ -126,7 +126,7 @@ def test_filters_of_a_topography_are_drawn_on_its_map(pictures, name):
 @pytest.mark.parametrize("name", ["filters", "spectra", "tiling"])
 def test_pictures_are_drawn_of_signals_and_channels(pictures, mixture, name):
     pytest.importorskip("matplotlib")
-    draw = plot_list.find_plot("ica", name)
+    draw = plot_list.import_plot_function("ica", name)
     assert draw(replace(pictures, image_shape=None), SETTINGS).axes
     assert draw(model(mixture[2], lambda w: np.eye(3)), SETTINGS).axes
 

@@ -147,6 +147,6 @@ def test_a_directed_network_has_arrows_and_states_by_name():
 
 def test_boxes_are_pushed_apart_and_no_further():
     places = np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]])
-    apart = tiles.spread_apart(places, np.array([1.0, 1.0]))
+    apart = tiles.separate_boxes(places, np.array([1.0, 1.0]))
     assert max(abs(apart[0] - apart[1])) >= 1 - 1e-3
     np.testing.assert_allclose(apart[2], [5.0, 5.0], atol=1e-4)

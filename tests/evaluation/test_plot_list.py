@@ -78,15 +78,15 @@ def test_nothing_is_not_drawn(draw: object) -> None:
 def test_every_plot_of_the_table_is_there() -> None:
     found = [(kind, name) for kind in KINDS for name in plot_list.plot_names(kind)]
     assert len(found) >= 16
-    assert all(callable(plot_list.find_plot(kind, name)) for kind, name in found)
+    assert all(callable(plot_list.import_plot_function(kind, name)) for kind, name in found)
 
 
 def test_an_unknown_plot_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadUsage, match="there is no plot 'filter' for artifacts of kind 'rbm'") as caught:
-        plot_list.find_plot("rbm", "filter")
+        plot_list.import_plot_function("rbm", "filter")
     assert caught.value.hint == f"did you mean filters?  plots of rbm: {', '.join(plot_list.plot_names('rbm'))}"
     with pytest.raises(BadUsage, match="of kind 'report'") as caught:
-        plot_list.find_plot("report", "filters")
+        plot_list.import_plot_function("report", "filters")
     assert caught.value.hint.startswith("kinds with plots: dataset, rbm")
 
 

@@ -22,9 +22,9 @@ ROWS: list[table.Row] = [
 
 def test_every_kind_has_metrics_that_can_be_imported():
     for kind in kinds_with("metrics"):
-        assert callable(table.find_metrics(kind))
+        assert callable(table.import_metrics_function(kind))
     with pytest.raises(BadUsage, match="artifacts of kind 'report' cannot be evaluated"):
-        table.find_metrics("report")
+        table.import_metrics_function("report")
 
 
 def test_columns_of_different_kinds_come_in_order_of_first_appearance():
@@ -93,12 +93,12 @@ def test_machines_get_full_precision_and_no_format_fails_on_an_empty_table(name)
     ],
 )
 def test_bars(text, value, passes):
-    assert (table.parse_requirement(text).missed([{"file": "a.h5", "error": value}]) == []) == passes
+    assert (table.parse_requirement(text).failure_messages([{"file": "a.h5", "error": value}]) == []) == passes
 
 
 def test_missed_bars_name_file_value_and_bar():
     rows: list[table.Row] = [{"file": "a.h5", "error": 0.061}, {"file": "b.h5", "error": None}, {"file": "c.h5", "error": 0.01}]
-    assert table.parse_requirement("error<0.05").missed(rows) == [
+    assert table.parse_requirement("error<0.05").failure_messages(rows) == [
         "a.h5: error is 0.061, required < 0.05",
         "b.h5: error is missing, required < 0.05",
     ]
@@ -106,10 +106,10 @@ def test_missed_bars_name_file_value_and_bar():
 
 def test_unknown_column_and_text_column_are_named():
     with pytest.raises(BadUsage, match="there is no column 'eror'") as caught:
-        table.parse_requirement("eror<1").missed(ROWS)
+        table.parse_requirement("eror<1").failure_messages(ROWS)
     assert caught.value.hint == "did you mean error?  columns: file, kind, log_likelihood, error"
     with pytest.raises(BadUsage, match="column 'kind' has text"):
-        table.parse_requirement("kind<1").missed(ROWS)
+        table.parse_requirement("kind<1").failure_messages(ROWS)
 
 
 @pytest.mark.parametrize("text", ["error", "error<", "<1", "error<x", "error=1", "error<nan", "error<1 2", ""])

@@ -13,7 +13,7 @@ from herdcli.evaluation import verdicts
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import compute_metric_rows
 from herdcli.kinds import KINDS, kinds_with
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "data"
 NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
@@ -36,7 +36,7 @@ def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
 
 
 def test_there_are_judges_of_known_kinds_alone():
-    assert all(callable(import_named(kind.findings)) for kind in KINDS.values() if kind.findings)
+    assert all(callable(import_by_path(kind.findings)) for kind in KINDS.values() if kind.findings)
     assert set(verdicts.ADVICE) <= set(verdicts.KNOWN)
     assert all(kind.advice.keys() <= {*kind.verdicts, *verdicts.ADVICE} for kind in KINDS.values())
 
@@ -84,10 +84,10 @@ def test_ranks_of_many_classes_are_better_than_chance_where_errors_are_too_few_t
     from herdcli.evaluation.figures import classifier as figures
 
     monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
-    monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))
+    monkeypatch.setattr(figures, "predict_classes", lambda score: score.argmax(axis=1))
     found = figures.EvaluatedExamples(SimpleNamespace(classes=list("abcdefgh"), scale=1.0, link="normal", coverage=None))
     found.add(p, p, y)
-    row = found.figures()
+    row = found.metric_columns()
     assert 0.55 < row["error"] < row["error_majority"]
     assert 0.7 < row["auc"] < 0.9
     gain, spread = verdicts._error_gain(found.confusion)
@@ -125,10 +125,10 @@ def judged(monkeypatch, p, y):
     from herdcli.evaluation.figures import classifier as figures
 
     monkeypatch.setattr(figures, "class_probabilities", lambda *_: p)
-    monkeypatch.setattr(figures, "predicted_classes", lambda score: score.argmax(axis=1))
+    monkeypatch.setattr(figures, "predict_classes", lambda score: score.argmax(axis=1))
     found = figures.EvaluatedExamples(SimpleNamespace(classes=["0", "1"], scale=1.0, link="normal", coverage=None))
     found.add(p, p, y)
-    return verdicts.join_findings(verdicts.classifier_findings(found.figures(), found))
+    return verdicts.join_findings(verdicts.classifier_findings(found.metric_columns(), found))
 
 
 def test_classifiers(monkeypatch):

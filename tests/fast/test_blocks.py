@@ -115,7 +115,7 @@ def test_marginals_of_a_block_are_those_given_what_is_held():
     assert held
     assert len(block.order) > 2
     begin, shares = x[:, 0].copy(), np.zeros((int(first[-1]), 8))
-    assert made.draw(x, np.random.default_rng(0).random((made.count, 8)), shares, made.tables(1.0))
+    assert made.draw_states(x, np.random.default_rng(0).random((made.count, 8)), shares, made.tables(1.0))
     made.marginals(shares)
     some = {state: p for state, p in truth.items() if all(state[i] == begin[i] for i in held)}
     for i in block.order:

@@ -29,7 +29,7 @@ def made(seed: int, zeros: bool = False):
 @pytest.mark.parametrize("zeros", [False, True])
 def test_updates_give_the_same_bits(exponent, zeros):
     graph, layout = made(0, zeros)
-    rows = [row for a in range(len(SCOPES)) for row in [(a, -1), *map(layout.send, range(2 * len(graph.separators)))]]
+    rows = [row for a in range(len(SCOPES)) for row in [(a, -1), *map(layout.message_program_row, range(2 * len(graph.separators)))]]
     program = np.array(rows, dtype=np.int32)
     results = []
     for side in (compiled, twin):
@@ -46,7 +46,7 @@ def test_updates_give_the_same_bits(exponent, zeros):
 @pytest.mark.parametrize("damping", [0.0, 0.4])
 def test_settling_gives_the_same_bits(damping):
     graph, layout = made(1)
-    sends = np.array([layout.send(e) for e in range(2 * len(graph.separators))], dtype=np.int32)
+    sends = np.array([layout.message_program_row(e) for e in range(2 * len(graph.separators))], dtype=np.int32)
     leaving = [[e for _, e in near] for near in graph.neighbours()]
     offset = np.concatenate(([0], np.cumsum([len(part) for part in leaving]))).astype(np.int64)
     out = np.array([e for part in leaving for e in part], dtype=np.int32)

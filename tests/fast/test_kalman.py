@@ -45,7 +45,7 @@ def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
     p, Y, offsets = system(3, 2), rows(1000, 2, 0.0), np.array([0, 1000])
     settled = filter_sequences(p, Y, offsets)
     alone = module.MissingPatterns(np.ones((1000, 2), dtype=bool), np.arange(1000))
-    single = module.collapse_rows(p, Y, module.missing_patterns(Y))
+    single = module.collapse_rows(p, Y, module.find_missing_patterns(Y))
     monkeypatch.setattr(module, "collapse_rows", lambda *_: module.CollapsedRows(np.repeat(single.TT, 1000, axis=0), single.z, single.log))
     apart = filter_sequences(p, Y, offsets, None, alone)
     assert settled.edges < 200
@@ -55,7 +55,7 @@ def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
     here, there = smooth_sequences(p, settled, offsets), smooth_sequences(p, apart, offsets)
     assert here.mean.tobytes() == there.mean.tobytes()
     assert here.covariance.tobytes() == there.covariance.tobytes()
-    assert here.lagged.tobytes() == there.lagged.tobytes()
+    assert here.lag_one_covariance.tobytes() == there.lag_one_covariance.tobytes()
 
 
 def test_more_covariances_than_there_is_room_for_make_more_room(monkeypatch):

@@ -213,6 +213,6 @@ def test_a_likelihood_can_be_sent_to_other_processes():
     assert serialization.deserialize(serialization.serialize(asked)) == asked
     source, tree = block_statistics.RowBlocks(FromElsewhere(np.random.default_rng(0).laplace(size=(9000, 2)))), block_statistics.SumTree()
     for size, sums in compute_chunk_sums(list(source.take(0, source.count)), asked, 0):
-        tree.push(sums, size)
+        tree.add_block_sums(sums, size)
     whole = block_statistics.sum_statistics(source, asked)
-    assert all(tree.total()[name].tobytes() == item.tobytes() for name, item in whole.items())
+    assert all(tree.total_sums()[name].tobytes() == item.tobytes() for name, item in whole.items())

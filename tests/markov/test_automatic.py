@@ -24,7 +24,7 @@ def choose(given, settings=None, effort=1e8, sampled=True):
         method = attempt.method or algorithms.make_inference_method(given, attempt.settings)
         found = run_algorithm(method)
         choice.add(attempt, found, found.attributes["iterations"])
-    return tried, *choice.best()
+    return tried, *choice.select_best_result()
 
 
 @pytest.mark.parametrize("seed", [2, pytest.param(0, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
@@ -63,9 +63,9 @@ def test_a_candidate_that_fails_is_charged_and_the_next_one_answers():
         found = None if failed else run_algorithm(attempt.method or algorithms.make_inference_method(given, attempt.settings))
         choice.add(attempt, found, 1)
     assert tried[:3] == [("gbp", 0.5), ("gbp", 0.75), ("bp", 0.0)]
-    assert choice.best()[1] in choice.found
+    assert choice.select_best_result()[1] in choice.found
     assert "gbp" not in choice.found
-    assert mean_error(choice.best()[0], run_algorithm(algorithms.make_inference_method(given, InferenceSettings()))) < 0.05
+    assert mean_error(choice.select_best_result()[0], run_algorithm(algorithms.make_inference_method(given, InferenceSettings()))) < 0.05
 
 
 def test_without_effort_it_is_propagation_and_then_ups():
@@ -158,7 +158,7 @@ def test_effort_that_was_reached_under_time_asks_tree_ep_again():
         timed.add(attempt, found, found.attributes["iterations"])
     again = choose(given, asked, spent)
     assert again[0][:-1] == list(timed.found) == ["gbp", "bp", "tree-ep", "tempered-gibbs"]
-    ours, theirs = again[1].nodes, timed.best()[0].nodes
+    ours, theirs = again[1].nodes, timed.select_best_result()[0].nodes
     assert all(map(np.array_equal, ours, theirs))
 
 
@@ -205,9 +205,9 @@ def test_no_sweep_is_prepared_over_a_lattice_too_wide_for_any(monkeypatch):
 
     wide = random_networks.generate_random_network("grid", rows=40, columns=50)
     monkeypatch.setattr(frontier, "find_swept_lattice", found)
-    assert algorithms._prefer_frontier(wide, InferenceSettings(), 1 << 60, 1 << 39) is None
+    assert algorithms._choose_frontier_over_tree(wide, InferenceSettings(), 1 << 60, 1 << 39) is None
     with pytest.raises(AssertionError, match="were read"):
-        algorithms._prefer_frontier(wide, InferenceSettings(), 1 << 60, 1 << 41)
+        algorithms._choose_frontier_over_tree(wide, InferenceSettings(), 1 << 60, 1 << 41)
 
 
 def test_propagation_that_comes_no_nearer_is_given_up_beside_regions_that_are_trusted():

@@ -147,8 +147,8 @@ def test_the_tree_keeps_the_strongest_of_each_loop_and_walks_know_the_way():
     forest = spanning_forest.maximum_spanning_forest(given, merge_equal_scopes(given.factors()))
     kept = {tuple(sorted((i, p))) for i, p in enumerate(forest.parent) if p >= 0}
     assert kept == {(0, 1), (2, 3), (0, 3)}
-    assert forest.path(1, 2) == [1, 0, 3, 2]
-    assert forest.path(2, 2) == [2]
+    assert forest.path_between(1, 2) == [1, 0, 3, 2]
+    assert forest.path_between(2, 2) == [2]
 
 
 def test_cavities_on_which_propagation_does_not_settle_are_told():

@@ -96,7 +96,7 @@ def test_curvature_is_the_derivative_of_the_slope(states):
         fast.settle(order, ends, messages, graph.arrays, fixed, node, 1e-14, 3000, sweeps, graph.scratch())
         found = bethe.compute_beliefs(graph, messages, fixed, node)
         second = compute_bethe_hessian(graph, found, free)
-        return newton_step._gradient(graph, found, messages, every, second.index, second.reference), second
+        return newton_step._free_energy_gradient(graph, found, messages, every, second.index, second.reference), second
 
     weight = 0.5 + random.random(int(graph.node_offset[-1]))
     owner = np.repeat(every, graph.cardinality)

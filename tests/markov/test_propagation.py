@@ -160,8 +160,8 @@ def test_products_below_every_float_are_formed_in_logarithms(monkeypatch):
     table = np.array([[1.0, 1e-200], [1e-200, 1e-200]])
     given = network.build_network([2] * 12, [((i, i + 1), table) for i in range(11)] + [((i,), np.array([1e-150, 1.0])) for i in range(12)])
     seen = []
-    plain = table_arithmetic.LogArithmetic.total
-    monkeypatch.setattr(table_arithmetic.LogArithmetic, "total", lambda self, table, axes: seen.append(1) or plain(self, table, axes))
+    plain = table_arithmetic.LogArithmetic.sum_axes
+    monkeypatch.setattr(table_arithmetic.LogArithmetic, "sum_axes", lambda self, table, axes: seen.append(1) or plain(self, table, axes))
     found = infer(given)
     assert seen
     agree(found, infer(given, "enumerate"), 1e-13)
@@ -188,7 +188,7 @@ def test_what_was_made_before_logarithms_is_gone(monkeypatch, question):
 
     monkeypatch.setattr(which, "__init__", watched)
     if question == "log-z":
-        collect_pass.plan_elimination_pass(FALLING, range(12)).answer()
+        collect_pass.plan_elimination_pass(FALLING, range(12)).run_elimination()
     else:
         infer(FALLING)
     assert [before for _, before in gone] == [[], [True]]
@@ -285,7 +285,7 @@ def test_the_possible_states_of_a_separator_are_those_of_enumeration(monkeypatch
     tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 2).order)
     joint = enumeration.compute_log_joint(given) > -np.inf
     axis = {int(i): k for k, i in enumerate(np.flatnonzero(given.cardinality > 1))}
-    for scope, found in zip(tree.scopes, sparse_cliques.possible_columns(given, tree), strict=True):
+    for scope, found in zip(tree.scopes, sparse_cliques.find_possible_columns(given, tree), strict=True):
         kept = [axis[i] for i in scope[1:]]
         here = joint.any(axis=tuple(k for k in range(joint.ndim) if k not in kept))
         here = here.transpose([sorted(kept).index(k) for k in kept])
@@ -306,7 +306,7 @@ def test_possible_states_in_files_stretches_threads_and_logarithms(monkeypatch):
         noise = [((i,), np.exp(scale * random.standard_normal(2))) for i in range(24)]
         given = network.build_network([2] * 24, [*checks, *noise])
         tree = junction_tree.build_clique_tree(given, cliques.search_elimination_orders(given, 0, 2).order)
-        among = sparse_cliques.possible_columns(given, tree)
+        among = sparse_cliques.find_possible_columns(given, tree)
         plan, fewest = (
             message_storage.single_stretch_schedule(tree, given, among),
             message_storage.least_memory_schedule(tree, given, among),
@@ -327,10 +327,10 @@ def test_ranks_of_columns():
         found = separator_states.pack_columns(truth)
         assert (found.size, found.count) == (size, truth.sum())
         assert np.array_equal(separator_states.unpack_columns(found, [size]), truth)
-        rank, possible = found.rank(np.arange(size))
+        rank, possible = found.rank_columns(np.arange(size))
         assert np.array_equal(possible, truth)
         assert np.array_equal(rank[truth], np.arange(truth.sum()))
-        pieces = list(found.pieces())
+        pieces = list(found.column_chunks())
         assert np.array_equal(np.concatenate([column for _, column in pieces] or [[]]), np.flatnonzero(truth))
 
 

@@ -105,7 +105,7 @@ def test_pairs_in_closed_form(weight):
     for q0, q1 in ((0.3, 0.6), (0.9, 0.2), (0.5, 0.5), (1e-9, 1 - 1e-9)):
         node = np.array([1 - q0, q0, 1 - q1, q1])
         tables = binary_edges.edge_log_tables(graph)
-        (p,) = binary_edges.bouncing_messages(graph, tables, node)[1]
+        (p,) = binary_edges.messages_from_marginals(graph, tables, node)[1]
         assert np.allclose([p[0] + p[1], p[2] + p[3], p[0] + p[2]], [1 - q0, q0, 1 - q1], rtol=1e-12)
         assert abs(np.log(p) @ [1, -1, -1, 1] - weight) < 1e-6
         if 0.1 < q0 < 0.95 and abs(weight) < 10:

@@ -69,16 +69,16 @@ def test_tree_of_parts_is_the_tree_of_all() -> None:
     def of(first: int, last: int) -> dict:
         tree = block_statistics.SumTree()
         for value in values[first:last]:
-            tree.push({"x": value.copy()})
-        return tree.total()
+            tree.add_block_sums({"x": value.copy()})
+        return tree.total_sums()
 
     whole, parts = of(0, 11), block_statistics.SumTree()
     for first, last in ((0, 4), (4, 8), (8, 10), (10, 11)):
-        parts.push(of(first, last), last - first)
-    assert parts.total()["x"].tobytes() == whole["x"].tobytes()
+        parts.add_block_sums(of(first, last), last - first)
+    assert parts.total_sums()["x"].tobytes() == whole["x"].tobytes()
     assert parts.sizes == [8, 2, 1]
     with pytest.raises(ValueError, match="2 blocks after 11 are not a node"):
-        parts.push({"x": values[0]}, 2)
+        parts.add_block_sums({"x": values[0]}, 2)
 
 
 def test_moments_are_the_sample_s() -> None:

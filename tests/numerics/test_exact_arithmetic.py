@@ -46,9 +46,9 @@ def test_types_shapes_and_places() -> None:
     ("a", "b"), [(A, B), (A, B[:, 0]), (A[0], B), (A[0], B[:, 0]), (A.astype(np.float32), B), (A > 0, B), (A.T, A), (A[:, :0], B[:0])]
 )
 def test_products(a: Array, b: Array) -> None:
-    assert np.asarray(exact_arithmetic.product(a, b)).tobytes() == np.asarray(a @ b).tobytes()
+    assert np.asarray(exact_arithmetic.matrix_product(a, b)).tobytes() == np.asarray(a @ b).tobytes()
     with exact_arithmetic.exact_arithmetic_enabled():
-        found = exact_arithmetic.product(a, b)
+        found = exact_arithmetic.matrix_product(a, b)
         assert np.shape(found) == np.shape(a @ b)
         np.testing.assert_allclose(found, a @ b, rtol=1e-12, atol=1e-12)
 
@@ -57,11 +57,11 @@ def test_products_of_single_precision_stay_single_and_of_sparse_rows_are_those_o
     from scipy.sparse import csr_array
 
     with exact_arithmetic.exact_arithmetic_enabled():
-        assert exact_arithmetic.product(A.astype(np.float32), B.astype(np.float32)).dtype == np.float32
+        assert exact_arithmetic.matrix_product(A.astype(np.float32), B.astype(np.float32)).dtype == np.float32
         out = np.empty((6, 5))
-        assert exact_arithmetic.product(A, B, out=out) is out
+        assert exact_arithmetic.matrix_product(A, B, out=out) is out
         np.testing.assert_allclose(out, A @ B, rtol=1e-12)
-        np.testing.assert_allclose(exact_arithmetic.product(csr_array(A), B), A @ B, rtol=1e-12)
+        np.testing.assert_allclose(exact_arithmetic.matrix_product(csr_array(A), B), A @ B, rtol=1e-12)
         assert exact_arithmetic.dot(A, A) == pytest.approx(np.vdot(A, A), rel=1e-14)
 
 

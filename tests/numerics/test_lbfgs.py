@@ -9,7 +9,7 @@ from herdcli.numerics import lbfgs
 
 
 def run(function, x, steps):
-    now = lbfgs.initial_state(function, x)
+    now = lbfgs.initial_lbfgs_state(function, x)
     values = [now.value]
     for _ in range(steps):
         if now.stuck or np.abs(now.gradient).max() < 1e-9:
@@ -75,7 +75,7 @@ def test_the_first_step_is_as_long_as_the_gradient_allows():
             seen.append(x.copy())
             return float(scale * x.sum() + 0.01 * x @ x), scale + 0.02 * x
 
-        now = lbfgs.initial_state(linear, np.zeros(2))
+        now = lbfgs.initial_lbfgs_state(linear, np.zeros(2))
         lbfgs.lbfgs_step(linear, now)
         np.testing.assert_allclose(seen[1], -length * scale, rtol=1e-12)
         np.testing.assert_allclose(seen[2], 2 * seen[1], rtol=1e-12)
@@ -85,7 +85,7 @@ def test_steps_meet_the_weak_wolfe_conditions():
     def function(x):
         return float(rosen(x)), rosen_der(x)
 
-    now = lbfgs.initial_state(function, np.array([-1.2, 1.0, 0.5]))
+    now = lbfgs.initial_lbfgs_state(function, np.array([-1.2, 1.0, 0.5]))
     for _ in range(25):
         then = lbfgs.lbfgs_step(function, now)
         move = then.x - now.x
@@ -107,7 +107,7 @@ def test_a_line_that_is_too_long_is_halved_between_its_ends():
             [1.0 - 2e3 * max(0.0, -float(x[0]) - 0.3)]
         )
 
-    now = lbfgs.lbfgs_step(function, lbfgs.initial_state(function, np.zeros(1)))
+    now = lbfgs.lbfgs_step(function, lbfgs.initial_lbfgs_state(function, np.zeros(1)))
     assert lengths[1:4] == [1.0, 0.5, 0.25]
     assert not now.stuck
 
@@ -150,7 +150,7 @@ def test_later_steps_try_newtons_length_first():
         seen.append(x.copy())
         return 0.5 * float(x @ A @ x), A @ x
 
-    now = lbfgs.lbfgs_step(function, lbfgs.initial_state(function, random.normal(size=5)))
+    now = lbfgs.lbfgs_step(function, lbfgs.initial_lbfgs_state(function, random.normal(size=5)))
     seen.clear()
     scale = float(now.moves[-1] @ now.changes[-1]) / float(now.changes[-1] @ now.changes[-1])
     expected = now.x - lbfgs.apply_inverse_hessian(now.gradient, now.moves, now.changes, lambda q: scale * q)
@@ -160,7 +160,7 @@ def test_later_steps_try_newtons_length_first():
 
 def test_where_rounding_raises_the_value_slopes_decide():
     """½ x² about 10⁸, whose falls are smaller than its last digit: the minimum's value comes out a digit too high, and it is found."""
-    begun = lbfgs.initial_state(lambda x: (1e8, x.copy()), np.array([1e-5]))
+    begun = lbfgs.initial_lbfgs_state(lambda x: (1e8, x.copy()), np.array([1e-5]))
     now = lbfgs.lbfgs_step(lambda x: (float(np.nextafter(1e8, 2e8)), x.copy()), begun)
     assert not now.stuck
     np.testing.assert_array_equal(now.x, [0.0])

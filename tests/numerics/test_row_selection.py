@@ -142,13 +142,13 @@ def test_a_tree_without_blocks_has_no_sum() -> None:
     tree = block_statistics.SumTree()
     assert tree.blocks == 0
     with pytest.raises(ValueError, match="there are no blocks"):
-        tree.total()
+        tree.total_sums()
     with pytest.raises(ValueError, match="3 blocks after 0 are not a node"):
-        tree.push({"x": np.ones(1)}, 3)
-    tree.push({"x": np.ones(1)}, 2)
+        tree.add_block_sums({"x": np.ones(1)}, 3)
+    tree.add_block_sums({"x": np.ones(1)}, 2)
     assert tree.blocks == 2
     with pytest.raises(ValueError, match="4 blocks after 2"):
-        tree.push({"x": np.ones(1)}, 4)
+        tree.add_block_sums({"x": np.ones(1)}, 4)
     assert [block_statistics.RowBlocks(block_statistics.ArrayRows(np.zeros((n, 1)))).count for n in (1, 4096, 4097, 8192)] == [1, 1, 2, 2]
 
 

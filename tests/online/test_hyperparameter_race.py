@@ -61,7 +61,7 @@ def test_the_learner_of_the_lowest_progressive_error_wins(settings, count, monke
     monkeypatch.setattr(hyperparameter_race, "EXAMPLES", 60)
     X, y = rows(count)
     source = hyperparameter_race.ReplaySource(MemorySource(csr_matrix(X), y, rows=16))
-    chosen, table = hyperparameter_race.run_race(settings, source.first(60), 2, ["nherd", "arow"])
+    chosen, table = hyperparameter_race.run_race(settings, source.read_first_batches(60), 2, ["nherd", "arow"])
     label = y
     if settings.label_noise:
         label = np.concatenate([learner.add_label_noise(y[k : k + 16], 2, settings, k // 16) for k in range(0, count, 16)])
@@ -92,7 +92,9 @@ def test_the_learner_of_the_lowest_progressive_error_wins(settings, count, monke
 
 def test_examples_of_zeros_alone_have_c_without_a_unit():
     X, y = np.zeros((4, 2)), np.array([0, 1, 1, 0])
-    _, table = hyperparameter_race.run_race(Settings(), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(4), 2, ["nherd"])
+    _, table = hyperparameter_race.run_race(
+        Settings(), hyperparameter_race.ReplaySource(MemorySource(X, y)).read_first_batches(4), 2, ["nherd"]
+    )
     assert table.C.tolist() == [4.0**power for power in range(-2, 6)]
     assert (table.error.tolist(), table.loss.tolist()) == ([1.0] * 8, [0.5] * 8)
     with pytest.raises(DataError, match="the file has no lines of data"):
@@ -113,9 +115,9 @@ def test_batches_that_were_raced_on_are_learned_without_being_read_again():
     X, y = rows(50)
     source = Counted(X, y, rows=10, passes=2, proof=b"p")
     replay = hyperparameter_race.ReplaySource(source, "x.svm")
-    assert [batch.number for batch in replay.first(20)] == [0, 1]
-    assert [batch.number for batch in replay.first(21)] == [0, 1, 2]
-    assert len(replay.first(1000)) == 5  # of the first pass alone
+    assert [batch.number for batch in replay.read_first_batches(20)] == [0, 1]
+    assert [batch.number for batch in replay.read_first_batches(21)] == [0, 1, 2]
+    assert len(replay.read_first_batches(1000)) == 5  # of the first pass alone
     assert source.asked == (0, 1, 2, 3, 4, 5)
     assert replay.steps == 10
     assert [replay.block(step, b"p" if step else b"").number for step in range(5)] == [0, 1, 2, 3, 4]
@@ -131,7 +133,7 @@ def test_batches_are_let_go_once_they_are_learned_and_read_again_where_they_are_
     X[10:] = np.round(X[10:])
     source = Counted(X, y, rows=10)
     replay = hyperparameter_race.ReplaySource(source)
-    replay.first(50)
+    replay.read_first_batches(50)
     plain = MemorySource(X, y, rows=10)
     for step in (0, 1, 2, 4):
         block = replay.block(step).block
@@ -151,7 +153,7 @@ def test_the_examples_of_a_race_are_those_of_the_whole_block(settings, step):
     random = np.random.default_rng(3)
     X = csr_matrix(np.where(random.random((300, 90)) < 0.1, random.integers(1, 4, (300, 90)), 0).astype(float))
     y = random.integers(0, 3, 300)
-    batches = hyperparameter_race.ReplaySource(MemorySource(X, y, rows=step)).first(300)
+    batches = hyperparameter_race.ReplaySource(MemorySource(X, y, rows=step)).read_first_batches(300)
     made = hyperparameter_race.first_examples(settings, batches, 3)
     whole = prepare_block(block_from_rows(X, made.label, slice(None)), normalize=False, bias=settings.bias)
     assert hyperparameter_race.count_features(settings, batches) == made.width == len(np.unique(whole.index))
@@ -172,7 +174,7 @@ def test_features_are_numbered_by_the_round_that_they_come_in(monkeypatch):
     X = np.zeros((4, 6))
     X[0, 4] = X[1, 2] = X[2, 0] = X[2, 2] = X[3, 5] = 1.0
     made = hyperparameter_race.first_examples(
-        Settings(), hyperparameter_race.ReplaySource(MemorySource(X, np.array([0, 1, 0, 1]))).first(4), 2
+        Settings(), hyperparameter_race.ReplaySource(MemorySource(X, np.array([0, 1, 0, 1]))).read_first_batches(4), 2
     )
     assert made.index[:4].tolist() == [1, 0, 2, 0]
 
@@ -185,7 +187,7 @@ def test_learners_whose_weights_were_let_go_come_to_the_same_figures(classes, mo
     found = []
     for most in (0, 2000, 1 << 40):
         monkeypatch.setattr(hyperparameter_race, "WAITING", most)
-        batches = hyperparameter_race.ReplaySource(MemorySource(X, y, rows=16)).first(60)
+        batches = hyperparameter_race.ReplaySource(MemorySource(X, y, rows=16)).read_first_batches(60)
         found.append(
             hyperparameter_race.run_race(
                 Settings(bias=True, scaling="standard"), batches, classes, ["nherd", "arow"], ("top-1", "one-vs-rest")
@@ -204,7 +206,7 @@ def test_blocks_are_laid_end_to_end_whatever_room_there_is(room):
     builder = BlockBuilder(room)
     for begin, end in ((0, 3), (3, 4), (4, 11), (11, 20)):
         builder.add(block_from_rows(X, y, slice(begin, end), np.arange(20.0) if begin == 4 else None))
-    made, whole = builder.whole(), block_from_rows(X, y, slice(None))
+    made, whole = builder.build_block(), block_from_rows(X, y, slice(None))
     assert all(np.array_equal(getattr(made, name), getattr(whole, name)) for name in ("pointer", "index", "value", "label"))
     assert made.weight.tolist() == [1.0] * 4 + [float(k) for k in range(4, 11)] + [1.0] * 9
 
@@ -217,7 +219,10 @@ def majority(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_learner_of_first_order_is_taken_where_it_makes_significantly_fewer_mistakes():
     X, y = majority(1500)
-    settings, batches = Settings(bias=True, scaling="standard"), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(1500)
+    settings, batches = (
+        Settings(bias=True, scaling="standard"),
+        hyperparameter_race.ReplaySource(MemorySource(X, y)).read_first_batches(1500),
+    )
     chosen, _ = hyperparameter_race.run_race(settings, batches, 2, ["nherd", "arow"])
     rival = hyperparameter_race.better_first_order_learner(chosen, batches, 2)
     whole = hyperparameter_race.first_examples(chosen, batches, 2)
@@ -231,7 +236,10 @@ def test_a_learner_of_first_order_is_taken_where_it_makes_significantly_fewer_mi
 
 def test_no_learner_of_first_order_is_taken_where_none_is_significantly_better():
     X, y = rows(600)
-    settings, batches = Settings(bias=True, scaling="standard"), hyperparameter_race.ReplaySource(MemorySource(X, y)).first(600)
+    settings, batches = (
+        Settings(bias=True, scaling="standard"),
+        hyperparameter_race.ReplaySource(MemorySource(X, y)).read_first_batches(600),
+    )
     chosen, _ = hyperparameter_race.run_race(settings, batches, 2, ["nherd", "arow"])
     assert hyperparameter_race.better_first_order_learner(chosen, batches, 2) is None
 
@@ -313,7 +321,9 @@ def test_short_examples_are_tried_with_as_much_larger_c():
     """x → kx with C → C/k² gives the same predictions."""
     X, y = rows(60)
     tables = [
-        hyperparameter_race.run_race(Settings(), hyperparameter_race.ReplaySource(MemorySource(k * X, y)).first(4), 2, ["nherd"])[1]
+        hyperparameter_race.run_race(
+            Settings(), hyperparameter_race.ReplaySource(MemorySource(k * X, y)).read_first_batches(4), 2, ["nherd"]
+        )[1]
         for k in (1.0, 2.0**-6)
     ]
     np.testing.assert_allclose(tables[1].C, 4096 * tables[0].C)
@@ -327,7 +337,7 @@ def test_short_examples_are_tried_with_as_much_larger_c():
 def test_first_examples_are_kept_in_the_smallest_exact_precision(numbers, precision):
     X = np.array(numbers, dtype=float)[:, None]
     source = hyperparameter_race.ReplaySource(MemorySource(X, np.arange(len(X)) % 2))
-    [kept] = source.first(len(X))
+    [kept] = source.read_first_batches(len(X))
     assert kept.block.value.dtype == precision
     again = source.block(0)
     assert again.block.value.dtype == np.float64
@@ -337,7 +347,7 @@ def test_first_examples_are_kept_in_the_smallest_exact_precision(numbers, precis
 def test_tables_of_a_race_have_no_spare_rows():
     X, y = rows(50)
     whole = hyperparameter_race.first_examples(Settings(), [MemorySource(X, y).block(0)], 2)
-    racer = hyperparameter_race.RacingLearner.started(Settings(C=1.0), whole, 2)
+    racer = hyperparameter_race.RacingLearner.from_settings(Settings(C=1.0), whole, 2)
     for begin, end in ((0, 10), (10, 50)):
         part = whole.part(begin, end)
         racer.learn_more(part)

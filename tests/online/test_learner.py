@@ -16,7 +16,7 @@ from herdcli.online.block_sources import MemorySource
 from herdcli.online.learners import kernel_learner, state_conversion
 from herdcli.online.learners.reference_updates import diagonal_update, full_update
 from herdcli.online.model import Classifier, Settings
-from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predict_classes
 
 
 @pytest.fixture(params=["python", "cython"])
@@ -218,7 +218,7 @@ def test_a_gaussian_kernel_learns_what_no_line_can():
     y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
     errors = {
         kernel: np.mean(
-            predicted_classes(
+            predict_classes(
                 make_scorer(fit(Settings(kernel=kernel, width=0.4), X[:300], y[:300]))(MemorySource(X[300:], y[300:]).block(0).block)[0]
             )
             != y[300:]
@@ -349,10 +349,10 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
         np.testing.assert_allclose(kernel_learner.kernel_matrix(settings, A, B), expected, rtol=1e-12)
     assert [kernel_learner.machine_capacity(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
     machine = kernel_learner.GrowingMachine(learner.KernelMachine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
-    assert [machine.add(x) for x in A] == [0, 1, 2, 3]
+    assert [machine.add_support_vector(x) for x in A] == [0, 1, 2, 3]
     for x in (A[2], A[2] + 1e-3, B[0]):
         values = kernel_learner.kernel_matrix(Settings(kernel="linear"), machine.support[:4], x[None])[:, 0]
-        assert machine.place(x, values, float(x @ x)) == (2 if x is A[2] or (x == A[2]).all() else None)
+        assert machine.find_support_vector(x, values, float(x @ x)) == (2 if x is A[2] or (x == A[2]).all() else None)
 
 
 @pytest.mark.parametrize(
@@ -367,8 +367,8 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
 )
 def test_how_many_weights_one_full_covariance_is_of(settings, classes, wide):
     made = learner.OnlineLearner(settings, MemorySource(np.zeros((2, 8)), np.zeros(2)), classes, 9)
-    assert (made.wide, made.features, made.count) == (wide, 8, 1 if classes == 2 else 3)
-    assert made.top == (classes == 3 and settings.multiclass == "top-1")
+    assert (made.full_covariance_size, made.features, made.count) == (wide, 8, 1 if classes == 2 else 3)
+    assert made.uses_best_rival == (classes == 3 and settings.multiclass == "top-1")
     assert replace(made, columns=1).features == 1
 
 

@@ -16,7 +16,7 @@ from herdcli.online.learners.model_merging import merge_models
 from herdcli.online.learners.state_conversion import classifier_from_state
 from herdcli.online.mixed_merging import learner_names, learners_differ, with_common_covariances
 from herdcli.online.model import Classifier, Settings
-from herdcli.online.predictions.prediction import class_probabilities, make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import class_probabilities, make_scorer, predict_classes
 from herdcli.online.predictions.score_calibration import calibrate_on_all
 
 LEARNERS = [
@@ -49,7 +49,7 @@ def judged(model: Classifier, X: Any, y: Any) -> tuple[float, float]:
     """Error and mean log-loss of rows."""
     score, variance = make_scorer(model)(block_from_rows(X, y, slice(None)))
     chances = class_probabilities(score, variance, model.scale, model.link)[np.arange(len(y)), y]
-    return float((predicted_classes(score) != y).mean()), float(-np.log(np.maximum(chances, 1e-12)).mean())
+    return float((predict_classes(score) != y).mean()), float(-np.log(np.maximum(chances, 1e-12)).mean())
 
 
 def shards(learners: Sequence[Settings], classes: int, rows: int = 1500) -> list[Classifier]:

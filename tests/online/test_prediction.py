@@ -21,7 +21,7 @@ from herdcli.online.predictions.prediction import (
     fit_confidence_link,
     fit_confidence_scale,
     make_scorer,
-    predicted_classes,
+    predict_classes,
     standard_margins,
 )
 from herdcli.online.predictions.score_calibration import calibrate_on_all
@@ -95,7 +95,7 @@ def test_probabilities_sum_to_one_and_follow_the_scores():
         score, variance = random.standard_normal((50, classes)), random.uniform(0.1, 1, (50, classes))
         p = class_probabilities(score, variance, 1.3)
         assert np.allclose(p.sum(axis=1), 1.0)
-        assert np.array_equal(p.argmax(axis=1), predicted_classes(score))
+        assert np.array_equal(p.argmax(axis=1), predict_classes(score))
     margin = standard_margins(np.array([[1.0, 3.0, 0.0]]), np.zeros((1, 3)))
     assert margin.tolist() == [[-2.0, 2.0, -3.0]]
 

@@ -8,7 +8,7 @@ import pytest
 from herdcli.numerics.class_baselines import UNKNOWN
 from herdcli.online import running_centroids
 from herdcli.online.example_blocks import block_from_rows
-from herdcli.online.running_centroids import begin_centroids, model_baselines, observe
+from herdcli.online.running_centroids import begin_centroids, model_baselines, predict_and_add_examples
 
 
 def nearest(X, y, weight, rows, classes):
@@ -34,9 +34,9 @@ def rows_of(random, n=700, columns=5):
 def test_examples_are_predicted_by_those_before_them():
     X, y, weight = rows_of(np.random.default_rng(0))
     found = begin_centroids(3)
-    first = observe(found, block_from_rows(X, y, slice(0, 100), weight), 0)
+    first = predict_and_add_examples(found, block_from_rows(X, y, slice(0, 100), weight), 0)
     assert (first == UNKNOWN).all()
-    predicted = observe(found, block_from_rows(X, y, slice(100, 700), weight), 500)
+    predicted = predict_and_add_examples(found, block_from_rows(X, y, slice(100, 700), weight), 500)
     assert (predicted[:100] == UNKNOWN).all()
     for begin, end in ((200, 401), (401, 700)):  # computed at 200 examples, and anew at twice as many
         assert predicted[begin - 100 : end - 100] == pytest.approx(nearest(X[:begin], y[:begin], weight[:begin], X[begin:end], 3))
@@ -46,7 +46,7 @@ def test_the_model_has_those_of_all_examples():
     X, y, weight = rows_of(np.random.default_rng(1))
     found = begin_centroids(3)
     for begin in range(0, 700, 70):
-        observe(found, block_from_rows(X, y, slice(begin, begin + 70), weight), 10)
+        predict_and_add_examples(found, block_from_rows(X, y, slice(begin, begin + 70), weight), 10)
     made = model_baselines(found, 5)
     assert made is not None
     assert made.linear is None
@@ -62,11 +62,11 @@ def test_a_later_pass_adds_nothing_and_a_share_of_many_examples_counts_for_all(m
     X, y, _ = rows_of(np.random.default_rng(2))
     found = begin_centroids(3)
     for begin in range(0, 700, 100):
-        observe(found, block_from_rows(X, y, slice(begin, begin + 100)), 0)
+        predict_and_add_examples(found, block_from_rows(X, y, slice(begin, begin + 100)), 0)
     assert found.sums[:-1, 0].sum() == pytest.approx(700)
     assert found.sums[-1, -1] == pytest.approx(700 * 16.0)
     before = found.sums.copy()
-    observe(found, block_from_rows(X, y, slice(0, 100)), 100, learned=False)
+    predict_and_add_examples(found, block_from_rows(X, y, slice(0, 100)), 100, learned=False)
     assert np.array_equal(found.sums, before)
     assert found.counts.tolist() == [700, 700]
 
@@ -74,11 +74,11 @@ def test_a_later_pass_adds_nothing_and_a_share_of_many_examples_counts_for_all(m
 def test_features_beyond_the_largest_number_of_sums_are_left_out(monkeypatch):
     X, y, _ = rows_of(np.random.default_rng(3))
     monkeypatch.setattr(running_centroids, "MOST_SUMS", 7)  # one column of 3 classes and squares: the constant
-    assert observe(begin_centroids(3), block_from_rows(X, y, slice(0, 100)), 10) is None
+    assert predict_and_add_examples(begin_centroids(3), block_from_rows(X, y, slice(0, 100)), 10) is None
     monkeypatch.setattr(running_centroids, "MOST_SUMS", 4 * X.shape[1])  # the last column is left out
     found, narrow = begin_centroids(3), begin_centroids(3)
-    predicted = observe(found, block_from_rows(X, y, slice(0, 100)), 10)
-    assert predicted.tolist() == observe(narrow, block_from_rows(X[:, :-1], y, slice(0, 100)), 10).tolist()
+    predicted = predict_and_add_examples(found, block_from_rows(X, y, slice(0, 100)), 10)
+    assert predicted.tolist() == predict_and_add_examples(narrow, block_from_rows(X[:, :-1], y, slice(0, 100)), 10).tolist()
     assert np.array_equal(found.sums[:, : X.shape[1]], narrow.sums[:, : X.shape[1]])
     monkeypatch.setattr(running_centroids, "MOST_KEPT", 17)
     assert model_baselines(found, 5) is None
@@ -87,13 +87,13 @@ def test_features_beyond_the_largest_number_of_sums_are_left_out(monkeypatch):
 def test_weights_are_computed_a_few_columns_at_a_time_and_empty_rows_have_the_constants(monkeypatch):
     X, y, weight = rows_of(np.random.default_rng(6), n=60)
     whole, found = begin_centroids(4), begin_centroids(4)  # a class without examples
-    observe(whole, block_from_rows(X, y, slice(None), weight), 30)
+    predict_and_add_examples(whole, block_from_rows(X, y, slice(None), weight), 30)
     monkeypatch.setattr(running_centroids, "CHUNK", 2)
-    observe(found, block_from_rows(X, y, slice(None), weight), 30)
+    predict_and_add_examples(found, block_from_rows(X, y, slice(None), weight), 30)
     assert found.weights == pytest.approx(whole.weights, rel=1e-12)
     rows = np.zeros((4, 5))
     rows[1] = X[0]
-    predicted = observe(found, block_from_rows(rows, y[:4], slice(None)), 4, learned=False)
+    predicted = predict_and_add_examples(found, block_from_rows(rows, y[:4], slice(None)), 4, learned=False)
     constants = int(np.argmax(found.weights[:, 0]))
     assert predicted[[0, 2, 3]].tolist() == [constants] * 3
     assert predicted[1] == np.argmax(found.weights[:, 1:] @ X[0] + found.weights[:, 0])

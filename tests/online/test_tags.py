@@ -43,7 +43,7 @@ def test_new_labels_and_features_begin_with_mean_0_and_variance_1():
 )
 def test_lines_begin_with_any_number_of_labels(vw, text, sets):
     labels = LabelSetEncoder()
-    (block,) = LabelSetReader.of(BlockReader("t", vw, bits=8 if vw else 0), labels).blocks([text])
+    (block,) = LabelSetReader.from_reader(BlockReader("t", vw, bits=8 if vw else 0), labels).blocks([text])
     assert [{labels.names[k] for k in np.flatnonzero(row)} for row in block.label] == sets
 
 

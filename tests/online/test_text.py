@@ -92,21 +92,21 @@ def test_wrong_lines_are_passed_over_up_to_a_number():
 )
 def test_labels_become_classes(blocks, names, classes):
     labels = LabelEncoder()
-    assert [labels.indices(np.array(block, dtype=float), "x").tolist() for block in blocks] == classes
+    assert [labels.encode_labels(np.array(block, dtype=float), "x").tolist() for block in blocks] == classes
     assert labels.names == names
 
 
 def test_labels_that_were_not_declared_are_refused():
     labels = LabelEncoder(["-1", "1"])
-    labels.indices(np.array([1.0, -1.0]), "x")
+    labels.encode_labels(np.array([1.0, -1.0]), "x")
     with pytest.raises(DataError, match="label 2 is not one of the classes -1, 1"):
-        labels.indices(np.array([1.0, 2.0]), "x")
+        labels.encode_labels(np.array([1.0, 2.0]), "x")
     late = LabelEncoder()
-    late.indices(np.array([1.0, 2.0, 3.0]), "x")
+    late.encode_labels(np.array([1.0, 2.0, 3.0]), "x")
     with pytest.raises(DataError, match=r"label 7 did not occur among the first examples \(1, 2, 3\)"):
-        late.indices(np.array([7.0]), "x")
+        late.encode_labels(np.array([7.0]), "x")
     with pytest.raises(DataError, match="the labels of the first examples are 3 and 8"):
-        LabelEncoder().indices(np.array([3.0, 8.0]), "x")
+        LabelEncoder().encode_labels(np.array([3.0, 8.0]), "x")
 
 
 def test_classes_are_limited_and_listed():
@@ -124,25 +124,25 @@ def test_classes_are_limited_and_listed():
     with pytest.raises(DataError, match="class 'inf' is not a number"):
         LabelEncoder(["1", "inf"])
     given = LabelEncoder(["3", "-1", "7"])  # in the order that was declared
-    assert given.indices(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]
+    assert given.encode_labels(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]
     for strange in (8.0, -2.0, 5.0):
         with pytest.raises(DataError, match=f"label {strange:g} is not one of the classes 3, -1, 7"):
-            given.indices(np.array([3.0, strange]), "x")
+            given.encode_labels(np.array([3.0, strange]), "x")
 
 
 def test_a_stream_of_one_label_settles_by_the_first_other_one():
     labels = LabelEncoder()
-    assert labels.indices(np.array([1.0, 1.0]), "x").tolist() == [1, 1]
+    assert labels.encode_labels(np.array([1.0, 1.0]), "x").tolist() == [1, 1]
     assert labels.names == ["?", "1"]
     with pytest.raises(DataError, match=r"label 2 did not occur among the first examples \(1\)"):
-        labels.indices(np.array([2.0]), "x")
-    assert labels.indices(np.array([0.0, 1.0]), "x").tolist() == [0, 1]
+        labels.encode_labels(np.array([2.0]), "x")
+    assert labels.encode_labels(np.array([0.0, 1.0]), "x").tolist() == [0, 1]
     for first, names in ((-1.0, ["-1", "1"]), (0.0, ["0", "1"])):
         one = LabelEncoder()
-        assert one.indices(np.array([first]), "x").tolist() == [0]
+        assert one.encode_labels(np.array([first]), "x").tolist() == [0]
         assert one.names == names
     with pytest.raises(DataError, match="the labels of the first examples are 2"):
-        LabelEncoder().indices(np.array([2.0, 2.0]), "x")
+        LabelEncoder().encode_labels(np.array([2.0, 2.0]), "x")
 
 
 def test_blocks_as_dense_rows_within_a_width_and_joined():
@@ -151,9 +151,9 @@ def test_blocks_as_dense_rows_within_a_width_and_joined():
     assert (block.rows, block.width) == (3, 4)
     np.testing.assert_array_equal(block.to_dense(4), np.column_stack([np.zeros(3), X]))
     np.testing.assert_array_equal(block.to_dense(3), np.column_stack([np.zeros(3), X[:, :2]]))
-    cut = block.within(3)
+    cut = block.drop_features_beyond(3)
     assert (cut.pointer.tolist(), cut.index.tolist(), cut.value.tolist()) == ([0, 1, 1, 2], [1, 2], [1.0, 5.0])
-    assert block.within(4) is block
+    assert block.drop_features_beyond(4) is block
     plain = block_from_rows(X, np.array([1, 0, 1]), slice(1, 3))
     both = join_blocks([block, plain])
     assert both.pointer.tolist() == [0, 2, 2, 4, 4, 6]

@@ -16,7 +16,7 @@ import pytest
 import herdcli as herd
 from herdcli.artifacts.sealed.artifact_comparison import largest_difference
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.python_inputs import assignments, option_words, rows_of, to_arrow_table
+from herdcli.python_inputs import format_assignments, option_words, rows_as_table_or_array, to_arrow_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:herd ")
 
@@ -109,7 +109,7 @@ def test_lists_and_dictionaries_are_rows(linear):
         fit = herd.regress(rows, PRICE)
         assert fit.feature_names == ["size", "rooms"]
         assert same_coefficients(fit, linear)
-    mixed = rows_of([[1.5, "red"], [2.5, "blue"]])
+    mixed = rows_as_table_or_array([[1.5, "red"], [2.5, "blue"]])
     assert (mixed.column_names, [str(kind) for kind in mixed.schema.types]) == (["x0", "x1"], ["double", "string"])
 
 
@@ -128,8 +128,8 @@ def test_tables_of_other_libraries_come_by_arrow_s_interface():
 def test_tensors_of_other_libraries_are_arrays():
     tensor = SimpleNamespace()
     kind = type("Tensor", (), {"__array__": lambda self, dtype=None, copy=None: np.eye(2)})
-    assert rows_of(tensor) is tensor
-    assert rows_of(kind()).tolist() == [[1, 0], [0, 1]]
+    assert rows_as_table_or_array(tensor) is tensor
+    assert rows_as_table_or_array(kind()).tolist() == [[1, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_dictionaries_are_evidence(tmp_path):
     by_text = herd.ups_infer(network, evidence=["x0=1", "x3=0"], observe="x1=0.2,0.8")
     by_dictionary = herd.ups_infer(network, evidence={"x0": 1, "x3": np.int64(0), "x2": None}, observe={"x1": np.array([0.2, 0.8])})
     assert largest_difference(by_dictionary, by_text)[0] == 0.0
-    assert assignments({"a=b": 1, 'say "x"': "y"}) == ['"a=b"=1', '"say \\"x\\""=y']
+    assert format_assignments({"a=b": 1, 'say "x"': "y"}) == ['"a=b"=1', '"say \\"x\\""=y']
     assert option_words(["size", "a,b"], tmp_path, "columns", repeated=False, count=1) == [['size,"a,b"']]
     assert option_words(range(1, 4), tmp_path, "split", repeated=False, count=1) == [["1,2,3"]]
     assert option_words([("a", "b"), ("c", "d")], tmp_path, "plot", repeated=True, count=2) == [["a", "b"], ["c", "d"]]

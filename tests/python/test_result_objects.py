@@ -132,7 +132,7 @@ def test_tables_have_all_rows_and_names_of_states():
     assert table["input"].to_pylist()[:3] == ["(bias)", "x0", "x1"]
     assert table["weight"].to_pylist()[7] == deep.layers[1].W[0, 0, 0]
     with pytest.raises(BadUsage, match=r"^artifacts of kind rbm-shard have no table of rows$"):
-        whole_tables.whole_table("rbm-shard", deep, {})
+        whole_tables.main_table_columns("rbm-shard", deep, {})
 
 
 def test_frames_go_back_into_functions(linear):

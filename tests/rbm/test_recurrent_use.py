@@ -43,7 +43,7 @@ def test_rows_under_links_that_say_the_same_at_every_step(of):
     given = held(v, OFFSETS)
     driven = given.driven(m)
     asked = evaluation.LikelihoodEstimate(0.0, 0.0, of, True)
-    found = evaluation.unlinked_log_likelihood(m, given, driven, asked, EvaluationSettings(), map)
+    found = evaluation.log_likelihood_without_links(m, given, driven, asked, EvaluationSettings(), map)
     b, c = driven.b.copy(), driven.c.copy()
     later = [1, 2, 5, 6, 7, 8]
     b[later], c[later] = b[later].mean(axis=0), c[later].mean(axis=0)
@@ -59,10 +59,10 @@ def test_rows_under_links_that_say_the_same_at_every_step(of):
 def test_links_that_say_nothing_make_no_difference():
     m, v = model("binary", "binary", 3, 4, links=0.0), rows("binary", 9, 3)
     driven, whole = held(v, OFFSETS).driven(m), evaluation.LikelihoodEstimate(0.0, 0.0, np.arange(9), True)
-    found = evaluation.unlinked_log_likelihood(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
+    found = evaluation.log_likelihood_without_links(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
     assert found == pytest.approx(exact_likelihoods(m, v, OFFSETS).mean(), abs=1e-12)
     alone = held(v, np.arange(10))  # no row has one before it
-    assert evaluation.unlinked_log_likelihood(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
+    assert evaluation.log_likelihood_without_links(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
 
 
 def test_new_sequences_have_the_probabilities_of_the_model():

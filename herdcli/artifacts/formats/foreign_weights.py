@@ -81,7 +81,7 @@ def _read_arrays(source: ByteSource, limit: int) -> tuple[dict[str, Array], dict
     form = format_detection.detect_format(source.head, source.name)
     if form not in ("npz", "hdf5"):
         raise DataError(f"has the format {form}, but weights can be read only from NPZ, HDF5 and safetensors", where=source.name)
-    with source.file() as opened:
+    with source.file_path() as opened:
         return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _read_hdf5(opened, source, limit)), {}
 
 
@@ -92,7 +92,7 @@ def _read_safetensors(source: ByteSource, limit: int) -> tuple[dict[str, Array],
         raise BadUsage(
             "safetensors files need the package safetensors", where=source.name, hint="pip install 'herdcli[safetensors]'"
         ) from None
-    with source.file() as path:
+    with source.file_path() as path:
         memory_budget.require_memory(os.path.getsize(path), limit, where=source.name)
         try:
             with safe_open(path, framework="np") as file:

@@ -60,7 +60,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     if rows is not None and hasattr(found[rows], "tocsr"):
         return _sparse_dataset(found, rows, where, options)
     dense = {name: _strip_padding(item) for name, item in found.items() if not hasattr(item, "tocsr")}
-    return named_arrays.dataset_from_arrays(_stand_upright(dense), where=where, options=options, hint=HINT)
+    return named_arrays.dataset_from_arrays(_transpose_row_vectors(dense), where=where, options=options, hint=HINT)
 
 
 def _rename_row_variable(variables: dict[str, Any], name: str, where: str) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def _cell_values(item: Any) -> Array | None:
     return np.array([str(cell[0]) if len(cell) else "" for cell in cells], dtype=str)
 
 
-def _stand_upright(found: dict[str, Array]) -> dict[str, Array]:
+def _transpose_row_vectors(arrays: dict[str, Array]) -> dict[str, Array]:
     """Return the arrays, with a row vector (1, n) as a column if a matrix has n rows: in MATLAB y = [1 0 1] is one."""
-    heights = {len(item) for item in found.values() if item.ndim == 2 and len(item) > 1}
-    return {name: item.T if item.ndim == 2 and len(item) == 1 and item.shape[1] in heights else item for name, item in found.items()}
+    heights = {len(item) for item in arrays.values() if item.ndim == 2 and len(item) > 1}
+    return {name: item.T if item.ndim == 2 and len(item) == 1 and item.shape[1] in heights else item for name, item in arrays.items()}
 
 
 def _strip_padding(item: Array) -> Array:

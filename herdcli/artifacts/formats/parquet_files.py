@@ -216,7 +216,9 @@ def _read_table_and_metadata(
             if (KEY in metadata) != sealed:
                 raise DataError("the file is damaged: its herd metadata has no seal", where=where, hint=seal_header.RESEAL_HINT)
             names = file.schema_arrow.names
-            left_out = set(unread_columns(file.schema_arrow, options, where)) if options is not None and options.roles.selects else set()
+            left_out = (
+                set(unread_columns(file.schema_arrow, options, where)) if options is not None and options.roles.selects_columns else set()
+            )
             wanted = [name for name in names if name not in left_out] or names
             _require_memory(file, wanted, limit, where)
             part = wanted if len(wanted) < len(names) else None

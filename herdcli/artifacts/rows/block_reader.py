@@ -94,7 +94,7 @@ def _arrow_stream_batches(source: ByteSource, options: LoadOptions) -> Iterator[
 def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    with convert_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
+    with convert_arrow_errors("Arrow file", source.name), source.file_path() as path, pa.OSFile(path) as file:
         source.unlink_temporary_copy()
         reader = pa.ipc.open_file(file)
         yield from row_groups.valid_batches(reader.get_batch(number) for number in range(reader.num_record_batches))
@@ -103,7 +103,7 @@ def _arrow_file_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa
 def _parquet_batches(source: ByteSource, options: LoadOptions) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    with convert_arrow_errors("Parquet file", source.name), source.file() as path:
+    with convert_arrow_errors("Parquet file", source.name), source.file_path() as path:
         parquet_files.verify_seal(path, where=source.name)
         file = pq.ParquetFile(path, page_checksum_verification=True)
     with convert_arrow_errors("Parquet file", source.name), file:

@@ -13,7 +13,7 @@ from herdcli.artifacts.formats import format_detection
 from herdcli.artifacts.load_save import TEXT, SavedArtifact, output_format
 from herdcli.artifacts.sealed import sealed_hdf5
 from herdcli.artifacts.text import delimited_text
-from herdcli.kinds import kind_of
+from herdcli.kinds import kind_for_value
 from herdcli.records import HistoryRecord
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def _write_parts(path: Path, form: str, parts: Iterator[Dataset], rows: int, his
         from herdcli.artifacts.formats import parquet_files
 
         first = next(parts)
-        parquet_files.write_parts(path, kind_of(first), _chain_parts(first, parts), rows, history)
+        parquet_files.write_parts(path, kind_for_value(first), _chain_parts(first, parts), rows, history)
     elif form == "hdf5":
         first = next(parts)
-        kind = kind_of(first)
+        kind = kind_for_value(first)
         sealed_hdf5.write_sealed(path, kind.name, kind.version, first, history, rows=rows, further_parts=parts)
     else:
         with open(path, "wb") as out:

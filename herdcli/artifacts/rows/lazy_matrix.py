@@ -64,7 +64,7 @@ class LazyMatrix:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def taken(self, rows: Array) -> LazyMatrix:
+    def select_rows(self, rows: Array) -> LazyMatrix:
         """Return some of the rows, (n,) bool or increasing indices, as a matrix that stays in the file."""
         places = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
         return replace(self, chosen=places if self.chosen is None else self.chosen[places], known={})
@@ -111,7 +111,7 @@ class LazyMatrix:
         reader = self.ranges.parts[0][1]
         if len(self.ranges.parts) == 1 and isinstance(reader, SpooledRows):
             return self._select_chosen_columns(reader.rows.take(numbers), numbers)
-        parts = [self._read_index_run(part) for part in split_index_runs(numbers)]
+        parts = [self._read_index_run(part) for part in group_nearby_indices(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
 
     def _read_index_run(self, numbers: Array) -> Array:
@@ -138,7 +138,7 @@ class FilledMatrix(LazyMatrix):
         return np.where(np.isnan(X), self.fill, X)
 
 
-def split_index_runs(numbers: Array) -> Iterator[Array]:
+def group_nearby_indices(numbers: Array) -> Iterator[Array]:
     """Yield increasing numbers in runs that lie close together."""
     start = 0
     while start < len(numbers):
@@ -176,7 +176,7 @@ class SpilledMatrix:
     file: h5py.File
 
     @classmethod
-    def of(cls, rows: ConvertedMatrix) -> SpilledMatrix:
+    def from_rows(cls, rows: ConvertedMatrix) -> SpilledMatrix:
         """Write all rows to an unnamed file, in one pass, and return the matrix that reads them from it."""
         file, (count, columns) = open_unnamed_file(), rows.shape
         step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
@@ -231,7 +231,7 @@ class SpooledRows:
         """Read rows [start, stop)."""
         return Dataset(self.rows.read(start, stop)[0], feature_names=self.names)
 
-    def split(self) -> None:
+    def read_split_column(self) -> None:
         """Return None: the split is stored elsewhere."""
 
 
@@ -280,7 +280,7 @@ def file_backed_dataset(ranges: RowRanges, *, declared: bool = False, repeated: 
     further: dict[str, list[Array]] = {"y": [], "weight": []}
     columns: dict[str, list[Array]] = {}
     slow = any(not isinstance(each, Hdf5Reader) and (repeated or not hasattr(each, "declares_images")) for _, each, _ in ranges.parts)
-    split = ranges.split()
+    split = ranges.read_split_column()
     rows = SpilledRows(ranges.artifact.value.X.shape[1], False)
     step = rows_per_read(rows.columns)
     for start in range(0, ranges.count, step):
@@ -336,7 +336,7 @@ def hdf5_backed_dataset(ranges: RowRanges) -> Dataset | None:
     if len(ranges.parts) > 1 or not isinstance(reader, Hdf5Reader) or reader.others:
         return None
     further = reader.further
-    whole = {name: item[:] if name == "y" else item for name, item in further.items()} | {"split": ranges.split()}
+    whole = {name: item[:] if name == "y" else item for name, item in further.items()} | {"split": ranges.read_split_column()}
     if reader.kept:
         whole["columns"] = {name: native_arrays.native_array(item[:], name=name, where=where) for name, item in reader.kept.items()}
     found = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, ranges.artifact.value.X.shape[1])), **whole)

@@ -37,7 +37,7 @@ def valid_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield batch
 
 
-def decoded_bytes(path: str) -> int:
+def decoded_size_in_bytes(path: str) -> int:
     """Return the bytes of a Parquet file's columns as numbers of eight bytes; 0 for a file that cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -72,7 +72,7 @@ class RowGroups:
             return
         if self._last is None or self._last[:2] != (group, names):
             self._last = None  # its file is removed before the next one is written
-            self._last = group, names, SpooledGroup.of(self.file, group, names, size)
+            self._last = group, names, SpooledGroup.from_parquet_group(self.file, group, names, size)
         yield from valid_batches(self._last[2].batches())
 
 
@@ -89,7 +89,7 @@ class SpooledGroup:
     whole: pa.Schema
 
     @classmethod
-    def of(cls, file: pq.ParquetFile, group: int, names: Sequence[str], size: int) -> SpooledGroup:
+    def from_parquet_group(cls, file: pq.ParquetFile, group: int, names: Sequence[str], size: int) -> SpooledGroup:
         """Write a group to a file: its columns are decoded one by one, in pieces of `size` rows."""
         import pyarrow as pa
 

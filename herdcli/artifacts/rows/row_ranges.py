@@ -56,7 +56,7 @@ class RangeReader(Protocol):
         """Read rows [start, stop)."""
         ...
 
-    def split(self) -> Array | None:
+    def read_split_column(self) -> Array | None:
         """Return the split column (n,), encoded as `parse_split_column` encodes a part of the rows; None without a split column."""
         ...
 
@@ -107,7 +107,7 @@ class RowRanges:
                 finally:
                     self._require_unchanged(place)
             start, place = max(start, end), place + 1
-        whole, split = found[0] if len(found) == 1 else _concatenate(found), self.split() if self.splits else None
+        whole, split = found[0] if len(found) == 1 else _concatenate(found), self.read_split_column() if self.splits else None
         return replace(whole, split=None if split is None else split[begin:stop])
 
     def summary(self) -> tuple[str, bool] | None:
@@ -119,7 +119,7 @@ class RowRanges:
         line, complete = replace(self.account, rows=self.count).summary(rows)
         return f"{self.artifact.name}: {f'{len(self.parts)} files, ' if len(self.parts) > 1 else ''}{line}", complete
 
-    def labelled(self) -> bool:
+    def may_have_labels(self) -> bool:
         """Return whether rows may have labels of their own."""
         reader = self.parts[0][1]
         if not hasattr(reader, "asked"):
@@ -129,15 +129,15 @@ class RowRanges:
         except DataError:  # the first row has missing values
             return True
 
-    def whole(self) -> Dataset:
+    def read_all(self) -> Dataset:
         """Read all rows, with the declarations of the first file."""
         self.splits = True
         return replace(self.read(0, self.count), **declared_fields(self.declared, self.artifact.name))
 
-    def split(self) -> Array | None:
+    def read_split_column(self) -> Array | None:
         """Return the splits (n,) of all rows, by a pass over the split column; None without a split column."""
         if not self._split:
-            parts = [reader.split() for _, reader, _ in self.parts]
+            parts = [reader.read_split_column() for _, reader, _ in self.parts]
             there = [part for part in parts if part is not None]
             whole = np.concatenate(there) if len(there) == len(parts) else None
             if whole is not None and whole.dtype != np.uint8:
@@ -278,7 +278,7 @@ def _open_file(
     form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
     if form not in READERS:
         return None
-    made = READERS[form](source, stack.enter_context(source.file()), options, verified, stack)
+    made = READERS[form](source, stack.enter_context(source.file_path()), options, verified, stack)
     if made is None:
         return None
     reader, digest, history, sealed, recoding = made
@@ -334,7 +334,7 @@ class _ParquetReader:
     def _split_column(self) -> str | None:
         return dataset_columns.assign_roles(self.file.schema_arrow.names, self.asked, self.where).get("split")
 
-    def split(self) -> Array | None:
+    def read_split_column(self) -> Array | None:
         """Return only the split column."""
         own = self._split_column()
         if own is None:
@@ -406,7 +406,7 @@ class Hdf5Reader:
         parts, columns = ({name: _to_native_array(item, name, self.where) for name, item in group.items()} for group in (parts, columns))
         return Dataset(X, **parts, columns=columns or None)
 
-    def split(self) -> Array | None:
+    def read_split_column(self) -> Array | None:
         """Return the array `split`."""
         return self.further.get("split")
 
@@ -418,7 +418,7 @@ def _to_native_array(item: Any, name: str, where: str) -> Any:
 
 def _open_hdf5(source: ByteSource, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> OpenedReader | None:
     where, sealed = source.name, seal_header.parse_seal(source.head, where=source.name)
-    if options.roles.selects:
+    if options.roles.selects_columns:
         return None
     if sealed is None:
         format_detection.refuse_damaged_seal(source.head, where)
@@ -514,7 +514,7 @@ class _TextReader:
         """Read rows [start, stop)."""
         return line_index.read_rows(self.path, self.index, start, stop, where=self.where, options=replace(self.asked, note=note))
 
-    def split(self) -> Array | None:
+    def read_split_column(self) -> Array | None:
         """Return the split column, by a pass over the lines."""
         if self.read(0, 1, ignore_note).split is None:
             return None

@@ -113,7 +113,7 @@ def load_parts(
             )
         reading = _open_parquet if form == "parquet" else _open_hdf5
         sealed = parquet_files.verify_seal(path, where=source.name) if form == "parquet" else _verify_seal(source)
-        if roles.selects and form == "hdf5":
+        if roles.selects_columns and form == "hdf5":
             hint = "make one: herd convert INPUT --drop NAME -o FILE.parquet"
             raise BadUsage("--columns and --drop work with --on-disk only for a Parquet file", where=source.name, hint=hint)
         roles = roles if sealed is None else trust_sealed_column_names(roles)

@@ -77,7 +77,7 @@ def load_checkpoint(
         if stated is None or stated.kind != CHECKPOINT:
             what = "not a checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
             raise DataError(f"is {what}", where=path, hint="give the file that the run wrote with --checkpoint")
-        with source.file() as name:
+        with source.file_path() as name:
             seal_header.verify_seal(stated, source.size, source.sha256, where=path)
             with hdf5_guard.open_guarded(name, where=path) as file:
                 attributes = sealed_hdf5.read_root_attributes(file, CHECKPOINT, where=path)

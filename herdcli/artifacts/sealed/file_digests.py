@@ -19,7 +19,7 @@ def accepted_digests(path: str) -> set[str]:
     with open_source(path, limit=memory_budget.default_memory_limit()) as source:
         form = format_detection.detect_format(source.head, source.name) if _is_dataset_format(source.head, source.name) else ""
         if form == "parquet":
-            with source.file() as name:
+            with source.file_path() as name:
                 sealed = parquet_files.verify_seal(name, where=source.name)
                 return {digest for digest in (sealed, source.sha256) if digest}
         found = {source.drain_and_digest()}

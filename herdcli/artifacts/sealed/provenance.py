@@ -30,7 +30,7 @@ class InputRecord(Protocol):
     def sha256(self) -> str: ...
 
 
-def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> HistoryRecord:
+def make_history_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> HistoryRecord:
     """Return one record: software, command, the parameters that can change its result, and inputs by role."""
     kept = {name: _json_value(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
     return {

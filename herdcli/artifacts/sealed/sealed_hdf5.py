@@ -74,9 +74,9 @@ def read_sealed(file: h5py.File, sealed_kind: str, *, limit: int, where: str) ->
     hdf5_guard.check_readable(hdf5_guard.walk_datasets(file, where=where), limit=limit, where=where)
     value = codec.read_fields(file, cls, where=where)
     check_arrays(value, where=where)
-    if hasattr(value, "whole"):
+    if hasattr(value, "with_all_columns"):
         memory_budget.require_memory(value.expanded_bytes, limit, where=where)
-        value = value.whole()
+        value = value.with_all_columns()
     return kinds.upgrade(value, kind, version), attributes["history"], attributes.get("recoding")
 
 
@@ -116,7 +116,7 @@ def parse_history(text: str, *, where: str) -> list[HistoryRecord]:
 
 
 def _is_history_record(stage: Any) -> bool:
-    """Return whether a record has the form of `provenance.stage_record` in the fields that are used."""
+    """Return whether a record has the form of `provenance.make_history_record` in the fields that are used."""
     if not isinstance(stage, dict) or not all(isinstance(stage.get(name, ""), str) for name in ("software", "version", "command")):
         return False
     inputs = stage.get("inputs", [])

@@ -41,7 +41,7 @@ def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = N
     limit = max_memory or memory_budget.default_memory_limit()
     try:
         with open_source(path, limit=limit) as source:
-            kind = _verified_kind(source, None if seal_only else limit)
+            kind = _verify_kind(source, None if seal_only else limit)
     except HerdError as error:
         return SealVerdict(shown, None, False, error.exit_code, str(error), error.hint)
     if kind is None:
@@ -49,7 +49,7 @@ def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = N
     return SealVerdict(shown, kind, True, 0)
 
 
-def _verified_kind(source: ByteSource, limit: int | None) -> str | None:
+def _verify_kind(source: ByteSource, limit: int | None) -> str | None:
     """Return the kind of a valid sealed file, or None for an unsealed data set.  Raises DataError for other files.
 
     limit  the most bytes of its contents when they are read; None: only the seal is verified.
@@ -68,7 +68,7 @@ def _verified_kind(source: ByteSource, limit: int | None) -> str | None:
 
 
 def _parquet_kind(source: ByteSource, limit: int | None) -> str | None:
-    with source.file() as path:
+    with source.file_path() as path:
         sealed = parquet_files.verify_seal(path, where=source.name) is not None
         if not sealed or limit is None:
             return "table" if sealed else None

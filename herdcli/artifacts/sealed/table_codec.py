@@ -53,7 +53,7 @@ def to_table(value: Any) -> tuple[pa.Table, dict[str, Any]]:
             and value.class_names
             and len(set(value.class_names)) == len(value.class_names)
         ):
-            columns["y"] = _named_labels(item, value.class_names)
+            columns["y"] = _labels_as_names(item, value.class_names)
             beside["y.dtype"] = item.dtype.str
         elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
             columns |= _field_columns(declared.name, item)
@@ -73,7 +73,7 @@ def to_table(value: Any) -> tuple[pa.Table, dict[str, Any]]:
     return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
 
 
-def _named_labels(y: Array, names: list[str]) -> pa.Array:
+def _labels_as_names(y: Array, names: list[str]) -> pa.Array:
     """Return labels as a column of names, or of booleans if the names are False and True; a label below 0 is missing."""
     import pyarrow as pa
 

@@ -39,9 +39,9 @@ def find_column_order(
     Raises DataError with the names of missing columns, and those of unknown columns.
     """
     if source_names is None and target_names is not None:
-        source_names = _numbered_names(count, lambda names: set(target_names) <= names)
+        source_names = _default_column_names(count, lambda names: set(target_names) <= names)
     elif target_names is None and source_names is not None:
-        target_names = _numbered_names(target_count, lambda names: names <= set(source_names))
+        target_names = _default_column_names(target_count, lambda names: names <= set(source_names))
     if source_names is None or target_names is None or list(source_names) == list(target_names):
         return None
     if len(set(target_names)) < len(target_names):
@@ -58,7 +58,7 @@ def find_column_order(
     return ColumnOrder([place[name] for name in target_names], unknown)
 
 
-def _numbered_names(count: int, is_match: Any) -> list[str] | None:
+def _default_column_names(count: int, is_match: Any) -> list[str] | None:
     """Return x0, x1, … or f0, f1, … if those names match the other side's."""
     for letter in "xf":
         names = [f"{letter}{index}" for index in range(count)]
@@ -105,7 +105,7 @@ def reorder_dataset_columns(data: Dataset, order: ColumnOrder | None) -> Dataset
 def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
     """Return the data set with the features and further columns that --columns and --drop leave.  Raises BadUsage if no feature is left."""
     features, further = data.feature_names or [f"x{index}" for index in range(data.X.shape[1])], list(data.columns or {})
-    left_out = set(roles.left_out([*features, *further], (), where))
+    left_out = set(roles.excluded_columns([*features, *further], (), where))
     kept = [index for index, name in enumerate(features) if name not in left_out]
     if not kept:
         raise BadUsage("--columns and --drop leave no column", where=where, hint=f"columns: {format_names(features)}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from herdcli.errors import BadUsage, missing_column, nearest_name
+from herdcli.errors import BadUsage, missing_column_error, nearest_name
 from herdcli.records import HistoryRecord, dataclass
 
 LABELS = ("y", "label", "class", "target")
@@ -116,12 +116,12 @@ class ColumnRoles:
     report: Callable[[ColumnUse], None] = ignore_report
 
     @property
-    def reports(self) -> bool:
+    def reports_use(self) -> bool:
         """Whether the use of the columns of training rows is reported."""
         return self.report is not ignore_report and not self.features
 
     @property
-    def selects(self) -> bool:
+    def selects_columns(self) -> bool:
         """Whether some columns are left out."""
         return bool(self.columns or self.drop)
 
@@ -146,7 +146,9 @@ class ColumnRoles:
             return None
         return _guess_roles_from_names([name for name in names if name not in self.features and name not in roles.values()]).get("split")
 
-    def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
+    def describe_use(
+        self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str
+    ) -> ColumnUse:
         """Return the use of columns with these roles, for a report.  left_out  the columns that are not read."""
         gone = {*self.features, *left_out}
         usual = _guess_roles_from_names([name for name in names if name not in gone])
@@ -155,7 +157,7 @@ class ColumnRoles:
         }
         return ColumnUse(roles, features, BY_NAME_ROLES.assign_roles(names, label, where) == dict(roles))
 
-    def left_out(self, names: Sequence[str], exempt: Sequence[str], where: str) -> list[str]:
+    def excluded_columns(self, names: Sequence[str], exempt: Sequence[str], where: str) -> list[str]:
         """Return the columns that --columns and --drop leave out.
 
         exempt  columns with another role.  Raises BadUsage for unmatched names.
@@ -215,4 +217,4 @@ def find_matching_columns(names: Sequence[str], text: str, option: str, where: s
             return list(names[start - 1 : stop])
     if found := [name for name in names if fnmatchcase(name, text)]:
         return found
-    raise missing_column(option, text, names, where)
+    raise missing_column_error(option, text, names, where)

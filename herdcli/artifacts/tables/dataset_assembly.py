@@ -13,7 +13,7 @@ from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables import native_arrays
 from herdcli.errors import DataError
 from herdcli.schema import TRUTHS, Array, Matrix
-from herdcli.splits import SPLIT_NAMES, TEST, TRAIN, VALID, split_number
+from herdcli.splits import SPLIT_NAMES, TEST, TRAIN, VALID, parse_split_name
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -138,7 +138,7 @@ def parse_split_column(split: Array, where: str, note: Callable[[str], None], *,
     stretch  there are more rows, so that the meaning of numbers is not known yet: they are returned unchanged as int64, and names as uint8.
     """
     if split.dtype.kind in "UTO":
-        numbers = [split_number(str(text)) for text in split]
+        numbers = [parse_split_name(str(text)) for text in split]
         if None in numbers:
             unknown = min({str(text) for text, number in zip(split, numbers, strict=True) if number is None})
             raise DataError(f"/split has the value '{unknown}', but must be one of {', '.join(SPLIT_NAMES)}", where=where)

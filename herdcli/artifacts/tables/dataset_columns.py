@@ -30,7 +30,7 @@ from herdcli.artifacts.text import text_numbers
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, DType
-from herdcli.splits import split_number
+from herdcli.splits import parse_split_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,7 @@ def dataset_from_table(
         name: _text_column(table.column(name), name, where) for name in chosen.texts
     }
     response = bool(options.roles.response)
-    with _named_label_errors(roles["y"] if "y" in parts else None):
+    with _name_label_column_in_errors(roles["y"] if "y" in parts else None):
         data = assemble_dataset(
             X, parts, attributes, where=where, note=options.note, columns=further, stretch=options.stretch, response=response
         )
@@ -92,15 +92,15 @@ class _ChosenColumns:
     unused: dict[str, str]  # columns that cannot be features -> their names, with their types if these are not text
 
 
-def _choose_columns(given: pa.Table, where: str, options: LoadOptions) -> _ChosenColumns:
+def _choose_columns(raw_table: pa.Table, where: str, options: LoadOptions) -> _ChosenColumns:
     """Return the decoded table and the columns with roles, kept columns, features and columns of text."""
     keep = options.keep
-    given = nested_columns.flatten_records(given, where)
-    table = _decode_table(_drop_index_columns(given, options.label, keep, where, options.note))
+    raw_table = nested_columns.flatten_records(raw_table, where)
+    table = _decode_table(_drop_index_columns(raw_table, options.label, keep, where, options.note))
     names = list(table.column_names)
     _require_unique(names, where)
     roles = with_named_splits(names, table.column, assign_roles(names, options, where), options)
-    left_out = options.roles.left_out(names, [*keep, *roles.values()], where)
+    left_out = options.roles.excluded_columns(names, [*keep, *roles.values()], where)
     table = table.drop_columns(left_out) if left_out else table
     names = list(table.column_names)
     taken = set(roles.values())
@@ -111,14 +111,14 @@ def _choose_columns(given: pa.Table, where: str, options: LoadOptions) -> _Chose
         table, [name for name in kept if name not in options.as_text and name not in LABELS], where, options, required=False
     )
     table, others, parts_of_lists = _split_lists(table, others, where)
-    given_names = [part for name in given.column_names for part in parts_of_lists.get(name, [name])]
+    given_names = [part for name in raw_table.column_names for part in parts_of_lists.get(name, [name])]
     table, features, unused = _select_features(table, others, where, options)
     texts = [name for name in unused if options.texts and _is_text(table.schema.field(name).type)]
     unused = [name for name in unused if name not in texts]
-    use = options.roles.use([name for name in names if name not in keep], [*left_out, *unused], options.label, roles, where)
+    use = options.roles.describe_use([name for name in names if name not in keep], [*left_out, *unused], options.label, roles, where)
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     described = {name: name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in unused}
-    return _ChosenColumns(table, given.num_rows, given_names, roles, use, kept, features, texts, described)
+    return _ChosenColumns(table, raw_table.num_rows, given_names, roles, use, kept, features, texts, described)
 
 
 def _report_columns(
@@ -127,7 +127,7 @@ def _report_columns(
     """Note likely identifiers, unused columns, and columns that have a role by their name.  Returns (profiles, identifiers)."""
     table, roles, note = chosen.table, chosen.roles, options.note
     identifiers: dict[str, str] = {}
-    if (options.roles.reports or options.profiles) and isinstance(chosen.features, list) and not options.stretch:
+    if (options.roles.reports_use or options.profiles) and isinstance(chosen.features, list) and not options.stretch:
         identifiers = find_identifier_columns(table, chosen.features, chosen.texts)
         for name, why in {} if options.profiles else identifiers.items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
@@ -161,7 +161,7 @@ def _role_parts(table: pa.Table, roles: Mapping[str, str], unlabelled: Array, wh
 def _declared_names(features: Array | list[str], attributes: Declarations) -> dict[str, Array]:
     """Return the names of features and classes: those declared, else the features' columns unless they are only numbered."""
     declared = attributes.get("feature_names")
-    if declared is None and isinstance(features, list) and not any(_are_numbered(features, letter) for letter in "xf"):
+    if declared is None and isinstance(features, list) and not any(_are_default_names(features, letter) for letter in "xf"):
         declared = features
     named = {"feature_names": declared, "class_names": attributes.get("class_names")}
     return {name: np.array(texts, dtype=str) for name, texts in named.items() if texts is not None}
@@ -226,7 +226,7 @@ def _format_count(count: int, what: str) -> str:
     return f"{group_digits(count)} {what}{'' if count == 1 else 's'}"
 
 
-def _cells(column: pa.ChunkedArray) -> list[object]:
+def _column_cells(column: pa.ChunkedArray) -> list[object]:
     """Return the cells of a column as Python objects.  Raises DataError for dates and times that Python has none for."""
     try:
         cells: list[object] = column.to_pylist()
@@ -244,20 +244,20 @@ def _missing_mask(column: pa.ChunkedArray) -> Array:
 
     if pa.types.is_primitive(column.type):
         return np.asarray(column.is_null(nan_is_null=True).to_numpy())
-    return np.array([value is None or value in ("", b"") or value != value for value in _cells(column)], dtype=bool)
+    return np.array([value is None or value in ("", b"") or value != value for value in _column_cells(column)], dtype=bool)
 
 
 def _fill_missing(table: pa.Table, name: str, absent: Array) -> pa.Table:
     """Return the table with missing values of a column replaced by one of its own values, so that the other values can be read."""
     if not absent.any() or absent.all():
         return table
-    values = _cells(table.column(name))
+    values = _column_cells(table.column(name))
     there = values[int(np.argmin(absent))]
     column = to_arrow(np.array([there if empty else value for value, empty in zip(values, absent, strict=True)]))
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _are_numbered(names: list[str], letter: str) -> bool:
+def _are_default_names(names: list[str], letter: str) -> bool:
     """Return whether the names only count the columns, as x0, x1, …"""
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
@@ -271,7 +271,7 @@ def unread_columns(schema: pa.Schema, options: LoadOptions, where: str) -> list[
         return []
     shown = _drop_index_columns(schema.empty_table(), options.label, options.keep, where, ignore_note).column_names
     roles = assign_roles(shown, options, where)
-    return [name for name in options.roles.left_out(shown, [*options.keep, *roles.values()], where) if name]
+    return [name for name in options.roles.excluded_columns(shown, [*options.keep, *roles.values()], where) if name]
 
 
 def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str, str]:
@@ -283,7 +283,7 @@ def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str
 
 
 @contextmanager
-def _named_label_errors(column: str | None) -> Iterator[None]:
+def _name_label_column_in_errors(column: str | None) -> Iterator[None]:
     """Name the column of labels in errors that call it /y."""
     try:
         yield
@@ -312,7 +312,7 @@ def _holds_split_names(column: pa.ChunkedArray) -> bool:
 
     if not _is_text(column.type) or column.null_count or not len(column):
         return False
-    return all(split_number(text) is not None for text in pc.unique(column).to_pylist())
+    return all(parse_split_name(text) is not None for text in pc.unique(column).to_pylist())
 
 
 def _drop_index_columns(table: pa.Table, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> pa.Table:
@@ -381,7 +381,7 @@ def _decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(column.type.value_type)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return pa.chunked_array([pa.array(_cells(column))])
+        return pa.chunked_array([pa.array(_column_cells(column))])
 
 
 def _split_lists(table: pa.Table, names: list[str], where: str) -> tuple[pa.Table, list[str], dict[str, list[str]]]:
@@ -429,7 +429,7 @@ def _convert_columns_to_text(table: pa.Table, names: list[str]) -> pa.Table:
     for name in names:
         column = table.column(name)
         if not _is_text(column.type) and not pa.types.is_nested(column.type):
-            texts = [None if cell is None or cell != cell else cell_text(cell) for cell in _cells(column)]
+            texts = [None if cell is None or cell != cell else cell_text(cell) for cell in _column_cells(column)]
             table = table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(texts, pa.string())]))
     return table
 
@@ -493,7 +493,7 @@ def _numeric_matrix(table: pa.Table, names: list[str], options: LoadOptions, whe
     places = {name: index for index, name in enumerate(table.column_names)}
     columns = {name: table.column(places[name]) for name in names}
     if options.missing and any(column.null_count for column in columns.values()):
-        _report_rounded(columns, where, options.note)
+        _report_rounded_integers(columns, where, options.note)
         reals = (column.cast("float64", safe=False) for column in columns.values())
         return _fill_matrix(reals, table.num_rows, len(names), np.float64, release)
     for name, column in columns.items():
@@ -503,7 +503,7 @@ def _numeric_matrix(table: pa.Table, names: list[str], options: LoadOptions, whe
         ends = [np.array(end) for column in columns.values() for end in _value_range(column)]
         kind: DType | type[np.generic] = shrink_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
     else:
-        _report_rounded(columns, where, options.note)
+        _report_rounded_integers(columns, where, options.note)
         kind = np.result_type(*kinds)
     release()
     return _fill_matrix(columns.values(), table.num_rows, len(names), kind, release)
@@ -520,7 +520,7 @@ def _fill_matrix(
     return X
 
 
-def _report_rounded(columns: Mapping[str, pa.ChunkedArray], where: str, note: Callable[[str], None]) -> None:
+def _report_rounded_integers(columns: Mapping[str, pa.ChunkedArray], where: str, note: Callable[[str], None]) -> None:
     """Report whole numbers that are rounded to float64 because other columns are real."""
     for name, column in columns.items():
         kind = numpy_dtype(column.type)

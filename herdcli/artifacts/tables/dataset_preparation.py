@@ -181,7 +181,7 @@ def choose_threshold(
     levels = _binary_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
-        return two_level_threshold(levels, declared), None
+        return threshold_between_levels(levels, declared), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
     if declared is None and threshold is None and are_sparse_counts(data):
@@ -231,27 +231,27 @@ def float32_imprecise_columns(X: Matrix) -> Array:
     return close
 
 
-def mean_and_deviation(X: Array, chosen: Array) -> tuple[Array, Array]:
+def column_means_and_deviations(X: Array, row_mask: Array) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of every column, float32, over the chosen rows, (n,) bool, of X (n, d).
 
     A deviation of 0 is replaced by 1.
     """
-    count = int(chosen.sum())
-    mean = _add_rows(X, chosen, lambda rows: rows) / count
-    deviation = np.sqrt(_add_rows(X, chosen, lambda rows: np.square(rows - mean)) / count)
+    count = int(row_mask.sum())
+    mean = _sum_over_rows(X, row_mask, lambda rows: rows) / count
+    deviation = np.sqrt(_sum_over_rows(X, row_mask, lambda rows: np.square(rows - mean)) / count)
     return mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
 
 
-def _add_rows(X: Array, chosen: Array, of: Callable[[Array], Array]) -> Array:
+def _sum_over_rows(X: Array, row_mask: Array, function: Callable[[Array], Array]) -> Array:
     """Return the sum (d,) of a function of the chosen rows in float64, to the bit that of `X[chosen]`, without copying it.
 
     NumPy adds rows of several columns one after the other, and the entries of one column in pairs.
     """
     if X.shape[1] == 1:
-        return np.asarray(of(X[chosen].astype(np.float64)).sum(axis=0))
+        return np.asarray(function(X[row_mask].astype(np.float64)).sum(axis=0))
     total = np.zeros(X.shape[1])
     for rows, block in _row_blocks(X):
-        total = np.concatenate([total[None], of(block[chosen[rows]].astype(np.float64))]).sum(axis=0)
+        total = np.concatenate([total[None], function(block[row_mask[rows]].astype(np.float64))]).sum(axis=0)
     return total
 
 
@@ -262,7 +262,7 @@ def scale_to_range(X: Array, limits: tuple[float, float]) -> Array:
     return np.clip(X, 0.0, 1.0, out=X)
 
 
-def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
+def threshold_between_levels(levels: tuple[float, float], declared: Any) -> float:
     """Return the least `on` value in data with one or two values."""
     low, high = levels
     if low < high:

@@ -155,7 +155,8 @@ def is_value(cell: str) -> bool:
 def are_column_titles(titles: list[str], rows_below: list[list[str]]) -> bool:
     """Return whether the cells of a first line are column names, and not a row, given the cells of the lines below.
 
-    Texts are column names, unless every one of them occurs below in the same column, see `_recur`.  A line of texts and numbers is a row
+    Texts are column names, unless every one of them occurs below in the same column, see `_are_column_values`.  A line of texts and numbers
+    is a row
     if one of the numbers has a fraction or occurs twice, or if one of its texts occurs below in the same column.  Numbers are a row,
     except 0, 1, 2, …, which pandas writes for unnamed columns: these are names with an empty first cell (for row names), with at least
     four columns, or with three above a number with a fraction.
@@ -163,14 +164,14 @@ def are_column_titles(titles: list[str], rows_below: list[list[str]]) -> bool:
     texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
     if not texts:
         return _are_pandas_defaults(titles, rows_below)
-    if len(texts) == len(titles) and _recur(titles, rows_below):
+    if len(texts) == len(titles) and _are_column_values(titles, rows_below):
         return False
     numbers = [cell for cell in titles if cell and is_value(cell)]
     again = any(len(cells) > column and cells[column] == cell for column, cell in texts for cells in rows_below)
     return not numbers or not (again or len(set(numbers)) < len(numbers) or any(DECIMAL_POINT.fullmatch(cell) for cell in numbers))
 
 
-def _recur(titles: list[str], rows_below: list[list[str]]) -> bool:
+def _are_column_values(titles: list[str], rows_below: list[list[str]]) -> bool:
     """Return whether the cells of a first line are values of their columns.
 
     They are if they occur below in other lines, or if the line itself occurs three times.

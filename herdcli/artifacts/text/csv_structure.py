@@ -76,15 +76,15 @@ class StructureCheck:
         if not last and text[-1:] == b'"':
             text, self._held = text[:-1], b'"'
         if text:
-            self._look(text, self._held[:1])
+            self._check_text(text, self._held[:1])
         if last:
-            self._end()
+            self._check_end()
         return text
 
-    def _look(self, text: bytes, following: bytes) -> None:
+    def _check_text(self, text: bytes, following: bytes) -> None:
         if b"\0" in text:
             line = self._line + (bytes(self._inside) + text[: text.index(b"\0")]).count(b"\n")
-            self._refuse(
+            self._raise_data_error(
                 f"line {line} has a character of code 0", "use --encoding utf-16-le, or download the file again: it may be damaged"
             )
         if self.odd is None and self._seen < LOOKED_AT and b'"' not in text and (found := self._odd.search(text)):
@@ -125,7 +125,9 @@ class StructureCheck:
                 continue
             self._inside += text[place:quote]
             if after and after[0] not in starts:
-                self._refuse(f"the quoted cell that begins in line {self._opened} is followed by other text in its line", QUOTE_HINT)
+                self._raise_data_error(
+                    f"the quoted cell that begins in line {self._opened} is followed by other text in its line", QUOTE_HINT
+                )
             self._close_quote()
             place = quote + 1
         if self._opened is None:
@@ -142,19 +144,19 @@ class StructureCheck:
         middle = re.split(rb"\r\n|\n|\r", inside)[1:-1]
         rows = sum(line.count(self.separator) == self.width - 1 and _has_number_cell(line, self.separator) for line in middle)
         if self.width > 1 and rows and 2 * rows >= len(middle):
-            self._refuse(f"the quoted cell that begins in line {opened} contains whole rows, so a quote is not closed", ROWS_HINT)
+            self._raise_data_error(f"the quoted cell that begins in line {opened} contains whole rows, so a quote is not closed", ROWS_HINT)
         self._line += inside.count(b"\n") or inside.count(b"\r")
 
-    def _end(self) -> None:
+    def _check_end(self) -> None:
         if self._held:  # the last character is a quote
             held, self._held = self._held, b""
             if self._opened is None and self._last not in (self.separator[0], NEWLINE, RETURN, BLANK):
                 return
-            self._look(held, b"")
+            self._check_text(held, b"")
         if self._opened is not None:
-            self._refuse(f"the quote that opens in line {self._opened} is never closed", QUOTE_HINT)
+            self._raise_data_error(f"the quote that opens in line {self._opened} is never closed", QUOTE_HINT)
 
-    def _refuse(self, message: str, hint: str) -> None:
+    def _raise_data_error(self, message: str, hint: str) -> None:
         raise DataError(message, where=self.where, hint=hint)
 
     @property

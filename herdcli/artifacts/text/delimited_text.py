@@ -123,7 +123,7 @@ def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions)
 def _infer_label_type(table: pa.Table, name: str, nulls: list[str], where: str, options: LoadOptions) -> pa.Table:
     """Return a table whose labels are texts if one of them has leading zeros, else of the type that fits all of them."""
     column, place = table.column(name), table.column_names.index(name)
-    if (first := zero_padded_labels.first_zero_padded(column)) is None:
+    if (first := zero_padded_labels.find_zero_padded_value(column)) is None:
         return table.set_column(place, name, zero_padded_labels.convert_labels(column, nulls))
     if options.stretch:
         raise DataError(
@@ -152,7 +152,7 @@ def _convert_batch_labels(
     """Return a batch with labels of the type in the first batch, and that type; `kind` is None for the first batch."""
     place = batch.schema.names.index(name)
     column = batch.column(place)
-    if (first := zero_padded_labels.first_zero_padded(column)) is not None:
+    if (first := zero_padded_labels.find_zero_padded_value(column)) is not None:
         raise DataError(
             f"{zero_padded_labels.leading_zero_message(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT
         )

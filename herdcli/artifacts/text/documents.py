@@ -20,10 +20,10 @@ import numpy as np
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.text.text_encodings import guess_encoding
 from herdcli.dialect import current_dialect
-from herdcli.errors import DataError, missing_column
+from herdcli.errors import DataError, missing_column_error
 from herdcli.records import dataclass
 from herdcli.schema import Array
-from herdcli.splits import TEST, TRAIN, VALID, split_number
+from herdcli.splits import TEST, TRAIN, VALID, parse_split_name
 
 LABELS = ("y", "label", "labels", "class", "target", "topic", "category")
 SPLITS = ("split", "part")  # columns with the split of each document
@@ -65,12 +65,12 @@ def _corpus_from_table(
     table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool
 ) -> Corpus:
     if column not in table:
-        raise missing_column("--text", column, table, name)
+        raise missing_column_error("--text", column, table, name)
     texts = ["" if cell is None else str(cell) for cell in table[column]]
     if not texts:
         raise DataError("has no documents", where=name)
     if label is not None and label not in table:
-        raise missing_column("--label", label, table, name)
+        raise missing_column_error("--label", label, table, name)
     own = label or next((each for each in LABELS if each in table and each != column), None)
     labels = None if own is None else [_cell_text(cell) for cell in table[own]]
     if labels is not None and labelled and "" in labels:
@@ -98,7 +98,7 @@ def _cell_text(cell: Any) -> str:
 
 def _parse_splits(cells: list[Any]) -> Array | None:
     """Return 0 train, 1 valid, 2 test from numbers or names; None if a cell is neither."""
-    numbers = [split_number(str(cell)) for cell in cells]
+    numbers = [parse_split_name(str(cell)) for cell in cells]
     found = [cell if number is None else number for cell, number in zip(cells, numbers, strict=True)]
     return np.array(found, dtype=np.uint8) if all(part in (TRAIN, VALID, TEST) for part in found) else None
 
@@ -165,14 +165,14 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
     if not files:
         raise DataError("has no .txt files", where=path, hint="make one folder for each class, with a file for each document")
     above = {each: each.relative_to(root).parts[:-1] for each in files}
-    parted = any(len(folders) > 1 and split_number(folders[0]) is not None for folders in above.values())
-    parts = {each: split_number(folders[0]) if parted and folders else None for each, folders in above.items()}
+    parted = any(len(folders) > 1 and parse_split_name(folders[0]) is not None for folders in above.values())
+    parts = {each: parse_split_name(folders[0]) if parted and folders else None for each, folders in above.items()}
     classes = {each: "/".join(folders if parts[each] is None else folders[1:]) for each, folders in above.items()}
     outside = [each for each in files if not classes[each]]
     notes = []
     if outside and len(outside) < len(files):
         listed = ", ".join(str(each.relative_to(root)) for each in outside[:3]) + (" …" if len(outside) > 3 else "")
-        notes.append(f"left out {_count(len(outside), '.txt file')} outside the folders of classes: {listed}")
+        notes.append(f"left out {_format_count(len(outside), '.txt file')} outside the folders of classes: {listed}")
         files = [each for each in files if classes[each]]
     elif outside and labelled:
         raise DataError(f"{outside[0].name} is not in the folder of a class", where=path, hint="make one folder for each class")
@@ -185,10 +185,10 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
         running.update(f"{each.relative_to(root)} {len(raw)}\n".encode("utf-8", "surrogateescape"))
         running.update(raw)
         size += len(raw)
-        text, encoding = _decode(raw)
+        text, encoding = _decode_text(raw)
         texts.append(text)
         encodings[encoding] += 1
-    notes += filter(None, (_conversion(encoding, count) for encoding, count in sorted(encodings.items())))
+    notes += filter(None, (_encoding_note(encoding, count) for encoding, count in sorted(encodings.items())))
     if empty := sum(not text.strip() for text in texts):
         notes.append(f"no text in {empty} of {len(texts)} documents")
     split = np.array([parts[each] for each in files], dtype=np.uint8) if parted else None
@@ -196,7 +196,7 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
     return Corpus(texts, labels if any(labels) else None, split, path, running.hexdigest(), size, tuple(notes))
 
 
-def _decode(raw: bytes) -> tuple[str, str]:
+def _decode_text(raw: bytes) -> tuple[str, str]:
     """Return the text of a file and its encoding: the declared one, UTF-8, a guessed one, or "damaged" for UTF-8 with faults."""
     declared = current_dialect().encoding
     for encoding in (declared,) if declared else ("utf-8-sig", guess_encoding(raw)):
@@ -206,14 +206,14 @@ def _decode(raw: bytes) -> tuple[str, str]:
     return raw.decode(declared or "utf-8-sig", "replace"), "damaged"
 
 
-def _conversion(encoding: str, count: int) -> str:
+def _encoding_note(encoding: str, count: int) -> str:
     """Return the note on a number of files in an encoding; empty for UTF-8 and for a declared one."""
     if encoding == "damaged":
-        return f"lost characters of {_count(count, 'file')} in another encoding (--encoding declares one)"
+        return f"lost characters of {_format_count(count, 'file')} in another encoding (--encoding declares one)"
     if encoding in ("utf-8-sig", current_dialect().encoding):
         return ""
-    return f"read {_count(count, 'file')} as {encoding}, not UTF-8 (--encoding declares another)"
+    return f"read {_format_count(count, 'file')} as {encoding}, not UTF-8 (--encoding declares another)"
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

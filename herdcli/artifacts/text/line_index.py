@@ -55,7 +55,7 @@ def build_index(path: str, head: bytes, names: Collection[str] = ()) -> LineInde
     if found is None or found.begin != begin:
         found = _index_lines(path, begin)
         if found is not None and own is not None:
-            _save_cached(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
+            _save_cache(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
     return found
 
 
@@ -67,7 +67,7 @@ def file_digest(source: ByteSource, path: str, *, fresh: bool) -> str:
             return found
     found = source.sha256
     if own is not None:
-        _save_cached(own, {"sha256": found})
+        _save_cache(own, {"sha256": found})
     return found
 
 
@@ -157,7 +157,7 @@ def _load_cached_index(cache_path: Path | None) -> LineIndex | None:
     return None
 
 
-def _save_cached(cache_path: Path, results: dict[str, Any]) -> None:
+def _save_cache(cache_path: Path, results: dict[str, Any]) -> None:
     """Cache the results of a pass; a folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         cache_path.parent.mkdir(parents=True, exist_ok=True)

@@ -92,9 +92,9 @@ class _WideReader:
             values[:, rows], absent[:, rows] = block[0], block[1]
             whole &= block[2]
             worded |= block[3]
-        again = self._again(np.flatnonzero(worded))
+        again = self._reread_columns(np.flatnonzero(worded))
         large = whole & (np.abs(values).max(axis=1, initial=0, where=~absent) >= 2**53)
-        again |= self._again(np.flatnonzero(large & ~worded))
+        again |= self._reread_columns(np.flatnonzero(large & ~worded))
         columns = [
             again[column] if column in again else _typed_column(values[column], absent[column], bool(whole[column]))
             for column in range(width)
@@ -126,7 +126,7 @@ class _WideReader:
         values, absent, is_whole, worded = (item.reshape(len(lines), width).T for item in (numbers, absent, is_whole | absent, worded))
         return values, absent, np.asarray(is_whole.all(axis=1)), np.asarray(worded.any(axis=1))
 
-    def _again(self, columns: Array) -> dict[int, pa.ChunkedArray]:
+    def _reread_columns(self, columns: Array) -> dict[int, pa.ChunkedArray]:
         """Read some columns again by pyarrow."""
         from pyarrow import csv
 

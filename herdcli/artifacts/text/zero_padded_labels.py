@@ -20,7 +20,7 @@ def leading_zero_message(first: str) -> str:
     return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are different labels"
 
 
-def first_zero_padded(column: pa.ChunkedArray) -> str | None:
+def find_zero_padded_value(column: pa.ChunkedArray) -> str | None:
     """Return the first value with leading zeros in a column of bytes."""
     import pyarrow.compute as pc
 

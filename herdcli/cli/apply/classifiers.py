@@ -12,9 +12,9 @@ from herdcli.artifacts.tables.dataset_assembly import decode_numeric_labels
 from herdcli.cli.frame.rows.classifier_scores import score_file
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.numbers import predictive_deviations
-from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
+from herdcli.online.predictions.prediction import class_probabilities, predict_classes
 from herdcli.online.predictions.prediction_sets import prediction_set_mask
-from herdcli.online.tags import assigned_labels, label_confidences
+from herdcli.online.tags import assign_labels, label_confidences
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -39,7 +39,7 @@ def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tu
         what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
     else:
         p, what = class_probabilities(score, variance, model.scale, model.link), "class probabilities"
-    y, names = decode_numeric_labels(predicted_classes(score), list(model.classes))
+    y, names = decode_numeric_labels(predict_classes(score), list(model.classes))
     title = column_roles.prediction_column_name(column_roles.model_target_column(fitted) or "y")
     made = Dataset(p, y=y, split=split, feature_names=list(model.classes), class_names=names, label_name=title)
     return made, f"{len(p)} rows × {p.shape[1]} {what}"
@@ -70,7 +70,7 @@ def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[
     model: Tagger = fitted.value
     form, label = request.input_format, request.label
     score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
-    told = assigned_labels(model, score)
+    told = assign_labels(model, score)
     texts = np.array([",".join(model.classes[k] for k in np.flatnonzero(row)) for row in told], dtype=str)
     X, what = (
         (told.astype(np.uint8), "labels")

@@ -12,7 +12,7 @@ from herdcli.cli.frame.options.common_options import cleaning_options, command_w
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, kinds_with
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -52,20 +52,20 @@ def command(session: Session, request: Request) -> None:
     fitted = session.load(request.model, "model", kinds=[*kinds_with("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, but the first argument must be the model", where=fitted.name, hint="herd apply MODEL DATA")
-    exact_mode.refuse_kind(session, fitted.kind, fitted.name)
+    exact_mode.refuse_kind_when_exact(session, fitted.kind, fitted.name)
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
         raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
         raise BadUsage(f"--want {request.want} is for models of sequences, not for a {fitted.kind}", hint="herd apply without --want")
     if fitted.kind not in IN_TIME and request.want != "forecasts":
-        session.ignored("sequence", f"with a model of kind {fitted.kind}")
+        session.warn_of_ignored_option("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
-        session.ignored("particles", f"with a model of kind {fitted.kind}")
+        session.warn_of_ignored_option("particles", f"with a model of kind {fitted.kind}")
     classifiers.refuse_unavailable_results(fitted, request)
     if request.explain is not None:
         explanations.write_score_explanation(session, fitted, request)
         return
-    applied = import_named(str(KINDS[fitted.kind].apply))
+    applied = import_by_path(str(KINDS[fitted.kind].apply))
     if large_files.apply_in_blocks(session, fitted, request, applied):
         return
     with large_files.suggest_streaming(session, fitted, request):

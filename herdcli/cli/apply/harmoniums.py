@@ -35,7 +35,7 @@ def apply_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
 
 def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
     """Return a map that computes the result of `apply_rbm` for any range of the rows, which may be in a file."""
-    exact_mode.refuse_units(
+    exact_mode.refuse_units_when_exact(
         session, *(units for layer in model_layers(fitted.value) for units in (layer.visible_units, layer.hidden_units))
     )
     data = new_rows(session, request, missing=request.want == "completed")
@@ -139,7 +139,7 @@ def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request:
     import numpy as np
 
     from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
-    from herdcli.cli.frame.rows.dataset_rows import file_rows_with_missing, rows_with_missing
+    from herdcli.cli.frame.rows.dataset_rows import file_rows_and_known_mask, rows_and_known_mask
     from herdcli.numerics.row_selection import iterate_row_slices
     from herdcli.rbm.sampling.imputation import PART, impute_rows
     from herdcli.rbm.units import unit_family
@@ -151,7 +151,7 @@ def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request:
         raise BadUsage(
             f"--want completed needs a single rbm; this is {what}", hint="herd fit-rbm without --per-class and --layers learns one"
         )
-    read = file_rows_with_missing if isinstance(data.value.X, LazyMatrix) else rows_with_missing
+    read = file_rows_and_known_mask if isinstance(data.value.X, LazyMatrix) else rows_and_known_mask
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
     kept, h = data.value, model.harmonium()

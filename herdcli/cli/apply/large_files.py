@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
 
-    Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
+    ApplyFunction = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
 # kinds of models that treat each row separately
 ROW_BY_ROW = (*TOGETHER, *kinds_with("harmonium"), "mixture", "kmeans", "factors", "regression", "perceptron")
@@ -35,7 +35,7 @@ GAPS = ("mixture", "factors")  # kinds that accept rows with missing values
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
 
-def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applied: Applied) -> bool:
+def apply_in_blocks(session: Session, fitted: Artifact, request: Request, apply_model: ApplyFunction) -> bool:
     """Apply a model to the rows of a large file and write the output in parts; return False if the rows have to be read whole."""
     if not (_output_allows_streaming(session) and _can_stream(session, fitted, request)):
         return False
@@ -48,13 +48,13 @@ def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applie
         parts = (
             _harmonium_result_blocks(session, fitted, request, found)
             if KINDS[fitted.kind].harmonium
-            else _model_result_blocks(session, fitted, request, applied, found)
+            else _model_result_blocks(session, fitted, request, apply_model, found)
         )
         first, said = next(parts, (None, ""))
         if first is None:
             return False
         made = (streamed_rows.match_split_type(part, found) for part in chain([first], (part for part, _ in parts)))
-        outputs.write_in_parts(session, made, found.count, said, history=fitted)
+        outputs.write_dataset_in_parts(session, made, found.count, said, history=fitted)
     return True
 
 
@@ -79,30 +79,30 @@ def _harmonium_result_blocks(session: Session, fitted: Artifact, request: Reques
         found = harmoniums.make_row_map(session, fitted, request)
     finally:
         session.stretch = None
-    size = _block_size(value.X.shape[1], found.unit)
+    size = _rows_per_block(value.X.shape[1], found.unit)
     for start in range(0, found.count, size):
         yield found.make(slice(start, min(start + size, found.count))), found.said
 
 
-def _block_size(columns: int, unit: int) -> int:
+def _rows_per_block(columns: int, unit: int) -> int:
     """Return the number of rows of a range: a multiple of the number that is read together."""
     return max(1, STRETCH // (8 * columns * unit)) * unit
 
 
 def _model_result_blocks(
-    session: Session, fitted: Artifact, request: Request, applied: Applied, rows: RowRanges
+    session: Session, fitted: Artifact, request: Request, apply_model: ApplyFunction, rows: RowRanges
 ) -> Iterator[tuple[Dataset, str]]:
     """Yield the results of a model for one range of rows after another; notes are printed only for the first."""
     taken = streamed_rows.row_reader(rows)
     if taken is None:
         return
-    size = _block_size(rows.artifact.value.X.shape[1], TOGETHER.get(fitted.kind, 1))
+    size = _rows_per_block(rows.artifact.value.X.shape[1], TOGETHER.get(fitted.kind, 1))
     console, quiet = session.console, Console(session.command, -1)
     for start in range(0, rows.count, size):
         session.stretch = replace(rows.artifact, value=taken(start, min(start + size, rows.count)))
         session.console = quiet if start else console
         try:
-            made, said = applied(session, fitted, request)
+            made, said = apply_model(session, fitted, request)
         finally:
             session.console, session.stretch = console, None
         yield made, f"{rows.count}{said.removeprefix(str(len(made.X)))}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.cli.frame.output import outputs
-from herdcli.cli.frame.output.summary_text import state_levels
+from herdcli.cli.frame.output.summary_text import state_names_by_column
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ def write_main_table(session: Session, request: Request, artifact: Artifact, for
 
     Raises BadUsage for kinds without a table, and for options that change rows of data.
     """
-    from herdcli.evaluation.summaries.whole_tables import arrow_table, whole_table
+    from herdcli.evaluation.summaries.whole_tables import arrow_table, main_table_columns
     from herdcli.evaluation.table import to_csv
 
     if any(getattr(request, name) for name in OF_ROWS):
         raise BadUsage(
             "these options change rows of data", where=artifact.name, hint=f"leave them out for an artifact of kind {artifact.kind}"
         )
-    columns = whole_table(artifact.kind, artifact.value, state_levels(artifact.recoding))
+    columns = main_table_columns(artifact.kind, artifact.value, state_names_by_column(artifact.recoding))
     cells = [item.tolist() if hasattr(item, "tolist") else list(item) for item in columns.values()]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
     summary = f"{group_digits(len(rows))} rows × {len(columns)} columns of the {artifact.kind}"

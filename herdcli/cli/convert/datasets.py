@@ -37,7 +37,7 @@ def convert_dataset(session: Session, request: Request) -> None:
     with (
         streamed_rows.suggest_streaming(IN_PARTS, lambda: True, request.source),
         streamed_rows.suggest_streaming(
-            streamed_rows.FEWER_COLUMNS, lambda: streamed_rows.reads_columns_apart(request.source), request.source
+            streamed_rows.FEWER_COLUMNS, lambda: streamed_rows.can_read_columns_separately(request.source), request.source
         ),
     ):
         _convert_dataset(session, request)
@@ -50,7 +50,7 @@ def _convert_dataset(session: Session, request: Request) -> None:
             return
     elif session.shard is not None:
         raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
-    if (network := _network_of_text(session, request)) is not None:
+    if (network := _load_network_for_table(session, request)) is not None:
         write_main_table(session, request, network, output_format(session.output, request.format, "dataset"))
         return
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
@@ -69,7 +69,7 @@ def _convert_dataset(session: Session, request: Request) -> None:
     if request.binarize == "median":
         value = binarize_at_median(session, value, data.name)
     if session.shard is not None:
-        value = take_rows(value, slice(*session.place.stretch(value.X.shape[0])))
+        value = take_rows(value, slice(*session.place.row_range(value.X.shape[0])))
     rows, columns = value.X.shape
     if value.is_sparse and target in ("csv", "netcdf"):
         session.require_memory(
@@ -78,7 +78,7 @@ def _convert_dataset(session: Session, request: Request) -> None:
     outputs.write_artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)
 
 
-def _network_of_text(session: Session, request: Request) -> Artifact | None:
+def _load_network_for_table(session: Session, request: Request) -> Artifact | None:
     """Return the network of a text file if its table is wanted; None for other inputs and outputs."""
     if request.source == "-" or request.input_format or row_ranges.is_file_pattern(request.source):
         return None
@@ -124,11 +124,11 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
         if read is None:
             return False
         session.report_range_use(found)
-        first, end = session.place.stretch(found.count)
+        first, end = session.place.row_range(found.count)
         size = max(1, STRETCH // (8 * columns))
         parts = (read(start, min(start + size, end)) for start in range(first, end, size))
         said = (streamed_rows.match_split_type(told(part), found) for part in parts)
-        outputs.write_in_parts(session, said, end - first, f"{end - first} rows × {columns} columns", history=found.artifact)
+        outputs.write_dataset_in_parts(session, said, end - first, f"{end - first} rows × {columns} columns", history=found.artifact)
     return True
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.cli.frame.output import outputs
 from herdcli.errors import DataError
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 if TYPE_CHECKING:
     from herdcli.artifacts.formats.foreign_weights import ForeignWeights
@@ -42,7 +42,7 @@ def import_model(session: Session, request: Request) -> None:
     page = KINDS[request.to]
     warn_of_ignored_options(session, session.given - (USED if page.harmonium else USED - OF_WEIGHTS), f"with --to {request.to}")
     outputs.check_artifact_output(session, request.to)
-    made, summary = import_named(str(page.imports))(session, request)
+    made, summary = import_by_path(str(page.imports))(session, request)
     read = session.inputs["weights"]
     try:
         check_arrays(made, where=read.name)

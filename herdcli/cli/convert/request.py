@@ -11,11 +11,11 @@ from herdcli.cli.frame.options.declaration import (
     OUTPUT,
     Excludes,
     choice_kind,
+    custom_syntax_kind,
     flag,
     integer_kind,
     number_kind,
     option,
-    parsed_kind,
     repeated_option,
     text_kind,
 )
@@ -35,10 +35,10 @@ def _parse_hold_out(text: str) -> ConditionHoldout:
     return condition_holdout.parse_holdout(text)
 
 
-HOLD_OUT = parsed_kind("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
+HOLD_OUT = custom_syntax_kind("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
 
 
-def _recorded_mask(text: str | None) -> str | None:
+def _mask_for_record(text: str | None) -> str | None:
     """Return the record of --mask: an ellipse as typed, or `file`, since the file's content is among the inputs."""
     return text if text is None or is_ellipse(text) else "file"
 
@@ -89,7 +89,7 @@ class Request:
     mask: str | None = option(
         text_kind(),
         metavar="FILE|ellipse[:ACROSS,DOWN]",
-        record=field_recorded_as(_recorded_mask),
+        record=field_recorded_as(_mask_for_record),
         help="Images: set pixels outside the mask to the lowest value; FILE has one row, with 0 outside.",
     )
     equalize: bool = flag(help="Images: give all images their common histogram of grey values, inside the mask.")

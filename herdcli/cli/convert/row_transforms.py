@@ -27,9 +27,9 @@ def transform_rows(session: Session, data: Dataset, where: str, request: Request
     """Return the rows with the requested changes: first transposed, then cut, then logarithms.  where: names the input in errors."""
     size, length = request.patches, request.segments
     if not (size or length):
-        session.ignored("count", "without --patches or --segments")
+        session.warn_of_ignored_option("count", "without --patches or --segments")
         if not (request.split or request.hold_outs or request.binarize == "stochastic"):
-            session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize stochastic")
+            session.warn_of_ignored_option("seed", "without --patches, --segments, --split, --hold-out or --binarize stochastic")
     if (size or length or request.log) and data.is_sparse:
         raise DataError("/X is sparse, but images and signals must be dense", where=where)
     if request.transpose:
@@ -55,7 +55,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
     on = threshold_rows(data.X, balanced_thresholds(rows))
     if constant := int((on == on[0]).all(axis=0).sum()):
         session.console.note(f"{constant} of {on.shape[1]} columns are constant")
-    return _bit_dataset(data, on)
+    return _dataset_of_bits(data, on)
 
 
 def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
@@ -67,7 +67,7 @@ def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Datase
         error.where = error.where or where
         error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
         raise
-    return _bit_dataset(data, sample_binary_rows(data.X, limits, seed))
+    return _dataset_of_bits(data, sample_binary_rows(data.X, limits, seed))
 
 
 def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> None:
@@ -76,8 +76,8 @@ def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> Non
     session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} zeros and ones")
 
 
-def _bit_dataset(data: Dataset, on: Array) -> Dataset:
-    return replace(data, X=on, units="binary", value_range=np.array([0, 1]))
+def _dataset_of_bits(data: Dataset, bits: Array) -> Dataset:
+    return replace(data, X=bits, units="binary", value_range=np.array([0, 1]))
 
 
 def _transpose(session: Session, data: Dataset) -> Dataset:

@@ -41,7 +41,7 @@ NOT_IN_FOLDS = ("split", "output", "shard", "cluster", "checkpoint", "resume", "
 def cross_validate(session: Session, request: Request) -> None:
     """Fit and evaluate every fold, and write the table.  Raises NegativeResult if the mean does not meet a requirement."""
     bars = [table.parse_requirement(text) for text in request.requirements]
-    inner, reads_stdin = _check_command_line(session, request)
+    inner, reads_stdin = _check_and_detect_stdin(session, request)
     validated = request.folds > 2 and getattr(inner, "uses_validation_rows", True)
     outputs.check_text_output(session)
     with scratch_folder() as name, session.console.progress("folds") as progress:
@@ -50,7 +50,7 @@ def cross_validate(session: Session, request: Request) -> None:
         rows: list[Row] = []
         fits = FoldRuns(request, folder, spooled, max(1, session.threads // request.folds), validated)
         with fits, ThreadPoolExecutor(min(session.threads, request.folds)) as pool:
-            futures = [pool.submit(fits.row, number) for number in range(1, request.folds + 1)]
+            futures = [pool.submit(fits.evaluate_fold, number) for number in range(1, request.folds + 1)]
             try:
                 for future in futures:
                     rows.append(future.result())
@@ -59,22 +59,22 @@ def cross_validate(session: Session, request: Request) -> None:
                 fits.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-    mean, error = fold_summary.mean_and_error(rows)
+    mean, error = fold_summary.fold_means_and_errors(rows)
     outputs.write_text_result(session, escape_text(_table_text(session, request, rows, mean, error), keep="\n\t"))
     bad = Counter(str(row["verdict"]) for row in rows if row.get("verdict") not in (None, "ok"))
     for verdict, count in bad.items():
         session.console.warn(f"{count} of {len(rows)} folds: {verdict}")
     trained = request.folds - 1 - validated
     parts = f"{request.folds} folds (each fit trains on {trained} of them{', 1 is for validation' if validated else ''})"
-    session.console.note(f"{request.fitted}, {parts}, {_main_result(rows, mean, error)}, {session.console.elapsed():.1f} s")
-    missed = [message for bar in bars for message in bar.missed([mean])]
+    session.console.note(f"{request.fitted}, {parts}, {_main_metric_text(rows, mean, error)}, {session.console.elapsed_seconds():.1f} s")
+    missed = [message for bar in bars for message in bar.failure_messages([mean])]
     if missed:
         raise NegativeResult("; ".join(missed))
 
 
-def _main_result(rows: list[Row], mean: Row, error: Row) -> str:
+def _main_metric_text(rows: list[Row], mean: Row, error: Row) -> str:
     """Return the main figure and the error with their standard errors, each compared with its first baseline."""
-    figures = fold_summary.main_figures(rows, mean)
+    figures = fold_summary.main_metric_names(rows, mean)
     if not figures:
         return "every fold has the same figures"
     name = next((each for each in figures if any(other in mean for other in relations.BASELINES.get(each, ()))), figures[0])
@@ -92,7 +92,7 @@ def _compared_figure(name: str, rows: list[Row], mean: Row, error: Row) -> str:
     return f"{text} ({f'{judged} ' if judged else ''}{label})"
 
 
-def _check_command_line(session: Session, request: Request) -> tuple[object, bool]:
+def _check_and_detect_stdin(session: Session, request: Request) -> tuple[object, bool]:
     """Return the request of the fitting command, and whether it reads stdin.
 
     Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table or the lock would replace an input.
@@ -104,7 +104,7 @@ def _check_command_line(session: Session, request: Request) -> tuple[object, boo
     own = next((word for word in ("--folds", "--require", "--format") if word in request.words), None)
     if own:
         raise BadUsage(f"{own} is an option of herd cv, so it comes before {name}", hint=f"herd cv {own} … {name} …")
-    command = _command(name)
+    command = _import_command(name)
     context = command.make_context(name, list(request.words), resilient_parsing=True)
     kind = vars(command.callback)["request"]
     inner = kind(**{each.name: context.params[each.name] for each in fields(kind) if each.name in context.params})
@@ -125,10 +125,10 @@ def _check_command_line(session: Session, request: Request) -> tuple[object, boo
 
 def _has_folds(name: str) -> bool:
     """Return whether a command fits a model to rows that --split divides."""
-    return name not in ("apply", "convert") and any(param.name == "split" for param in _command(name).params)
+    return name not in ("apply", "convert") and any(param.name == "split" for param in _import_command(name).params)
 
 
-def _command(name: str) -> click.Command:
+def _import_command(name: str) -> click.Command:
     found: click.Command = import_module(TABLE[name].module).command
     return found
 
@@ -164,16 +164,16 @@ class FoldRuns:
         for process in list(self._running):
             process.terminate()
 
-    def row(self, number: int) -> Row:
+    def evaluate_fold(self, number: int) -> Row:
         """Return the figures of one fold, evaluated as by `herd eval`.  Raises the error of a command that fails."""
         model = str(self.folder / f"fold-{number}.h5")
         fold = f"{number}/{self.request.folds}{'' if self.validated or self.request.folds == 2 else ',no-valid'}"
         split = ["--split", fold, "-q", "-o", model]
-        self._run([self.request.fitted, *split, *self.request.words], self.spooled, number)
-        (row,) = json.loads(self._run(["eval", model, "--format", "json", "-q"], None, number))
+        self._run_herd([self.request.fitted, *split, *self.request.words], self.spooled, number)
+        (row,) = json.loads(self._run_herd(["eval", model, "--format", "json", "-q"], None, number))
         return {"fold": number, **{name: value for name, value in row.items() if name not in ("file", "verdict_code")}}
 
-    def _run(self, words: list[str], stdin: Path | None, number: int) -> bytes:
+    def _run_herd(self, words: list[str], stdin: Path | None, number: int) -> bytes:
         """Return the stdout of `herd WORDS`.  Raises its error with its exit code."""
         if self._stopped:
             raise HerdError("another fold failed")
@@ -199,7 +199,7 @@ def _table_text(session: Session, request: Request, rows: list[Row], mean: Row, 
     form = request.format or ("aligned" if session.output == "-" and sys.stdout is not None and sys.stdout.isatty() else "tsv")
     if form != "aligned":
         return table.FORMATS[form](table.drop_empty_columns([*rows, {"fold": "mean", **mean}, {"fold": "standard error", **error}]))
-    figures = fold_summary.main_figures(rows, mean)
+    figures = fold_summary.main_metric_names(rows, mean)
     lines = [[str(row["fold"]), *(table.display_text(row[name], table.SHOWN_DIGITS) for name in figures)] for row in rows]
     lines.append(["mean", *(table.value_with_error(mean[name], error[name]) for name in figures)])
     return text_table(["fold", *figures], lines, width=terminal_width(), left=1)

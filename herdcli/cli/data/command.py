@@ -50,6 +50,6 @@ def command(session: Session, request: Request) -> None:
     elif request.name is None:
         raise BadUsage("no data set is named", hint="herd data --list shows them")
     elif request.name in SHIPPED:
-        fetching.write_shipped(session, request.name)
+        fetching.write_shipped_dataset(session, request.name)
     else:
-        fetching.write_downloaded(session, registry.find_dataset(request.name), accept_licence=request.accept_licence)
+        fetching.write_downloaded_dataset(session, registry.find_dataset(request.name), accept_licence=request.accept_licence)

@@ -61,7 +61,7 @@ class ConsoleReporter:
         return report
 
 
-def write_shipped(session: Session, name: str) -> None:
+def write_shipped_dataset(session: Session, name: str) -> None:
     """Write the data set of the package unchanged, or in the format of the output's suffix."""
     outputs.check_artifact_output(session, "dataset")
     with as_file(files("herdcli.data") / f"{name}.h5") as shipped:
@@ -72,7 +72,7 @@ def write_shipped(session: Session, name: str) -> None:
         _write_dataset(session, found, found.value)
 
 
-def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
+def write_downloaded_dataset(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
     """Write a data set of the papers as a sealed artifact; for one that is a folder, print its path."""
     if entry.is_folder and session.output != "-":
         raise BadUsage(
@@ -111,7 +111,7 @@ def download_paper_datasets(session: Session, *, accept_licence: bool) -> None:
             try:
                 found.find_or_download(entry, reporter, accept_licence=accept_licence)
             except HerdError as error:
-                session.console.fault(f"{entry.name}: {error}", error.hint)
+                session.console.print_error(f"{entry.name}: {error}", error.hint)
                 failures.append(entry.name)
     if failures:
         raise Unreachable(f"{len(failures)} of {len(wanted)} sets could not be downloaded: {', '.join(failures)}")

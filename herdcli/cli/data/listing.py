@@ -37,17 +37,17 @@ def write_dataset_list(session: Session) -> None:
 
 def _dataset_list_lines(folder: cache.Cache | None) -> Iterator[str]:
     size = len((files("herdcli.data") / "digits.h5").read_bytes())
-    yield _first_line("digits", "1,797 × 64", size, "ships with herd")
+    yield _dataset_line("digits", "1,797 × 64", size, "ships with herd")
     yield from _dataset_details(what="handwritten digits of 8×8, split 60/20/20", licence="CC BY 4.0", origin="UCI Optical Recognition")
     for entry in registry.all_datasets():
         shape = f"{entry.rows:,} × {entry.columns:,}" if not entry.is_folder else f"{len(entry.sources)} files"
         state = "" if folder is None else "here" if folder.is_finished(entry) else f"to download, {cache.describe_download(entry)}"
-        yield _first_line(entry.name, shape, entry.size, state)
+        yield _dataset_line(entry.name, shape, entry.size, state)
         licence = f"{entry.licence} (asks for --accept-licence)" if entry.restricted else entry.licence
         yield from _dataset_details(what=entry.description, figures=entry.figures, licence=licence, origin=entry.origin)
 
 
-def _first_line(name: str, shape: str, size: int, state: str) -> str:
+def _dataset_line(name: str, shape: str, size: int, state: str) -> str:
     return f"{name:<{NAME_WIDTH}}{shape:<{SHAPE_WIDTH}}{cache.format_megabytes(size):>{SIZE_WIDTH}}  {state}".rstrip()
 
 

@@ -61,13 +61,13 @@ def _model_outputs(model: FittedArtifact, X: Array, want: str) -> tuple[Array, l
     from herdcli.em.artifacts import Clusters, Mixture
 
     if isinstance(model, Clusters):
-        return X, None, model.clusters(X)
+        return X, None, model.assign_clusters(X)
     if want == "completed":
-        return model.completed(X), None, None
+        return model.impute_missing_values(X), None, None
     if not isinstance(model, Mixture):
         return model.scores(X), [f"factor{k + 1}" for k in range(model.loading.shape[1])], None
     if want == "clusters":
-        return model.completed(X), None, model.clusters(X)
+        return model.impute_missing_values(X), None, model.assign_clusters(X)
     r, classes = model.responsibilities(X)[0], _component_names(model)
     several = 1 if classes is None or model.known is None else model.known.per_class
     if classes is not None and several > 1:

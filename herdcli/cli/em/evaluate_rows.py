@@ -37,7 +37,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         return artifact
     model: FittedArtifact = artifact.value
     gaps = artifact.kind != "kmeans"
-    left = None if request.plots or request.report else streamed_rows.leave_dataset_in_file(session, request.data, missing=gaps)
+    left = None if request.plots or request.report else streamed_rows.open_dataset_in_file(session, request.data, missing=gaps)
     data = left or session.load(request.data, "data", kinds={"dataset"}, missing=gaps)
     width = len((model.centre if isinstance(model, Clusters) else model.mean).T)
     names = model.known.feature_names if model.known is not None else None
@@ -59,7 +59,7 @@ def _evaluation_rows_in_file(model: FittedArtifact, data: Dataset, test: Array |
     """Return the evaluation rows of a data set that stays in its file: those selected by `test` (n,) bool, or all if it is None."""
     from herdcli.evaluation.figures.em import EvaluatedRows
 
-    X, y = (data.X, data.y) if test is None else (data.X.taken(test), None if data.y is None else data.y[test])
+    X, y = (data.X, data.y) if test is None else (data.X.select_rows(test), None if data.y is None else data.y[test])
     if y is None or model.known is None:
         return EvaluatedRows(model, streamed_rows.FileRows(X))
     each = np.unique(y)

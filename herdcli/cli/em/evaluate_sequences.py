@@ -49,7 +49,11 @@ def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Arti
     y = None if model.known is None else labels_in_model_order(given.data, model.known, given.name)
     part = given.part
     held = HeldoutSequences(
-        X=part.whole().X, offsets=part.offsets.astype(np.int64), y=None if y is None else y[part.chosen], names=part.names, later=part.later
+        X=part.as_one_block().X,
+        offsets=part.offsets.astype(np.int64),
+        y=None if y is None else y[part.chosen],
+        names=part.names,
+        later=part.later,
     )
     return replace(artifact, value=replace(model, held=held))
 
@@ -75,7 +79,7 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
             holdout_start_mean=begun[0],
             holdout_start_covariance=begun[1],
         )
-    value = replace(model, holdout=part.whole().X, holdout_offsets=part.offsets.astype(np.int64), known=known)
+    value = replace(model, holdout=part.as_one_block().X, holdout_offsets=part.offsets.astype(np.int64), known=known)
     return replace(artifact, value=value)
 
 

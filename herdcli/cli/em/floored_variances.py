@@ -39,7 +39,7 @@ def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names
         console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
 
 
-def floor_reason(recoding: Recoding | None, names: list[str] | None, part: str, remedy: str) -> str:
+def explain_variance_floors(recoding: Recoding | None, names: list[str] | None, part: str, remedy: str) -> str:
     """Return why variances are at their floors, and what to do.  part  a component or a state; "" if there is only one."""
     there = set(names or ())
     texts = [name for name in recoding.levels if there.intersection(one_hot_column_names(name, recoding))] if recoding else []

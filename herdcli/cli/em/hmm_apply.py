@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.rows.sequence_rows import SequenceRows
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.cli.small.sample import Request as SampleRequest
     from herdcli.em.hmm_artifacts import HiddenMarkovModel
 
 WANTS = ("viterbi", "smoothed", "filtered", "predicted")
@@ -35,18 +35,18 @@ def _column_names(model: HiddenMarkovModel) -> list[str] | None:
 def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return the states of all rows, or their probabilities, in the order of the rows, and a short description for the summary."""
     model: HiddenMarkovModel = fitted.value
-    want, count = sequence_rows.parse_wanted(request.want or WANTS[0], "hmm", WANTS, "paths", 100)
+    want, count = sequence_rows.parse_want_option(request.want or WANTS[0], "hmm", WANTS, "paths", 100)
     given = load_rows(session, model, request)
     if request.particles is not None:
         return _filter_with_particles(session, model, given, want, request.particles, request.seed)
     found = given.found
-    made = model.paths(found, count, request.seed, session.map) if count else model.told(found, want, session.map)
+    made = model.sample_state_paths(found, count, request.seed, session.map) if count else model.infer_states(found, want, session.map)
     if want == "viterbi":
-        path, width = given.beside(made, None).X, given.data.X.shape[1]
+        path, width = given.results_in_row_order(made, None).X, given.data.X.shape[1]
         states = replace(given.data, y=path, class_names=_class_state_names(model), columns=given.grouping_column)
         return states, f"{len(path)} rows × {width} columns with the states of the most probable paths"
     names = [f"path{n + 1}" for n in range(count)] if count else _state_names(model)
-    return given.beside(made, names), f"{len(made)} rows × {made.shape[1]} {'paths' if count else want}"
+    return given.results_in_row_order(made, names), f"{len(made)} rows × {made.shape[1]} {'paths' if count else want}"
 
 
 def _filter_with_particles(
@@ -57,9 +57,15 @@ def _filter_with_particles(
 
     sequence_rows.check_particles(session, sequences, want, model.states, count)
     told, effective = particle_filter_hmm(
-        model.states_of(sequences.found), model.ready().logs, sequences.found, count, seed, want == "smoothed", session.map
+        model.chain_for_sequences(sequences.found),
+        model.prepare_emission().log_likelihoods,
+        sequences.found,
+        count,
+        seed,
+        want == "smoothed",
+        session.map,
     )
-    made = sequences.beside(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
+    made = sequences.results_in_row_order(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
     return made, f"{len(told)} rows × {model.states} {want} by {count} particles, effective sample size from {effective.min():.3g}"
 
 
@@ -72,13 +78,13 @@ def _state_names(model: HiddenMarkovModel) -> list[str]:
     return _class_state_names(model) or [f"state{k + 1}" for k in range(model.states)]
 
 
-def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+def sample_hmm(session: Session, fitted: Artifact, request: SampleRequest) -> tuple[Dataset, str]:
     """Return new sequences, with the states that emitted their rows as y, and a short description for the summary."""
     model: HiddenMarkovModel = fitted.value
     steps = sequence_rows.sequence_length(session, request, "hmm", model.columns)
-    X, path = _restrict_to_levels(model, fitted.recoding).drawn(np.full(request.count, steps), request.seed)
+    X, path = _restrict_to_levels(model, fitted.recoding).sample_sequences(np.full(request.count, steps), request.seed)
     whole = model.emission in ("categorical", "poisson", "bernoulli")
-    made, what = sequence_rows.sampled_dataset(X.astype(np.int64) if whole else X, _column_names(model), request, steps)
+    made, what = sequence_rows.dataset_of_sequences(X.astype(np.int64) if whole else X, _column_names(model), request, steps)
     return replace(made, y=path, class_names=_class_state_names(model)), what
 
 

@@ -44,7 +44,7 @@ def _prepare_fit(session: Session, series: SequenceTable, *, request: Request) -
         _hmm_options(session, rows, request),
         settings_from_request(EMSettings, request),
         session.map,
-        partial(block_placement.place_blocks, session),
+        partial(block_placement.place_blocks_on_workers, session),
     )
 
 
@@ -73,7 +73,7 @@ def _training_sequences(series: SequenceTable, request: Request) -> ChainSequenc
 def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> ChainOptions:
     from herdcli.em.sequence.hmm_fitting import ChainOptions
 
-    start = sequence_models.initial_model(session, request, rows.training.columns)
+    start = sequence_models.load_initial_model(session, request, rows.training.columns)
     given: HiddenMarkovModel | None = None if start is None else start.value
     mask = None if request.transitions.partition(":")[0] in STRUCTURES else _transition_mask(session, request.transitions)
     first, last = request.components or _state_count_range(rows, request, given, mask)
@@ -86,7 +86,7 @@ def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> Ch
         mask=mask,
         criterion=request.criterion,
         floor=request.floor,
-        init=request.method,
+        init=request.init_method,
         patience=WORSE if request.components is None else None,
         seed=request.seed,
         given=given,
@@ -133,12 +133,12 @@ def _warn_of_result(
         if what == "variance":
             own = request.floor is None and value.family != "spherical"
             part = "state" if search.size > 1 else ""
-            why = floored_variances.floor_reason(session.recoding, prepared.rows.feature_names, part, "try fewer --components")
+            why = floored_variances.explain_variance_floors(session.recoding, prepared.rows.feature_names, part, "try fewer --components")
             floored_variances.warn_of_variance_floors(session.console, floors, what, None if own else value.floor, why)
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
             session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
-    sequence_models.warn_of_early_end(session, value, request)
+    sequence_models.warn_of_nonconvergence(session, value, request)
     if search.size > 1 and prepared.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn("there is only one sequence, so the probabilities of the first state are those of its first row")
     if search.size > 1 and prepared.rows.training.rows == prepared.rows.training.count:

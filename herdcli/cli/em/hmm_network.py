@@ -42,8 +42,8 @@ def build_hmm_network(session: Session, model: HiddenMarkovModel, rows: Sequence
     """Return p(states, rows) as a network with factors for the first states, the transitions and the likelihood of each row."""
     from herdcli.markov.model.network import build_network
 
-    block = rows.whole()
-    tables = _likelihood_tables(session, model.ready().logs(block.X))
+    block = rows.as_one_block()
+    tables = _likelihood_tables(session, model.prepare_emission().log_likelihoods(block.X))
     factors: list[Factor] = [((t,), table) for t, table in enumerate(tables)]
     names = []
     for s in range(rows.count):

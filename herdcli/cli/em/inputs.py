@@ -12,7 +12,7 @@ from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.em import on_disk
 from herdcli.cli.em.request import SIZES, WORSE
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.frame.rows.column_order import nonzero_weight_rows
+from herdcli.cli.frame.rows.column_order import nonzero_weight_indices
 from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
 from herdcli.numerics.block_statistics import require_valid_weights
@@ -52,7 +52,7 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
         except HerdError as error:
             error.where = error.where or data.name
             raise
-    given = _initial_values(session, request, data) if request.start else None
+    given = _initial_values(session, request, data) if request.initial_file else None
     return EMInputs(rows, _fit_options(request, data.value, rows, given), replace(data, value=None))
 
 
@@ -60,7 +60,7 @@ def _load_dataset(session: Session, request: Request) -> Artifact:
     """Read a data set as a dense matrix in memory, or with its rows on disk if they need more than --max-memory."""
     keep = (request.weights,) if request.weights and request.weights != "weight" else ()
     form, label = request.input_format, request.label
-    found = streamed_rows.open_streamed(
+    found = streamed_rows.open_streamed_dataset(
         session, request.source, label=label, input_format=form, is_requested=False, unit_bytes=COPIED, missing=True, keep=keep
     )
     data = found or session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
@@ -69,7 +69,7 @@ def _load_dataset(session: Session, request: Request) -> Artifact:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    kept = nonzero_weight_rows(session, _row_weights(value, request.weights))
+    kept = nonzero_weight_indices(session, _row_weights(value, request.weights))
     return replace(data, value=value if kept is None else take_rows(value, kept))
 
 
@@ -101,7 +101,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
             return None
         if isinstance(data.X, LazyMatrix):
             require_valid_weights(w)
-            return streamed_rows.FileRows(data.X.taken(chosen), own, weight=w)
+            return streamed_rows.FileRows(data.X.select_rows(chosen), own, weight=w)
         return ArrayRows(data.X, own, w, chosen)
 
     test = np.flatnonzero(split == TEST)
@@ -166,7 +166,7 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Paramete
         criterion=request.criterion,
         patience=WORSE if request.components is None else None,
         floor=request.floor,
-        init=request.method,
+        init=request.init_method,
         seed=request.seed,
         given=start,
         supervised=request.per_class,
@@ -202,7 +202,7 @@ def _initial_values(session: Session, request: Request, data: Artifact) -> Param
     from herdcli.cli.frame.rows import column_order
 
     kind = TABLE[request.model].kind
-    path = str(request.start)
+    path = str(request.initial_file)
     begun = session.load(path, "init", kinds={"dataset", kind} - ({"dataset"} if kind == "factors" else set()))
     value = begun.value
     width = data.value.X.shape[1]

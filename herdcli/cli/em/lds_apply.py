@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.rows.sequence_rows import SequenceRows
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.cli.small.sample import Request as SampleRequest
     from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.schema import Array
 
@@ -49,13 +49,13 @@ def load_rows(session: Session, model: LinearDynamics, request: Request) -> LDSR
         raise DataError("controls have missing values", where=data.name, hint="fill them in: a control must be known in every row")
     columns = None if known is None else known.feature_names
     given = sequence_rows.arrange_sequences(session, replace(data, value=rest), key, columns, model.columns, request.sequence)
-    return LDSRows(given, given.found.whole().X, None if U is None else U[given.found.chosen])
+    return LDSRows(given, given.found.as_one_block().X, None if U is None else U[given.found.chosen])
 
 
 def apply_lds(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return states with their standard deviations, forecasts, or completed rows, and a short description for the summary."""
     model: LinearDynamics = fitted.value
-    want, steps = sequence_rows.parse_wanted(request.want or WANTS[0], "lds", WANTS, "forecast", 12)
+    want, steps = sequence_rows.parse_want_option(request.want or WANTS[0], "lds", WANTS, "forecast", 12)
     given = load_rows(session, model, request)
     if request.particles is not None:
         return _filter_with_particles(session, model, given, want, request.particles, request.seed)
@@ -63,11 +63,13 @@ def apply_lds(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     if steps:
         return _forecast_rows(model, given, steps)
     if want == "completed":
-        X = model.completed(given.Y, offsets, given.U)
-        return given.rows.beside(X, given.rows.data.feature_names), f"{len(X)} rows × {X.shape[1]} columns completed"
-    mean, deviation = model.states_of(given.Y, offsets, given.U, want)
+        X = model.impute_missing_values(given.Y, offsets, given.U)
+        return given.rows.results_in_row_order(X, given.rows.data.feature_names), f"{len(X)} rows × {X.shape[1]} columns completed"
+    mean, deviation = model.infer_states(given.Y, offsets, given.U, want)
     X = np.concatenate([mean, deviation], axis=1)
-    return given.rows.beside(X, _state_names(model)), f"{len(X)} rows × {model.states} {want} states with their standard deviations"
+    return given.rows.results_in_row_order(
+        X, _state_names(model)
+    ), f"{len(X)} rows × {model.states} {want} states with their standard deviations"
 
 
 def _state_names(model: LinearDynamics) -> list[str]:
@@ -93,17 +95,17 @@ def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRow
     sequence_rows.check_particles(session, rows.rows, want, model.states, count)
     told = particle_filter_lds(model.parameters, rows.Y, rows.rows.found.offsets, rows.U, count, seed, want == "smoothed", session.map)
     X = np.concatenate([told.mean, told.deviation, told.effective[:, None]], axis=1)
-    made = rows.rows.beside(X, [*_state_names(model), sequence_rows.EFFECTIVE])
+    made = rows.rows.results_in_row_order(X, [*_state_names(model), sequence_rows.EFFECTIVE])
     least = f"effective sample size from {told.effective.min():.3g}"
     likelihood = f"log-likelihood {told.log_likelihood / len(X):.6g} a row"
     return made, f"{len(X)} rows × {model.states} {want} states by {count} particles, {least}, {likelihood}"
 
 
-def sample_lds(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+def sample_lds(session: Session, fitted: Artifact, request: SampleRequest) -> tuple[Dataset, str]:
     """Return new sequences and a short description for the summary."""
     model: LinearDynamics = fitted.value
     steps = sequence_rows.sequence_length(session, request, "lds", model.columns)
     if model.controls:
         session.console.note("the controls are held at their means")
     names = None if model.known is None else model.known.feature_names
-    return sequence_rows.sampled_dataset(model.drawn(request.count, steps, request.seed), names, request, steps)
+    return sequence_rows.dataset_of_sequences(model.sample_sequences(request.count, steps, request.seed), names, request, steps)

@@ -45,7 +45,7 @@ def _prepare_fit(session: Session, series: SequenceTable, *, request: Request) -
         _lds_options(session, rows, request),
         settings_from_request(EMSettings, request),
         session.map,
-        partial(block_placement.place_blocks, session),
+        partial(block_placement.place_blocks_on_workers, session),
     )
 
 
@@ -86,7 +86,7 @@ def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Datase
 def _lds_options(session: Session, rows: DynamicsSequences, request: Request) -> DynamicsOptions:
     from herdcli.em.sequence.lds_fitting import DynamicsOptions
 
-    given = _initial_model(session, rows, request)
+    given = _load_initial_model(session, rows, request)
     default = (SIZES[0], min(SIZES[1], max(1, rows.training.rows // 4))) if given is None else (given.states, given.states)
     first, last = request.components or default
     return DynamicsOptions(
@@ -94,15 +94,15 @@ def _lds_options(session: Session, rows: DynamicsSequences, request: Request) ->
         diagonal=request.diagonal,
         criterion=request.criterion,
         floor=request.floor,
-        init=request.method,
+        init=request.init_method,
         patience=WORSE if request.components is None else None,
         seed=request.seed,
         given=None if given is None else given.parameters,
     )
 
 
-def _initial_model(session: Session, rows: DynamicsSequences, request: Request) -> LinearDynamics | None:
-    found = sequence_models.initial_model(session, request, rows.training.columns)
+def _load_initial_model(session: Session, rows: DynamicsSequences, request: Request) -> LinearDynamics | None:
+    found = sequence_models.load_initial_model(session, request, rows.training.columns)
     if found is None:
         return None
     value: LinearDynamics = found.value
@@ -124,10 +124,12 @@ def _warn_of_result(
     if floors:
         many = "1 variance of the noise was" if floors == 1 else f"{floors} variances of the noise were"
         console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
-    sequence_models.warn_of_early_end(session, value, request)
+    sequence_models.warn_of_nonconvergence(session, value, request)
     if known is not None and known.sequences == 1:
         console.warn("there is only one sequence, so the mean μ and covariance P of the first state come from this sequence alone")
     if known is not None and known.rows == known.sequences:
         console.warn("no sequence has a second row, so the dynamics cannot be learned")
-    if value.radius > 1.0:
-        console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without bound")
+    if value.spectral_radius > 1.0:
+        console.warn(
+            f"the system is unstable: the largest eigenvalue of A is {value.spectral_radius:.4g}, and forecasts grow without bound"
+        )

@@ -26,7 +26,7 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     from herdcli.em.mixture.component_search import SearchResult
     from herdcli.numerics.block_statistics import RowBlocks
 
-    source = block_placement.place_blocks(session, RowBlocks(inputs.rows.training))
+    source = block_placement.place_blocks_on_workers(session, RowBlocks(inputs.rows.training))
     fit = prepare_fit(inputs.rows, inputs.asked, settings_from_request(EMSettings, request), session.map, source)
     batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:
@@ -35,7 +35,7 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
         found = SearchResult(session.run(batches, label="minibatches", memory="a minibatch"), fit.search.sizes[0], (0.0,))
     else:
         found = session.run(fit.search, label=request.model, memory="the statistics")
-    value = fit.finished(found, session.map)
+    value = fit.artifact_from_search(found, session.map)
     outputs.write_artifact(session, value, _summarize(value, found, request), history=inputs.history)
     _warn_of_result(session, value, found, request)
 
@@ -63,7 +63,7 @@ def _summarize(value: FittedArtifact, search: SearchResult, request: Request) ->
 def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResult, request: Request) -> None:
     """Warn about variances at their floors, an end before convergence, and a best size at the end of the range."""
     from herdcli.em.artifacts import Clusters, FactorModel, Mixture
-    from herdcli.em.correlation_shrinkage import copied_columns
+    from herdcli.em.correlation_shrinkage import find_perfectly_correlated_columns
     from herdcli.numerics.factor_model import max_identifiable_factors
 
     if isinstance(value, Clusters) and len(value.centre) < search.size:
@@ -83,7 +83,9 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
             session.console, known.base_variance, known.feature_names, value.floor, bayes=request.bayes
         )
         if known.base_full is not None:
-            floored_variances.warn_of_copied_columns(session.console, copied_columns(known.base_full), known.feature_names)
+            floored_variances.warn_of_copied_columns(
+                session.console, find_perfectly_correlated_columns(known.base_full), known.feature_names
+            )
         _warn_of_floored_variances(session, value, many - flat * value.floors_per_constant_column, search.size, request)
     if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
@@ -103,13 +105,13 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         session.console.warn(f"the best number of components is the largest one tried, {search.size}; try a wider range of --components")
 
 
-def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:
-    """Warn about variances at their floor; `many` does not count those of constant columns."""
-    if many <= 0:
+def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, floored_count: int, size: int, request: Request) -> None:
+    """Warn about variances at their floor; `floored_count` does not count those of constant columns."""
+    if floored_count <= 0:
         return
     diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
     part, remedy = "component" if size > 1 else "", f"try fewer --components{diagonal}"
     names = value.known.feature_names if value.known else None
-    why = floored_variances.floor_reason(session.recoding, names, part, remedy)
+    why = floored_variances.explain_variance_floors(session.recoding, names, part, remedy)
     own = request.floor is None and value.floors_per_constant_column > 0
-    floored_variances.warn_of_variance_floors(session.console, many, "variance", None if own else value.floor, why)
+    floored_variances.warn_of_variance_floors(session.console, floored_count, "variance", None if own else value.floor, why)

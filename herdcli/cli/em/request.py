@@ -21,11 +21,11 @@ from herdcli.cli.frame.options.declaration import (
     OneOf,
     When,
     choice_kind,
+    custom_syntax_kind,
     flag,
     integer_kind,
     number_kind,
     option,
-    parsed_kind,
     text_kind,
 )
 from herdcli.em.model_table import TABLE, models_with_value
@@ -57,14 +57,14 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-RANGE = parsed_kind("n|n-m", _parse_range, _format_range)
-NAMES = parsed_kind("columns", _parse_names, ",".join)
+RANGE = custom_syntax_kind("n|n-m", _parse_range, _format_range)
+NAMES = custom_syntax_kind("columns", _parse_names, ",".join)
 KMEANS, HMM, LDS = OneOf("model", "kmeans"), OneOf("model", "hmm"), OneOf("model", "lds")
 FACTORS = OneOf("model", *models_with_value("kind", "factors"))
 SEQUENCES = OneOf("model", *models_with_value("sequences", True))
 WITH_DENSITY = OneOf("model", *models_with_value("density", True))
 BAYES = Condition("bayes", why="without --bayes")
-CLUSTERS = Condition("has_clusters", refusal="--model kmeans needs a number of clusters", hint="use --components 8")
+CLUSTERS = Condition("has_cluster_count", refusal="--model kmeans needs a number of clusters", hint="use --components 8")
 FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {covariance}", hint="leave out --covariance")
 BY_BOUND = OneOf(
     "criterion",
@@ -77,9 +77,9 @@ LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
 ROWS = OneOf("model", *models_with_value("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
 UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
-METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="use --init random")
+METHOD = Condition("supports_init_method", refusal="--init {init} cannot start --model {model}", hint="use --init random")
 ONE_SIZE = Condition(
-    "has_size_of_start",
+    "fits_initial_size",
     refusal="--init FILE decides the number of components",
     hint="leave out the range of --components",
 )
@@ -247,7 +247,7 @@ class Request:
     label: str | None = shared_options.label_option()
     seed: int = shared_options.seed_option()
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Enable quasi-Newton steps by default for models that support them; records from before the option existed have none."""
         able = self.model == "lds"
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
@@ -270,34 +270,34 @@ class Request:
         return self.model == "hmm" and self.emission in ("categorical", "bernoulli")
 
     @property
-    def levels_of_all_rows(self) -> bool:
+    def uses_levels_of_all_rows(self) -> bool:
         """Whether the levels of a text column are those of all rows, as for symbols that are whole numbers."""
         return self.levels_are_states
 
     @property
-    def start(self) -> str | None:
+    def initial_file(self) -> str | None:
         """The initial file, if --init names one."""
         return None if self.init in (None, *METHODS) else self.init
 
     @property
-    def method(self) -> str | None:
+    def init_method(self) -> str | None:
         """The method that chooses the starting values, if --init names one."""
         return self.init if self.init in METHODS else None
 
     @property
-    def has_clusters(self) -> bool:
+    def has_cluster_count(self) -> bool:
         """Whether the number of clusters is given, by --components or by the file of --init."""
-        return bool(self.components or self.start)
+        return bool(self.components or self.initial_file)
 
     @property
-    def has_method(self) -> bool:
+    def supports_init_method(self) -> bool:
         """Whether the model supports the method of --init."""
-        return self.method is None or self.method in TABLE[self.model].starts
+        return self.init_method is None or self.init_method in TABLE[self.model].starts
 
     @property
-    def has_size_of_start(self) -> bool:
+    def fits_initial_size(self) -> bool:
         """Whether --components is compatible with the size of the model in the file of --init."""
-        return not (self.start and self.components) or self.components[0] == self.components[1]
+        return not (self.initial_file and self.components) or self.components[0] == self.components[1]
 
     @property
     def starts_from_axes(self) -> bool:

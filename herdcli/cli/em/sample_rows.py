@@ -21,7 +21,7 @@ def sample_model(session: Session, fitted: Artifact, request: Request) -> tuple[
 
     model, kind = fitted.value, fitted.kind
     for name in UNUSED:
-        session.ignored(name, f"with a {kind} model, whose rows are drawn at once")
+        session.warn_of_ignored_option(name, f"with a {kind} model, whose rows are drawn at once")
     if kind == "factors" and model.model == "pca":
         raise BadUsage("cannot sample from pca: it is not a distribution", hint="herd em --model ppca learns one with the same axes")
     columns, known = len(model.mean.T), model.known

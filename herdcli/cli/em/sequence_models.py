@@ -50,7 +50,7 @@ def fit_sequences(
             error.where = error.where or series.history.name
             raise
         found = session.run(made.search, label=request.model, memory=memory, after=lambda _: (0.0, _untried_bytes(made.search, series)))
-        value = made.finished(found, session.map)
+        value = made.artifact_from_search(found, session.map)
     outputs.write_artifact(session, value, _summarize(value, found), history=series.history)
     warn(value, made, found)
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
@@ -92,17 +92,17 @@ def _drop_uninformative_columns(session: Session, series: SequenceTable, request
     return replace(series, data=data, sequences=replace(series.sequences, X=X), parts=parts)
 
 
-def initial_model(session: Session, request: Request, columns: int) -> Artifact | None:
+def load_initial_model(session: Session, request: Request, columns: int) -> Artifact | None:
     """Return the model that --init names, after checking its number of columns; None without --init FILE."""
-    if request.start is None:
+    if request.initial_file is None:
         return None
-    found = session.load(request.start, "init", kinds={request.model})
+    found = session.load(request.initial_file, "init", kinds={request.model})
     if found.value.columns != columns:
         raise DataError(f"was learned from {found.value.columns} columns, but the rows have {columns}", where=found.name)
     return found
 
 
-def warn_of_early_end(session: Session, value: Model, request: Request) -> None:
+def warn_of_nonconvergence(session: Session, value: Model, request: Request) -> None:
     """Warn if the fit ended before it converged."""
     if not value.restarts.converged[value.restarts.best] and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from herdcli.cli.frame.output.text_tables import WIDTH, shorten
+from herdcli.cli.frame.output.text_tables import WIDTH, shorten_text
 from herdcli.errors import BadUsage
 from herdcli.evaluation.report import figure_relations as relations
-from herdcli.evaluation.report.column_descriptions import column_description, described_metrics
+from herdcli.evaluation.report.column_descriptions import column_description, metrics_with_description
 from herdcli.evaluation.report.figure_formulas import metric_formula
 from herdcli.evaluation.table import metric_column_name
 from herdcli.kinds import KINDS
@@ -24,9 +24,9 @@ def metric_explanation_text(metric: str) -> str:
     if not meaning or formula is None:
         from difflib import get_close_matches
 
-        close = get_close_matches(name.lower(), described_metrics(), n=3, cutoff=0.5)
+        close = get_close_matches(name.lower(), metrics_with_description(), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "metrics are the columns of herd eval --format csv"
-        raise BadUsage(f"--explain: there is no metric '{shorten(metric, 60)}'", hint=hint)
+        raise BadUsage(f"--explain: there is no metric '{shorten_text(metric, 60)}'", hint=hint)
     lines = [("", meaning), ("formula", formula[0]), ("source", formula[1])]
     if baselines := relations.BASELINES.get(name):
         lines.append(("baselines", ", ".join(baselines)))

@@ -30,7 +30,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     """Return a model of pairs with the images of --gallery; unchanged without the option."""
     if request.gallery is None:
         for name in GALLERY:
-            session.ignored(name, "without --gallery")
+            session.warn_of_ignored_option(name, "without --gallery")
         return artifact
     model = artifact.value
     wanted = () if request.probe_sets is None else (request.probe_sets,)
@@ -41,7 +41,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     limits = None if model.value_range is None else tuple(model.value_range)
     reading = RowReading(default=0.5, seed=request.seed, threshold=model.threshold, value_range=limits)
     rows = rows_in_units(session, data, unit_family(model.settings.visible_units), reading)
-    persons, names = rows.labelled(data.name, "--gallery")
+    persons, names = rows.labels_and_class_names(data.name, "--gallery")
     split = _choose_split(session, artifact, data, rows.split)
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[request.probes]))
     for part, indices in (("training", train), (request.probes, probes)):

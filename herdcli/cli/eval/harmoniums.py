@@ -14,7 +14,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation.figures.rbm import ranking_messages, unreliable_log_z_message
 from herdcli.evaluation.verdicts import split_findings
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.rbm.class_models import replace_evaluation_rows
 from herdcli.rbm.layers import model_layers, replace_lowest_layer
 from herdcli.rbm.likelihood.enumeration import is_enumerable
@@ -40,7 +40,7 @@ def suggest_skipping_annealing(session: Session, value: RBM, request: Request) -
         session.console.note(f"{of} to compute the log-likelihood; --likelihood none gives the errors alone")
 
 
-def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+def warn_of_unreliable_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Warn of likelihoods that are not reliable, and of models that are worse than no model."""
     for row in rows:
         if row.get("log_z_method") == "not reliable":
@@ -52,10 +52,10 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
             session.console.warn(f"{row['file']}: {lost}")
         worse = WORSE in split_findings(row.get("verdict")) and row.get("independent") is not None
         if worse and (compare := KINDS[row["kind"]].comparison):
-            session.console.warn(f"{row['file']}: {import_named(compare)(row)}")
+            session.console.warn(f"{row['file']}: {import_by_path(compare)(row)}")
 
 
-def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:
+def warn_of_rank_disagreement(session: Session, rows: Sequence[Row]) -> None:
     """Warn if pseudo-likelihood ranks the models of a table differently from the log-likelihood."""
     if sum("pseudo_likelihood" in row for row in rows) > 1:
         for remark in ranking_messages(rows):
@@ -97,5 +97,5 @@ def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
         return session.load(path, "data", kinds={"dataset"})
     label, unit_bytes = model.elsewhere.label, 1 if unit_family(model.visible_units).two_state else 4
     asked = model.elsewhere.on_disk and path != "-"
-    found = streamed_rows.open_streamed(session, path, label=label, input_format=None, is_requested=asked, unit_bytes=unit_bytes)
+    found = streamed_rows.open_streamed_dataset(session, path, label=label, input_format=None, is_requested=asked, unit_bytes=unit_bytes)
     return found or session.load(path, "data", kinds={"dataset"}, label=label)

@@ -33,7 +33,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
         raise BadUsage(f"--true-sources {why}", hint="herd eval MODEL --data MIXTURES --true-sources SOURCES")
     value, changes, left = artifact.value, {}, None
     if request.data and not (request.plots or request.report or request.true_sources):
-        left = streamed_rows.leave_dataset_in_file(session, request.data)
+        left = streamed_rows.open_dataset_in_file(session, request.data)
     if left is not None:
         rows = _whitened_test_rows(session, left, value)
     elif request.data:
@@ -73,7 +73,7 @@ def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRo
         test = split == TEST
         if not test.any():
             raise DataError("has no test rows to evaluate on", where=data.name)
-        X = X if test.all() else X.taken(test)
+        X = X if test.all() else X.select_rows(test)
     return WhitenedReader(streamed_rows.FileRows(X), model.whitening)
 
 

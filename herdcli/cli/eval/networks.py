@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.tables.column_alignment import format_names
-from herdcli.cli.frame.rows.column_order import match_variables, warn_of_weights
-from herdcli.cli.frame.rows.network_files import load_matching_network, parse_source, state_encoding
+from herdcli.cli.frame.rows.column_order import match_variables, warn_of_unused_weights
+from herdcli.cli.frame.rows.network_files import load_matching_network, parse_text_source, state_encoding
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _state_rows(session: Session, network: Network, path: str) -> Array:
         row, i = np.argwhere(wrong)[0]
         message = f"row {row} has {rows[row, i]:g} for {names[i]}, whose states are 0 to {network.cardinality[i] - 1}"
         raise DataError(message, where=data.name)
-    warn_of_weights(session, value)
+    warn_of_unused_weights(session, value)
     found: Array = rows.astype(np.int64)
     return found
 
@@ -95,7 +95,7 @@ def _read_reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list
 
     with session.open_text_input(path) as source:
         if source.head.lstrip().startswith(b"MAR"):
-            return parse_source(session, source, "reference", results.read_mar, "text").value, None
+            return parse_text_source(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
             raise DataError("is a pipe without .MAR text", where=source.name, hint="name a file of beliefs, or pipe .MAR text in")
     found = session.load(path, "reference", kinds={"beliefs"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from herdcli.cli.frame.output import outputs
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation.plots import plot_list as pictures
-from herdcli.evaluation.plots.appearance import Appearance, mapped_artists
+from herdcli.evaluation.plots.appearance import Appearance, find_colour_mapped_artists
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -27,10 +27,10 @@ def check_plots(session: Session, request: Request) -> None:
         outputs.check_side_file(session, _plot_path(Path(path), "PLOT") if name == pictures.ALL else path)
     if request.plots:
         pictures.require_matplotlib()
-        _appearance(request).check()
+        _plot_appearance(request).check()
 
 
-def _appearance(request: Request) -> Appearance:
+def _plot_appearance(request: Request) -> Appearance:
     """Return the appearance that the options ask for."""
     sides = [float(side) for side in (request.size or "").split("x") if side]
     size = None if not sides else (sides[0], sides[1] if len(sides) > 1 else None)
@@ -39,20 +39,20 @@ def _appearance(request: Request) -> Appearance:
 
 def draw_plots(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
     """Draw and write each plot of an artifact; `all` draws every plot that the artifact has data for, in files with the plots' names."""
-    appearance = _appearance(request)
+    appearance = _plot_appearance(request)
     for name, path in request.plots:
-        plot = partial(_draw, session, artifact, settings, appearance)
+        plot = partial(_draw_plot, session, artifact, settings, appearance)
         if name == pictures.ALL:
             _draw_all_plots(session, artifact, Path(path), plot)
         else:
             figure = plot(name)
             _write_figure(session, figure, path)
-            if appearance.cmap is not None and not mapped_artists(figure):
+            if appearance.cmap is not None and not find_colour_mapped_artists(figure):
                 session.console.warn(f"--cmap has no effect on the plot {name}")
 
 
-def _draw(session: Session, artifact: Artifact, settings: EvaluationSettings, appearance: Appearance, name: str) -> pictures.Figure:
-    return pictures.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map, appearance=appearance)
+def _draw_plot(session: Session, artifact: Artifact, settings: EvaluationSettings, appearance: Appearance, name: str) -> pictures.Figure:
+    return pictures.import_plot_function(artifact.kind, name)(artifact.value, settings, map=session.map, appearance=appearance)
 
 
 def _draw_all_plots(session: Session, artifact: Artifact, path: Path, plot: Callable[[str], pictures.Figure]) -> None:

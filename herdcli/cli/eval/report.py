@@ -85,7 +85,7 @@ def _draw_pictures(session: Session, artifact: Artifact, settings: EvaluationSet
         target = io.BytesIO()
         try:
             plot_list.write_figure(
-                plot_list.find_plot(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True
+                plot_list.import_plot_function(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True
             )
         except HerdError as error:
             session.console.detail(f"no picture of {name}: {error}")

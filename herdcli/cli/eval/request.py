@@ -26,7 +26,7 @@ from herdcli.cli.frame.options.declaration import (
     repeated_option,
     text_kind,
 )
-from herdcli.cli.frame.rows.target_files import recorded_scores
+from herdcli.cli.frame.rows.target_files import scores_for_record
 from herdcli.kinds import plots_by_kind
 from herdcli.records import dataclass
 
@@ -34,7 +34,7 @@ TABLES = ("confusion", "mcnemar", "tournament")  # tables for classifiers other 
 ONE_TABLE = "{option} and {other} make different tables"
 AT_A_TIME = "ask for one at a time"
 ONE_ARTIFACT = Condition(
-    "has_one_artifact", refusal="{option} draws one artifact, but {artifacts} are given", hint="run herd eval for each"
+    "has_one_artifact", refusal="{option} draws one artifact, but {artifact_count} are given", hint="run herd eval for each"
 )
 PLOTTED = Condition("has_plots", why="without --plot")
 SEVERAL_CLASSIFIERS = Condition(
@@ -42,10 +42,10 @@ SEVERAL_CLASSIFIERS = Condition(
 )
 
 
-def _recorded_target(text: str | None) -> str | None:
-    from herdcli.cli.frame.rows.target_files import recorded_target
+def _target_for_record(text: str | None) -> str | None:
+    from herdcli.cli.frame.rows.target_files import target_for_record
 
-    return None if text is None else recorded_target(text)
+    return None if text is None else target_for_record(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Request:
         metavar="NAME FILE",
         group=OUTPUT,
         record=output_file_field(),
-        only=(ONE_ARTIFACT, Condition("has_usual_rows", why="with --{table}")),
+        only=(ONE_ARTIFACT, Condition("has_row_per_artifact", why="with --{comparison_table}")),
         help="Draw this plot of the artifact into FILE (.png, .pdf, .svg); all: every plot, name.svg becoming name-PLOT.svg.  "
         + plots_by_kind(),
     )
@@ -172,7 +172,7 @@ class Request:
         "--distribution",
         metavar="NAME[:…]",
         group=INPUT,
-        record=field_recorded_as(_recorded_target),
+        record=field_recorded_as(_target_for_record),
         help="Samples: compare with this distribution (see herd kernel-herd).",
     )
     trace: bool = flag("--curve", help="Samples: one row for each of several numbers of atoms, evenly spaced on a log scale.")
@@ -182,7 +182,7 @@ class Request:
     scores: str | None = option(
         text_kind(),
         metavar="FILE|PREFIX",
-        record=field_recorded_if_changed(None, recorded_scores),
+        record=field_recorded_if_changed(None, scores_for_record),
         help="Samples: compare with the distribution that has these gradients of the log density, by a Stein kernel; a file, or columns "
         "with this prefix.",
     )
@@ -234,14 +234,14 @@ class Request:
         return self.sources or ("-",)
 
     @property
-    def artifacts(self) -> int:
+    def artifact_count(self) -> int:
         """The number of artifacts."""
         return len(self.paths)
 
     @property
     def has_one_artifact(self) -> bool:
         """Whether exactly one artifact is evaluated."""
-        return self.artifacts == 1
+        return self.artifact_count == 1
 
     @property
     def has_plots(self) -> bool:
@@ -251,14 +251,14 @@ class Request:
     @property
     def has_several_artifacts(self) -> bool:
         """Whether there are several artifacts to compare."""
-        return self.artifacts > 1
+        return self.artifact_count > 1
 
     @property
-    def has_usual_rows(self) -> bool:
+    def has_row_per_artifact(self) -> bool:
         """Whether the table has one row per artifact."""
-        return self.table is None
+        return self.comparison_table is None
 
     @property
-    def table(self) -> str | None:
+    def comparison_table(self) -> str | None:
         """The requested table of classifiers, or None."""
         return next((name for name in TABLES if getattr(self, name)), None)

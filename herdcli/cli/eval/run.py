@@ -15,7 +15,7 @@ from herdcli.evaluation import table as tables
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics.bit_units import convert_unit
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -31,14 +31,16 @@ def evaluate(session: Session, request: Request) -> None:
     table.check_output(session, form)
     plots.check_plots(session, request)
     reporter = ReportBuilder(session, request)
-    rows, history = _comparison_rows(session, request, reporter) if request.table else _evaluate_artifacts(session, request, reporter)
+    rows, history = (
+        _comparison_rows(session, request, reporter) if request.comparison_table else _evaluate_artifacts(session, request, reporter)
+    )
     table.write_table(session, rows, form, history)
     if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # code for harmoniums is imported only for them
-        from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
+        from herdcli.cli.eval.harmoniums import warn_of_rank_disagreement, warn_of_unreliable_likelihoods
 
-        warn_of_likelihoods(session, rows)
-        warn_of_ranks(session, rows)
-    missed = [message for bar in bars for message in bar.missed(rows)]
+        warn_of_unreliable_likelihoods(session, rows)
+        warn_of_rank_disagreement(session, rows)
+    missed = [message for bar in bars for message in bar.failure_messages(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))
 
@@ -65,10 +67,10 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
             told.add(loaded.kind)
         compared.append(replace(loaded, value=None))
         judge = KINDS[loaded.kind].judge
-        last = import_named(judge)(session, loaded, request) if judge else loaded
+        last = import_by_path(judge)(session, loaded, request) if judge else loaded
         plots.draw_plots(session, last, request, asked)
         if announce := KINDS[last.kind].announce:
-            import_named(announce)(session, last.value, request)
+            import_by_path(announce)(session, last.value, request)
         with session.console.progress(f"evaluating {last.name}") as progress:
             found = tables.compute_metric_rows(last.kind, last.value, asked, map=session.map, progress=progress.show)
         found = [convert_unit(row, request.unit) for row in found]
@@ -76,19 +78,19 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
         reporter.add(last, found, asked)
     reporter.write()
     if request.data is None:
-        shared_test_rows.warn_of_differences(session, compared)
+        shared_test_rows.warn_of_different_test_rows(session, compared)
     return rows, last if len(rows) == 1 else None
 
 
 def _refuse_unsupported_exact(session: Session, loaded: Artifact) -> None:
     """Raise BadUsage for an artifact that --exact does not support."""
-    exact_mode.refuse_kind(session, loaded.kind, loaded.name)
+    exact_mode.refuse_kind_when_exact(session, loaded.kind, loaded.name)
     if session.exact:
-        exact_mode.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
+        exact_mode.refuse_units_when_exact(session, loaded.value.visible_units, loaded.value.hidden_units)
 
 
 def _warn_of_ignored_options(session: Session, kind: str) -> None:
     """Warn of options for evaluating artifacts of other kinds."""
     for option in dict.fromkeys(name for each in KINDS.values() for name in each.judged_by):
         if option not in KINDS[kind].judged_by:
-            session.ignored(option, f"on kind '{kind}'")
+            session.warn_of_ignored_option(option, f"on kind '{kind}'")

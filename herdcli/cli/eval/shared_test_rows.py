@@ -51,7 +51,7 @@ def test_rows_identity(artifact: Artifact) -> TestRowsIdentity | None:
     return None
 
 
-def warn_of_differences(session: Session, artifacts: Sequence[Artifact]) -> None:
+def warn_of_different_test_rows(session: Session, artifacts: Sequence[Artifact]) -> None:
     """Warn once of artifacts that are evaluated on other test rows than the first one."""
     known = [(artifact.name, rows) for artifact in artifacts if (rows := test_rows_identity(artifact)) is not None]
     for name, rows in known[1:]:

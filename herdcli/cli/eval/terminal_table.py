@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.output.text_tables import pad, text_table
+from herdcli.cli.frame.output.text_tables import pad_text, text_table
 from herdcli.errors import escape_text
 from herdcli.evaluation import table
 from herdcli.evaluation.report import figure_relations as relations
@@ -23,11 +23,11 @@ def terminal_text(rows: Sequence[Row], width: int) -> str:
     """Return the text for all kinds, one after another: a single artifact upright, several as a table folded to the width."""
     groups = [table.drop_empty_columns(group) for group in table.split_by_kind(rows)]
     return "\n".join(
-        _single_artifact_text(group[0], width) if _is_single(group) else _folded_table(group, width) for group in groups if group
+        _single_artifact_text(group[0], width) if _is_single_artifact(group) else _folded_table(group, width) for group in groups if group
     )
 
 
-def _is_single(group: Sequence[Row]) -> bool:
+def _is_single_artifact(group: Sequence[Row]) -> bool:
     return len(group) == 1 and group[0].get("kind") is not None
 
 
@@ -37,7 +37,7 @@ def _folded_table(rows: Sequence[Row], width: int) -> str:
         if rows[0].get("kind")
         else table.all_columns(rows)
     )
-    lines = [[_truth_text(row, name) or table.display_text(row.get(name), table.DIGITS) for name in columns] for row in rows]
+    lines = [[_yes_no_text(row, name) or table.display_text(row.get(name), table.DIGITS) for name in columns] for row in rows]
     title = f"{rows[0]['kind']}\n" if rows[0].get("kind") else ""
     return title + text_table(columns, lines, width=width, left=1)
 
@@ -68,10 +68,10 @@ def _verdict_text(verdict: str, kind: str, width: int) -> str:
 
 def _metric_line(line: tuple[str, str, str], label: int, value: int, width: int) -> str:
     title, shown, beside = line
-    start = f"  {pad(title, label)}  {shown}"
+    start = f"  {pad_text(title, label)}  {shown}"
     if not beside:
         return f"{start}\n"
-    start = f"  {pad(title, label)}  {pad(shown, value)}  "
+    start = f"  {pad_text(title, label)}  {pad_text(shown, value)}  "
     wrapped = textwrap.wrap(f"({beside})", max(width - len(start), 24), break_long_words=False, break_on_hyphens=False)
     return "".join(f"{start if not number else ' ' * (len(start) + 1)}{part}\n" for number, part in enumerate(wrapped))
 
@@ -89,10 +89,10 @@ def _leading_metrics(row: Row) -> Iterator[str]:
 
 
 def _metric_with_error_text(row: Row, name: str) -> str:
-    return _truth_text(row, name) or table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
+    return _yes_no_text(row, name) or table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
 
 
-def _truth_text(row: Row, name: str) -> str:
+def _yes_no_text(row: Row, name: str) -> str:
     """Return yes or no for a figure that is one of them, which programs read as 1 and 0; an empty text for other figures."""
     value = row.get(name)
     return ("yes" if value else "no") if name in table.TRUTHS and value is not None else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.options.declaration import parsed_kind
+from herdcli.cli.frame.options.declaration import custom_syntax_kind
 
 
 def _parse_dimensions(text: str) -> tuple[int, ...]:
@@ -12,7 +12,7 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-DIMENSIONS = parsed_kind("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
+DIMENSIONS = custom_syntax_kind("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
 MOST_INCHES = 100.0
 
 
@@ -27,4 +27,4 @@ def _parse_size(text: str) -> str:
     return "x".join(f"{side:g}" for side in sides)
 
 
-SIZE = parsed_kind("widthxheight", _parse_size)
+SIZE = custom_syntax_kind("widthxheight", _parse_size)

@@ -83,7 +83,9 @@ def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, requ
     )  # fmt: skip
     state = session.run(method, label="bayes", memory="the junction tree over the rows")
     if cases.complete or method.meets_criterion(state):
-        return LearnedTables(method, replace(state, log_likelihood=method.expected(method.split_into_tables(state.tables))[1]))
+        return LearnedTables(
+            method, replace(state, log_likelihood=method.compute_expected_counts(method.split_into_tables(state.tables))[1])
+        )
     gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
     message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats a row"
     if request.on_nonconvergence == "error":
@@ -172,7 +174,7 @@ def _encode_states(session: Session, data: Artifact, request: Request, *, by_pla
     every = range(dense.shape[1])
     if by_place:
         require_state_indices(dense, data.name)
-    found = state_codes.encode_codes(dense, data.name, every if by_place else text_columns(data))
+    found = state_codes.encode_state_codes(dense, data.name, every if by_place else text_columns(data))
     note_state_codes(session, data, found.levels)
     split = dataset_preparation.assign_splits(value, request.split, request.seed)
     return EncodedStates(found.x, found.cardinality, split, value.weight, value.feature_names, value.image_shape, found.levels)
@@ -232,7 +234,7 @@ def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Requ
     return bayesian_networks.make_fit_record(
         cases,
         method.scopes,
-        method.expected(tables)[0],
+        method.compute_expected_counts(tables)[0],
         steps=learned.state.step,
         converged=cases.complete or method.meets_criterion(learned.state),
         trace=np.diff(learned.state.objective) / float(cases.weight.sum()),

@@ -65,4 +65,4 @@ def command(session: Session, request: Request) -> None:
     if request.algorithm == "bayes":
         bayesian_networks.learn_bayesian_network(session, request, form)
     else:
-        learn.learn_network(session, inputs.read_problem(session, request), request, form)
+        learn.learn_network(session, inputs.read_inputs(session, request), request, form)

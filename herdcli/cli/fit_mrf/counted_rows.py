@@ -28,7 +28,7 @@ BY_ROWS = ("bayes", "pseudo-likelihood")
 def learns_from_counts(request: Request) -> bool:
     """Return whether learning needs only counts of the rows, not the rows themselves."""
     chains = request.algorithm == "gradient" and request.expectations != "exact"
-    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_path)
+    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_penalty_path)
 
 
 def refuse_shards(session: Session, request: Request) -> None:
@@ -43,7 +43,7 @@ def refuse_shards(session: Session, request: Request) -> None:
 
 def count_and_learn(session: Session, request: Request) -> None:
     """Count this run's blocks of rows, and save a `network` or a shard of the counts."""
-    with row_readers.open_ranges(session, request) as found:
+    with row_readers.open_row_ranges(session, request) as found:
         rows = None if found is None else row_readers.rows_in_files(session, request, found)
         if rows is not None:
             try:
@@ -62,8 +62,8 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
     scopes = inputs.scopes_from_file(session, rows.names, nodes, request)
     base = inputs.read_base_network(session, request, rows.names, nodes, rows.states)
     regions = inputs.read_regions(session, rows.names, nodes, request)
-    units = shards.unit_numbers(session, rows.layout.units, "blocks of rows")
-    counting = Counting(rows.layout, units, rows.source, clusters_beyond_pairs(scopes, base), session.map)
+    units = shards.unit_numbers_of_run(session, rows.layout.units, "blocks of rows")
+    counting = Counting(rows.layout, units, rows.source, clusters_larger_than_pairs(scopes, base), session.map)
     parts = (session.run if session.shard else session.run_preparation)(counting, label="counting") if units else []
     made = CountsShard(
         place=session.place,
@@ -80,10 +80,10 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
         base=base,
         cardinality=rows.cardinality,
     )
-    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def clusters_beyond_pairs(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
+def clusters_larger_than_pairs(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
     """Return the clusters of three or more variables, whose marginals do not follow from those of pairs."""
     found = [*(scopes or ()), *(scope for scope, _ in (base.factors() if base is not None else ()))]
     unique = {frozenset(scope): tuple(scope) for scope in found if len(set(scope)) == len(scope) > 2}
@@ -95,7 +95,7 @@ def save_all_units(session: Session, whole: CountsShard, history: HistorySource,
     from herdcli.markov.model import constraints, row_counts
 
     named, asked = whole.named_scopes, whole.named_regions
-    scopes_counted = clusters_beyond_pairs(named, whole.base)
+    scopes_counted = clusters_larger_than_pairs(named, whole.base)
     if whole.states is None and np.isnan(whole.cut):
         rows, total, kept = row_counts.join_seen_code_counts(whole.parts, scopes_counted)
         states = None if kept is None else _state_code_names(session, kept, whole)
@@ -104,7 +104,7 @@ def save_all_units(session: Session, whole: CountsShard, history: HistorySource,
         rows, total = row_counts.join_counts(whole.parts, scopes_counted, min_states=least)
         states = whole.states
     nodes = len(rows.cardinality)
-    row_readers.require_same_reading(_shared_value_reading(whole), total.values, request)
+    row_readers.require_same_reading(_value_reading_of_shard(whole), total.values, request)
     pairs = constraints.compute_pair_tables(rows, rows.cardinality, request.smoothing)
     scopes = (
         named
@@ -122,14 +122,14 @@ def save_all_units(session: Session, whole: CountsShard, history: HistorySource,
 
 def _state_code_names(session: Session, codes_by_column: list[Array], whole: CountsShard) -> list[str]:
     """Return the names of states that are codes, and print a note.  Raises DataError if --base has other states."""
-    levels = {k: found for k, own in enumerate(codes_by_column) if (found := state_codes.code_names(own))}
-    session.console.note(state_codes.codes_notice(levels, whole.names))
+    levels = {k: found for k, own in enumerate(codes_by_column) if (found := state_codes.state_code_names(own))}
+    session.console.note(state_codes.state_codes_message(levels, whole.names))
     states = [str(int(code)) for own in codes_by_column for code in own.tolist()]
     if whole.base is not None and whole.base.states != states:
         raise DataError(inputs.OTHER_STATES, where=session.inputs["data"].name, hint="BIF names states")
     return states
 
 
-def _shared_value_reading(whole: CountsShard) -> row_readers.ValueReading:
+def _value_reading_of_shard(whole: CountsShard) -> row_readers.ValueReading:
     limits = None if whole.limits is None else (float(whole.limits[0]), float(whole.limits[1]))
     return row_readers.ValueReading(None if np.isnan(whole.cut) else whole.cut, limits, (0, 1) if whole.given else None)

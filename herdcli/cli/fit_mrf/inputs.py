@@ -60,7 +60,7 @@ class EncodedStates:
     levels: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_problem(session: Session, request: Request) -> LearningInputs:
+def read_inputs(session: Session, request: Request) -> LearningInputs:
     """Return the learning problem that the options describe, from individual rows or from moments."""
     from herdcli.markov.model import constraints
 
@@ -150,15 +150,15 @@ def read_states(session: Session, data: Artifact, request: Request, *, by_place:
 
     value, levels = data.value, dict[int, tuple[str, ...]]()
     if _is_binary(value, request, text=bool(data.recoding.levels)):
-        made = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
+        made = binary_rows(session, data, (0, 1), RowReading.from_request(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
         for name in ("threshold", "value_range"):
-            session.ignored(name, "with --values states")
+            session.warn_of_ignored_option(name, "with --values states")
         dense = value.X.toarray() if value.is_sparse else value.X
         if by_place:
             require_state_indices(dense, data.name)
-        found = state_codes.encode_codes(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
+        found = state_codes.encode_state_codes(dense, data.name, range(dense.shape[1]) if by_place else text_columns(data))
         x, cardinality, levels = found.x.astype(np.uint8), found.cardinality, found.levels
         note_state_codes(session, data, levels)
         try:
@@ -186,7 +186,7 @@ def text_columns(data: Artifact) -> list[int]:
 def note_state_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
     """Print a note if numbers are names of states."""
     if levels:
-        session.console.note(f"{data.name}: {state_codes.codes_notice(levels, data.value.feature_names)}")
+        session.console.note(f"{data.name}: {state_codes.state_codes_message(levels, data.value.feature_names)}")
 
 
 def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
@@ -206,7 +206,7 @@ def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
     entries = value.X.data if value.is_sparse else value.X
     if entries.dtype.kind == "b" or value.units != "real":
         return True
-    return not state_codes.are_codes(value.X.toarray() if value.is_sparse else value.X)
+    return not state_codes.are_state_codes(value.X.toarray() if value.is_sparse else value.X)
 
 
 def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
@@ -266,13 +266,13 @@ def scopes_from_structure(
     from herdcli.markov.model.graphs import structure_selection
 
     kind, probability, reach = structure
-    information = pairs.information() if kind.startswith("chow-liu") else None
+    information = pairs.mutual_informations() if kind.startswith("chow-liu") else None
     return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, request.seed)]
 
 
-def structure_options(request: Request, featured: bool) -> tuple[str, float, int]:
+def structure_options(request: Request, has_features: bool) -> tuple[str, float, int]:
     """Return the options of --structure; by default all pairs for linear-response, no pairs if there are features, and else a tree."""
     if request.algorithm == "linear-response":
         return "full", 0.0, 0
-    found: tuple[str, float, int] = request.structure or ("independent" if featured else "chow-liu", 0.0, 0)
+    found: tuple[str, float, int] = request.structure or ("independent" if has_features else "chow-liu", 0.0, 0)
     return found

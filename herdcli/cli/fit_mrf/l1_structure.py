@@ -33,14 +33,17 @@ def select_pairs(
     kind, penalty, halves = structure
     x = rows.x.astype(np.float64)
     made = session.run_preparation(l1_selection.PenalisedRegressions(x, rows.weight, np.array([penalty]) if penalty else None), label="l1")
-    found, told = l1_selection.mutually_selected_pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
+    found, told = (
+        l1_selection.mutually_selected_pairs(made.weight[made.best_index]),
+        f"penalty {made.penalty[made.best_index]:.4g}",
+    )
     share = None
     if kind == "stability":
-        points = made.penalty[: made.best + 1]
+        points = made.penalty[: made.best_index + 1]
         share = session.run_preparation(l1_selection.StabilitySelection(x, rows.weight, halves, request.seed, points), label="stability")
         found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= l1_selection.CHOSEN, 1))]
         where = f"at least {l1_selection.CHOSEN:.0%} of {halves} random halves of the rows"
-        told = f"each in {where}, penalties from {made.penalty[made.best]:.4g}"
+        told = f"each in {where}, penalties from {made.penalty[made.best_index]:.4g}"
     session.console.note(f"{kind}: {len(found)} pairs selected, {told}")
     if request.path is not None:
         _write_penalty_path(session, request.path, made, share)

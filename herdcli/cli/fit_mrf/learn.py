@@ -37,7 +37,7 @@ def _distribute_rows(session: Session, learner: Learner) -> Learner:
     from herdcli.markov.learning.gradient_learning import PseudoLikelihood
 
     if isinstance(learner, PseudoLikelihood):
-        learner.source = block_placement.place_blocks(session, learner.source)
+        learner.source = block_placement.place_blocks_on_workers(session, learner.source)
     return learner
 
 

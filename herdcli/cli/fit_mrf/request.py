@@ -15,12 +15,12 @@ from herdcli.cli.frame.options.declaration import (
     OneOf,
     When,
     choice_kind,
+    custom_syntax_kind,
     flag,
     format_number,
     integer_kind,
     number_kind,
     option,
-    parsed_kind,
     text_kind,
 )
 from herdcli.markov.learning.algorithm_table import ALGORITHMS, DIRECTED, SCORES
@@ -42,13 +42,13 @@ def _format_structure(structure: tuple[str, float, int]) -> str:
     return f"{name}:{number}" if name == "stability" else name
 
 
-STRUCTURE = parsed_kind("structure", _parse_structure, _format_structure)
+STRUCTURE = custom_syntax_kind("structure", _parse_structure, _format_structure)
 BY_GRADIENT = OneOf("algorithm", "gradient")
 SAMPLED = (BY_GRADIENT, OneOf("expectations", "gibbs", "cd"))
 OF_CLIQUES = OneOf("algorithm", "loopy-is", "cvm")
 WITH_ORDERS = OneOf("algorithm", "ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes")
 ITERATED = OneOf("algorithm", *(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response"))
-SEARCH = Condition("searches", why="without --structure hill-climb")
+SEARCH = Condition("searches_parents", why="without --structure hill-climb")
 SUPPORT = Condition(
     "bootstrap", refusal="--support works only with --bootstrap: it writes how often the samples have each edge", hint="use --bootstrap 100"
 )
@@ -67,12 +67,12 @@ FITTING_STRUCTURE = (
     Excludes("edges", "clusters"),
     NEW_CLUSTERS,
     Needs(
-        When(OF_PAIRS, Condition("joins_pairs")),
+        When(OF_PAIRS, Condition("has_pair_structure")),
         "--structure {structure_kind} works only with --algorithm bayes: it finds the parents of a Bayesian network",
         hint="use --algorithm bayes",
     ),
     Needs(
-        When(OneOf("algorithm", *DIRECTED), Condition("gives_parents")),
+        When(OneOf("algorithm", *DIRECTED), Condition("has_directed_structure")),
         "--algorithm {algorithm} does not work with --structure {structure_kind}",
         hint=f"use --structure {', '.join(OF_PARENTS)}, or --network FILE",
     ),
@@ -83,7 +83,9 @@ FITTING_STRUCTURE = (
     ),
 )
 PATH = Condition(
-    "has_path", refusal="--path works only with --structure l1 or stability: it writes their path of penalties", hint="use --structure l1"
+    "has_penalty_path",
+    refusal="--path works only with --structure l1 or stability: it writes their path of penalties",
+    hint="use --structure l1",
 )
 
 
@@ -307,7 +309,7 @@ class Request:
     uses_validation_rows = False
     roles_recognised_by_name = frozenset[str]()  # every column is a variable
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Set --smoothing to 1 pseudo-row if it is not given, unless --moments is; without it, unseen states would be impossible."""
         return self if "smoothing" in typed_options else replace(self, smoothing=0.0 if self.moments else 1.0)
 
@@ -317,12 +319,12 @@ class Request:
         return self.algorithm == "bayes"
 
     @property
-    def searches(self) -> bool:
+    def searches_parents(self) -> bool:
         """Whether the parents of a Bayesian network are found by hill climbing."""
         return self.is_directed and self.structure_kind == "hill-climb"
 
     @property
-    def has_path(self) -> bool:
+    def has_penalty_path(self) -> bool:
         """Whether the structure is chosen along a path of penalties."""
         return self.structure_kind in ("l1", "stability")
 
@@ -342,12 +344,12 @@ class Request:
         return "chow-liu" if self.structure is None else self.structure[0]
 
     @property
-    def joins_pairs(self) -> bool:
+    def has_pair_structure(self) -> bool:
         """Whether the structure consists of undirected pairs."""
         return self.structure_kind != "hill-climb"
 
     @property
-    def gives_parents(self) -> bool:
+    def has_directed_structure(self) -> bool:
         """Whether the structure is that of a Bayesian network."""
         return self.structure_kind in OF_PARENTS
 

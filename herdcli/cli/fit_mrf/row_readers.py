@@ -118,9 +118,9 @@ class CountableRows:
     values: ValueReading = field(default_factory=ValueReading)
 
 
-def open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
+def open_row_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
     """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
-    return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, label=request.label)
+    return streamed_rows.open_row_ranges(session, request.source, input_format=request.input_format, label=request.label)
 
 
 def rows_in_memory(session: Session, request: Request) -> CountableRows:
@@ -190,7 +190,7 @@ def require_same_reading(values: ValueReading, distinct_values: Array, request: 
     """
     if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(distinct_values) <= 2:
         return
-    cut = dataset_preparation.two_level_threshold((float(distinct_values[0]), float(distinct_values[-1])), values.limits)
+    cut = dataset_preparation.threshold_between_levels((float(distinct_values[0]), float(distinct_values[-1])), values.limits)
     if any((value >= cut) != (value >= values.cut) for value in distinct_values.tolist()):
         told = " and ".join(f"{value:g}" for value in distinct_values.tolist())
         raise AmbiguousValues(

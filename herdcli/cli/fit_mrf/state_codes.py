@@ -34,7 +34,7 @@ class CodedColumns:
     levels: dict[int, tuple[str, ...]]
 
 
-def are_codes(X: Array) -> bool:
+def are_state_codes(X: Array) -> bool:
     """Return whether values (n, N) are codes of states rather than grey levels, and not only 0 and 1.
 
     Codes are whole numbers that are all near 0, or of which each column has few, each occurring at least twice on average.
@@ -49,7 +49,7 @@ def are_codes(X: Array) -> bool:
     return all(2 * (count := len(np.unique(column))) <= len(X) and count <= MOST_STATES for column in X.T)
 
 
-def encode_codes(X: Array, where: str, indexed_columns: Collection[int] = ()) -> CodedColumns:
+def encode_state_codes(X: Array, where: str, indexed_columns: Collection[int] = ()) -> CodedColumns:
     """Return columns of whole numbers as states.
 
     X       (n, N), NaN for missing values.
@@ -76,17 +76,17 @@ def encode_codes(X: Array, where: str, indexed_columns: Collection[int] = ()) ->
             message = f"column {column} has {len(found)} different numbers, but a variable can have at most {MOST_STATES} states"
             raise DataError(message, where=where, hint=HINT)
         x[known, column], cardinality[column] = np.searchsorted(found, given), len(found)
-        if names := code_names(found):
+        if names := state_code_names(found):
             levels[column] = names
     return CodedColumns(x, cardinality, levels)
 
 
-def code_names(codes: Array) -> tuple[str, ...]:
+def state_code_names(codes: Array) -> tuple[str, ...]:
     """Return the names of sorted codes; none if each code is the index of its state."""
     return () if np.array_equal(codes, np.arange(len(codes))) else tuple(str(int(code)) for code in codes.tolist())
 
 
-def codes_notice(levels: dict[int, tuple[str, ...]], names: list[str] | None) -> str:
+def state_codes_message(levels: dict[int, tuple[str, ...]], names: list[str] | None) -> str:
     """Return the message about columns whose numbers are names of states."""
     shown = [
         f"{names[column] if names else f'column {column}'} ({', '.join(_shorten_levels(own))})" for column, own in list(levels.items())[:4]

@@ -46,9 +46,9 @@ def command(session: Session, request: Request) -> None:
     if not request.per_class and not request.model and not rounds:
         shards.refuse_shards(session, "--per-class learns several models, one per label")
     if request.pairs:
-        from herdcli.cli.fit_rbm.image_pairs import fit_pairs
+        from herdcli.cli.fit_rbm.image_pairs import fit_image_pairs
 
-        fit_pairs(session, request)
+        fit_image_pairs(session, request)
         return
     if request.layers or request.below:
         from herdcli.cli.fit_rbm.deep_layers import fit_dbn

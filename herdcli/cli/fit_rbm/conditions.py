@@ -33,7 +33,7 @@ WATCHED = (
 PER_CLASS = Condition("per_class", why="without --per-class")
 RECURRENT = Condition("recurrent", why="without --recurrent")
 NEW = Condition("is_new", why="with --continue: the model decides")  # options that a continued model determines
-LOWEST = Condition("is_lowest", why="with --below: the model decides")
+LOWEST = Condition("is_lowest_layer", why="with --below: the model decides")
 ONE_LAYER = Condition("has_one_layer", why="with --layers")
 HYBRID = Condition("is_hybrid", why="without --labels hybrid")
 SPARSE = Condition("is_sparse", why="without --sparsity-target")
@@ -45,7 +45,7 @@ SIZES_SEARCHED = Excludes(
 )
 SIZE_OF_MODEL = Excludes("model", refusal="--hidden auto and {other} exclude each other", hint="the model decides: leave out --hidden")
 WORDLESS = Condition(
-    "has_no_words", refusal="{option} does not work with words", hint="use words with a single rbm, or with one for each class"
+    "has_no_word_counts", refusal="{option} does not work with words", hint="use words with a single rbm, or with one for each class"
 )
 PAIRS = Condition("pairs")
 ALGORITHM_OF_PAIRS = OneOf(

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.messages import warn_of_rows
+from herdcli.cli.fit_rbm.messages import warn_of_training_rows
 from herdcli.cli.fit_rbm.model_runs import largest_moment
 from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import outputs
-from herdcli.cli.frame.rows.column_order import warn_of_weights
+from herdcli.cli.frame.rows.column_order import warn_of_unused_weights
 from herdcli.errors import DataError
 from herdcli.kinds import kinds_with
 from herdcli.splits import TRAIN
@@ -33,7 +33,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     outputs.check_artifact_output(session, "dbn")
     below = _load_lower_layers(session, request.below)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    warn_of_weights(session, data.value)
+    warn_of_unused_weights(session, data.value)
     if not below:
         settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
     rows = _rows_of_lowest_layer(session, request, data, below, settings)
@@ -46,13 +46,13 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
         settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
     request = request.resolve_for_columns(rows.X.shape[1], settings.visible_units)
     settings = replace(settings, algorithm=request.algorithm)
-    settings = request.fitted(settings, int(training.sum()), partial(largest_moment, rows, settings))
+    settings = request.settings_for_row_count(settings, int(training.sum()), partial(largest_moment, rows, settings))
     session.request = replace(request, **settings.data_dependent_settings())
     sizes = request.layers or (settings.hidden,)
     problem = layerwise_learning.StackingProblem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = layerwise_learning.LayerwiseLearning(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
-    warn_of_rows(session, problem.layer([]))
+    warn_of_training_rows(session, problem.layer([]))
     label = f"learning by {settings.algorithm}" if session.dry_run else "learning"
     first, *others = [*below, *session.run(algorithm, label=label)]
     first = replace_evaluation_rows(first, rows.X, rows.split, None, map=session.map)
@@ -83,5 +83,5 @@ def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, lo
     from herdcli.rbm.units import unit_family
 
     if not lower_layers:
-        return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.asked(request, default=OF_MODELS))
+        return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.from_request(request, default=OF_MODELS))
     return rows_for_model(session, lower_layers[0], data, request)

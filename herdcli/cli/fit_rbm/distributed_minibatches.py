@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEALT = ("cd", "pcd", "rpcd", "fpcd")  # pt changes temperatures between the groups; the others do not sample rows in groups
 
 
-def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGroups | None:
+def minibatches_on_workers(session: Session, problem: LearningProblem) -> RemoteGroups | None:
     """Return the workers of --cluster for the minibatches of one model; None without --cluster.
 
     Raises BadUsage for settings that workers do not support.
@@ -26,7 +26,7 @@ def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGrou
     from herdcli.rbm.learning.learning_problem import BLOCK
     from herdcli.rbm.learning.minibatch_statistics import MinibatchSource, RemoteGroups, split_minibatch
 
-    _refuse_unsupported(problem)
+    _refuse_unsupported_settings(problem)
     rows = len(problem.rows[0])
     batch = rows // problem.batches(0)
     if len(split_minibatch(batch, problem.chains if problem.settings.persistent else batch)) < 2:
@@ -34,11 +34,11 @@ def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGrou
         hint = f"--batch-size {4 * BLOCK}, or leave out --cluster" if rows > BLOCK else "leave out --cluster"
         raise BadUsage(message, hint=hint)
     minibatch = MinibatchSource()
-    there = block_placement.place_blocks(session, minibatch, passing=True)
+    there = block_placement.place_blocks_on_workers(session, minibatch, passing=True)
     return RemoteGroups(minibatch, there) if isinstance(there, RemoteSource) else None
 
 
-def _refuse_unsupported(problem: LearningProblem) -> None:
+def _refuse_unsupported_settings(problem: LearningProblem) -> None:
     """Raise BadUsage for settings whose state passes from group to group, or whose gradients need all rows together."""
     settings = problem.settings
     if settings.algorithm not in DEALT and not settings.tempers_lengths:

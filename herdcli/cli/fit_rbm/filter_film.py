@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_UNITS = 100  # hidden units whose weights are drawn
 
 
-class FilterFilm:
+class FilterAnimation:
     """The weights at evenly spaced updates of a run, for a moving picture."""
 
     def __init__(self, session: Session, request: Request, algorithm: RBMLearning, image_shape: Array | None) -> None:

@@ -29,7 +29,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
             "--visible-units binary, with a unit for each level of a text column; or --per-class" if visible.group > 1 else "--units binary"
         )
         raise BadUsage(f"--labels needs visible units of one column each and scale 1, not {settings.visible_units}", hint=hint)
-    y, names = rows.labelled(where, "--labels")
+    y, names = rows.labels_and_class_names(where, "--labels")
     if len(names) < 2:
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=where)
     unseen = np.setdiff1d(y, y[rows.split == TRAIN])

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def warn_of_rows(session: Session, problem: LearningProblem, names: Sequence[str] | None = None) -> None:
+def warn_of_training_rows(session: Session, problem: LearningProblem, names: Sequence[str] | None = None) -> None:
     """Warn about constant and equal columns, and about a batch size larger than the number of rows.  names  of the columns."""
     constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
     if constant:
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
         session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
     _warn_of_equal_columns(session, problem, names)
-    _warn_of_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
+    _warn_of_large_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
 
 
 def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Sequence[str] | None) -> None:
@@ -38,17 +38,17 @@ def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Se
         )
 
 
-def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:
+def warn_of_image_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:
     """Warn about constant pixels, too many hidden units and too large a batch.  varies  (D,) pixels that are not constant."""
     used = int(varies.sum())
     if used < len(varies):
         session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
     if settings.hidden > 2 * used:
         session.console.warn(f"{settings.hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
-    _warn_of_batch(session, settings, pairs, "pairs")
+    _warn_of_large_batch(session, settings, pairs, "pairs")
 
 
-def _warn_of_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
+def _warn_of_large_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
     if "batch_size" in session.given and rows < settings.batch_size:
         session.console.warn(f"there are {rows} {what}, fewer than the {settings.batch_size} of --batch-size")
 

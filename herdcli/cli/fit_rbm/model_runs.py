@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.tables.dataset_preparation import current_split_rule
 from herdcli.cli.fit_rbm import distributed_minibatches, hidden_size, missing_values
-from herdcli.cli.fit_rbm.filter_film import FilterFilm
+from herdcli.cli.fit_rbm.filter_film import FilterAnimation
 from herdcli.cli.fit_rbm.labelled_rows import append_labels, column_scaling_with_labels
-from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_rows
+from herdcli.cli.fit_rbm.messages import note_best_epoch, note_omitted_heldout_rows, warn_of_nearly_improper, warn_of_training_rows
 from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import animations, outputs
-from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_unused_weights
 from herdcli.cli.frame.run import exact_mode, shards
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import kind_of
+from herdcli.kinds import kind_for_value
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def fit_models(session: Session, request: Request) -> None:
     from herdcli.rbm.learning.validation import MOST
     from herdcli.rbm.model import RBM
 
-    outputs.check_artifact_output(session, kind_of(RBM).name)
+    outputs.check_artifact_output(session, kind_for_value(RBM).name)
     animations.check_animations(session, request.plots, "filters")
     if request.draw_missing:
         missing_values.refuse_for_missing_values(session, request)
@@ -76,7 +76,7 @@ def fit_models(session: Session, request: Request) -> None:
         hidden_size.refuse_shards(session)
     given = _inputs_to_continue(session, request) if request.model else _inputs_from_scratch(session, request)
     rows, settings = given.rows, given.settings
-    exact_mode.refuse_units(session, settings.visible_units, settings.hidden_units)
+    exact_mode.refuse_units_when_exact(session, settings.visible_units, settings.hidden_units)
     groups = assign_class_folds(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
     problem = LearningProblem(
         groups.training_rows(),
@@ -88,15 +88,15 @@ def fit_models(session: Session, request: Request) -> None:
         known=missing_values.known_masks_per_model(groups, given.known),
     )
     count = len(problem.rows)
-    away = distributed_minibatches.remote_minibatches(session, problem) if count == 1 and not request.per_class else None
+    away = distributed_minibatches.minibatches_on_workers(session, problem) if count == 1 and not request.per_class else None
     if away is None:
         animations.refuse_cluster(session, request.plots)
-    units = range(1) if away is not None else shards.unit_numbers(session, count, "models")
+    units = range(1) if away is not None else shards.unit_numbers_of_run(session, count, "models")
     own = problem if len(units) == count else problem.part(units) if units else None
     if own is not None:
         session.require_memory(RBMLearning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
     learned: dict[str, object] = rows.reading_record()
-    warn_of_rows(session, problem, getattr(rows, "feature_names", None))
+    warn_of_training_rows(session, problem, getattr(rows, "feature_names", None))
     parts: list[LearnedClassModel] = []
     if own is not None:
         parts, more = _learn_models(session, request, groups, own, units, given, away)
@@ -109,10 +109,10 @@ def fit_models(session: Session, request: Request) -> None:
         rest=class_models.collect_shared_parts(
             groups, settings, scored=given.scored, parts=request.split, label=request.label, by_class=current_split_rule().by_class, **seen
         )
-        if session.place.first
+        if session.place.is_first
         else None,
     )
-    shards.finish_units(session, made, "models", save_all_units, given.history, request)
+    shards.save_units_or_shard(session, made, "models", save_all_units, given.history, request)
 
 
 def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -> Sequence[SelectedRows | StreamedRows] | None:
@@ -135,9 +135,9 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     settings = request.settings()
     data, known = missing_values.read_rows(session, request) if request.draw_missing else (_load_data(session, request, settings), None)
     data = drop_zero_weights(session, data) if known is None else data
-    warn_of_weights(session, data.value)
+    warn_of_unused_weights(session, data.value)
     settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
-    reading = replace(RowReading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
+    reading = replace(RowReading.from_request(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     on_disk = "--on-disk --split 1,0,0 reads rows in shuffled blocks and keeps none with the model"
     with suggest_streaming(on_disk, lambda: request.source != "-" and not request.in_memory_option(), request.source):
         rows = rows_in_units(session, data, unit_family(settings.visible_units), reading)
@@ -146,18 +146,18 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     data = replace(data, value=None)  # frees memory: only the prepared rows are needed from here on
     if known is not None:
         rows, known = missing_values.drop_incomplete_heldout_rows(session, rows, known)
-    y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    y, names = rows.labels_and_class_names(data.name, "--per-class") if request.per_class else rows.single_class_labels()
     if request.per_class and len(names) == 1:
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=data.name)
     if request.labels:
         rows, labels, settings = append_labels(request, rows, data.name, settings)
-        settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
+        settings = request.settings_for_row_count(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
         session.request = replace(request, **settings.data_dependent_settings())
         return FitInputs(
             rows, y, names, settings, False, data, labels=labels, known=missing_values.known_mask_with_labels(known, len(labels))
         )
-    settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
-    session.request = replace(_request_as_read(request, rows), **settings.data_dependent_settings())
+    settings = request.settings_for_row_count(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
+    session.request = replace(_request_with_on_disk(request, rows), **settings.data_dependent_settings())
     return FitInputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
@@ -188,7 +188,7 @@ def _load_data(session: Session, request: Request, settings: Settings) -> Artifa
 
     if not request.in_memory_option():
         unit_bytes = 1 if unit_family(settings.visible_units).two_state else REAL_UNIT
-        found = streamed_rows.open_streamed(
+        found = streamed_rows.open_streamed_dataset(
             session,
             request.source,
             label=request.label,
@@ -203,7 +203,7 @@ def _load_data(session: Session, request: Request, settings: Settings) -> Artifa
         return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
 
 
-def _request_as_read(request: Request, rows: PreparedRows) -> Request:
+def _request_with_on_disk(request: Request, rows: PreparedRows) -> Request:
     """Return the request for the record, with --on-disk if rows are read, and so shuffled, in blocks."""
     import numpy as np
 
@@ -215,11 +215,11 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     from herdcli.cli.frame.rows.dataset_rows import model_class_indices, rows_for_model
     from herdcli.rbm.model import RBM
 
-    earlier: RBM = session.load(str(request.model), "model", kinds={kind_of(RBM).name}).value
-    settings = request.continued(earlier)
+    earlier: RBM = session.load(str(request.model), "model", kinds={kind_for_value(RBM).name}).value
+    settings = request.settings_to_continue(earlier)
     request = replace(request, seed=settings.seed)
     data = _load_data(session, request, settings)
-    warn_of_weights(session, data.value)
+    warn_of_unused_weights(session, data.value)
     rows = rows_for_model(session, earlier, data, request, sparse=True, in_place=True)
     data = replace(data, value=None)
     y = model_class_indices(earlier, rows, data.name)
@@ -227,9 +227,9 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
         session.console.note(
             f"{request.model} has no saved state, so momentum, chains and learning rates start again (herd fit-rbm --keep-state saves them)"
         )
-    session.request = replace(_request_as_read(request, rows).with_chosen_settings(settings), epochs=request.epochs)
-    names = earlier.classes or rows.unlabelled()[1]
-    return FitInputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
+    session.request = replace(_request_with_on_disk(request, rows).with_chosen_settings(settings), epochs=request.epochs)
+    names = earlier.classes or rows.single_class_labels()[1]
+    return FitInputs(rows, rows.single_class_labels()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
 
 
 def _learn_models(
@@ -253,11 +253,11 @@ def _learn_models(
         found = hidden_size.choose_hidden_size(session, problem, len(groups.names))
         state, more["sizes"] = found.state, found.sizes
     else:
-        going_on = partial(_shorter_request, session, request, inputs), partial(_resume_with_more_epochs, session, problem)
+        going_on = partial(_request_of_shorter_run, session, request, inputs), partial(_resume_with_more_epochs, session, problem)
         longer = None if problem.settings.average_scores else going_on
         label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
         algorithm = RBMLearning(problem, session.map, remote_groups)
-        film = FilterFilm(session, request, algorithm, inputs.rows.image_shape) if request.plots else None
+        film = FilterAnimation(session, request, algorithm, inputs.rows.image_shape) if request.plots else None
         state = session.run(algorithm, label=label, longer=longer)
         if film is not None:
             film.write()
@@ -274,7 +274,7 @@ def _learn_models(
     return made, more
 
 
-def _shorter_request(session: Session, request: Request, inputs: FitInputs, state: LearningState) -> Request:
+def _request_of_shorter_run(session: Session, request: Request, inputs: FitInputs, state: LearningState) -> Request:
     """Return the request of the shorter run that a state belongs to: its number of epochs and the learning rate chosen for them."""
     from herdcli.rbm.learning.class_rows import largest_class_size
 
@@ -284,7 +284,7 @@ def _shorter_request(session: Session, request: Request, inputs: FitInputs, stat
         return asked
     if not request.model:
         fewer_epochs = replace(inputs.settings, epochs=len(state.trace))
-        chosen = request.fitted(
+        chosen = request.settings_for_row_count(
             fewer_epochs, largest_class_size(inputs.y, inputs.rows.split), partial(largest_moment, inputs.rows, inputs.settings)
         )
         asked = replace(asked, learning_rate=chosen.learning_rate)

@@ -11,7 +11,7 @@ from herdcli.cli.fit_rbm.recurrent_models import sequences_with_history
 from herdcli.cli.fit_rbm.text_units import resolve_text_units
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import sequences
-from herdcli.cli.frame.rows.column_order import warn_of_weights
+from herdcli.cli.frame.rows.column_order import warn_of_unused_weights
 from herdcli.errors import DataError
 from herdcli.splits import TEST, TRAIN, VALID
 
@@ -32,10 +32,10 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     from herdcli.rbm.recurrent.artifacts import assemble_recurrent_rbm
     from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 
-    settings = request.asked()
+    settings = request.recurrent_settings()
     outputs.check_artifact_output(session, "rtrbm")
     series = sequences.read_sequences(session, request, weights=None, missing=False)
-    warn_of_weights(session, series.data)
+    warn_of_unused_weights(session, series.data)
     if TRAIN not in series.parts:
         raise DataError("has no training sequences", where=series.history.name, hint="make a new split: --split .8,.1,.1")
     table = replace(series.history, value=series.data)
@@ -66,7 +66,7 @@ def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRe
     for name, part in series.parts.items():
         split[part.chosen] = name
     data = replace(series.data, split=split)
-    reading = replace(RowReading.asked(request, default=OF_MODELS), split=None)
+    reading = replace(RowReading.from_request(request, default=OF_MODELS), split=None)
     return rows_in_units(session, replace(series.history, value=data), unit_family(settings.visible_units), reading)
 
 

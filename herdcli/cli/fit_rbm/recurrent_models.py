@@ -18,11 +18,11 @@ from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.apply.request import Request as Applied
-    from herdcli.cli.eval.request import Request as Judged
+    from herdcli.cli.apply.request import Request as ApplyRequest
+    from herdcli.cli.eval.request import Request as EvalRequest
     from herdcli.cli.frame.rows.sequence_rows import SequenceRows
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.cli.small.sample import Request as SampleRequest
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.recurrent.likelihood import EvaluationSequences
@@ -42,14 +42,14 @@ class RecurrentRows:
     v: Array
 
     @property
-    def held(self) -> EvaluationSequences:
+    def evaluation_sequences(self) -> EvaluationSequences:
         """All sequences, for evaluation."""
         from herdcli.rbm.recurrent.likelihood import EvaluationSequences
 
         return EvaluationSequences(self.v, self.rows.found.offsets, np.ones(len(self.v), dtype=bool))
 
 
-def load_rows(session: Session, model: RecurrentRBM, request: Applied) -> RecurrentRows:
+def load_rows(session: Session, model: RecurrentRBM, request: ApplyRequest) -> RecurrentRows:
     """Read the new rows of a request."""
     data, key = sequence_rows.load_sequences(session, request, missing=False)
     given = sequence_rows.arrange_sequences(session, data, key, model.feature_names, model.columns, request.sequence)
@@ -78,24 +78,24 @@ def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> Evalu
     return EvaluationSequences(X[whole.chosen[rows]], np.array(offsets), counted[rows])
 
 
-def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tuple[Dataset, str]:
+def apply_recurrent(session: Session, fitted: Artifact, request: ApplyRequest) -> tuple[Dataset, str]:
     """Return the hidden means of each row, its expectation given the rows before it, or forecasts, and a description for the summary."""
     from herdcli.rbm.recurrent.likelihood import expected_next_rows, uses_exact_expectations
 
     model: RecurrentRBM = fitted.value
-    want, steps = sequence_rows.parse_wanted(request.want or WANTS[0], "rtrbm", WANTS, "forecast", 12)
-    session.ignored("particles", "with a model of kind rtrbm")
+    want, steps = sequence_rows.parse_want_option(request.want or WANTS[0], "rtrbm", WANTS, "forecast", 12)
+    session.warn_of_ignored_option("particles", "with a model of kind rtrbm")
     given = load_rows(session, model, request)
     if steps:
         return _forecast_rows(session, model, given, steps, request.seed)
-    held = given.held
+    held = given.evaluation_sequences
     driven = held.driven(model.model)
     if want == "features":
         names = [f"hidden{k + 1}" for k in range(model.hidden)]
-        return given.rows.beside(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"
+        return given.rows.results_in_row_order(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"
     X = model.to_original(expected_next_rows(model.model, held, driven, np.arange(len(held.v)), request.seed, map=session.map))
     how = "summed over all states" if uses_exact_expectations(model.model, len(X)) else "means of Gibbs chains"
-    made = given.rows.beside(X, _output_names(model, given))
+    made = given.rows.results_in_row_order(X, _output_names(model, given))
     return made, f"{len(X)} rows × {model.columns} columns expected by the rows before them, {how}"
 
 
@@ -130,7 +130,7 @@ def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, s
     return made, f"{len(X)} forecast rows{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"
 
 
-def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+def sample_recurrent(session: Session, fitted: Artifact, request: SampleRequest) -> tuple[Dataset, str]:
     """Return new sequences and a short description for the summary."""
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
@@ -140,7 +140,9 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
     steps = sequence_rows.sequence_length(session, request, "rtrbm", model.columns, ("burn_in", "means"))
     drawing = SequenceSampling(model.model, request.count, steps, request.burn_in, request.seed, request.means)
     found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
-    made, what = sequence_rows.sampled_dataset(model.to_original(found.reshape(-1, model.columns)), model.feature_names, request, steps)
+    made, what = sequence_rows.dataset_of_sequences(
+        model.to_original(found.reshape(-1, model.columns)), model.feature_names, request, steps
+    )
     units = unit_family(model.visible_units)
     if units.two_state and not request.means:
         made = replace(made, X=made.X.astype(np.int8), units=units.name)
@@ -152,7 +154,7 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
     return made, what
 
 
-def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:
+def with_evaluation_sequences(session: Session, artifact: Artifact, request: EvalRequest) -> Artifact:
     """Return the model with the sequences of --data, only those of split 2 if there is a split; without --data, the model unchanged."""
     from herdcli.em.sequence.sequences import split_sequences
     from herdcli.rbm.recurrent.artifacts import make_stored_sequences

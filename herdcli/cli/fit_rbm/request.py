@@ -75,7 +75,7 @@ def _option_as_typed(name: str) -> str:
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
 
-def _are_options(value: object) -> bool:
+def _is_list_of_options(value: object) -> bool:
     """Return whether a recorded value is a list of option names."""
     known = {each.name for each in fields(Request)}
     return isinstance(value, (list, tuple)) and all(isinstance(name, str) and name in known for name in value)
@@ -372,7 +372,7 @@ class Request:
     seed: int = shared_options.seed_option()
     exact: bool = shared_options.exact_option(only=shared_options.excludes_exact("recurrent", "pairs", "layers", "below"))
     typed: tuple[str, ...] | None = field_recorded_if_given(
-        lambda value: _are_options(value)
+        lambda value: _is_list_of_options(value)
     )  # with --continue: the options in place of the model's own settings
     suited: bool = derived_field(False)  # whether the algorithm is auto's choice
 
@@ -384,17 +384,17 @@ class Request:
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     @property
-    def levels_of_all_rows(self) -> bool:
+    def uses_levels_of_all_rows(self) -> bool:
         """Whether the levels of text columns are those of all rows: the states of softmax units, of which held-out rows need theirs too."""
         return (self.visible_units or "").partition(":")[0] == "softmax"
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Return the request as it is run: layers and sequences become their own requests; epochs 0 of pairs are chosen from the data."""
         refuse_contradicting_typed_options(self, typed_options)
         if self.algorithm == "auto":
-            return replace(self, algorithm=self._default_algorithm(), suited=True).resolved(typed_options)
+            return replace(self, algorithm=self._default_algorithm(), suited=True).resolve_options(typed_options)
         if self.recurrent:
-            return SequencesRequest(**vars(self)).settled(typed_options)
+            return SequencesRequest(**vars(self)).resolve_sequence_options(typed_options)
         if self.pairs:
             units = self.units if "units" in typed_options else None
             return replace(
@@ -452,7 +452,7 @@ class Request:
         return self.model is None
 
     @property
-    def is_lowest(self) -> bool:
+    def is_lowest_layer(self) -> bool:
         """Whether the layer to learn is the lowest."""
         return self.below is None
 
@@ -472,7 +472,7 @@ class Request:
         return self.sparsity_target is not None
 
     @property
-    def has_no_words(self) -> bool:
+    def has_no_word_counts(self) -> bool:
         """Whether the visible units are not word counts."""
         return "words" not in (self.visible_units, self.units)
 
@@ -490,7 +490,7 @@ class Request:
             layers["hidden"] = LADDER[-1]  # the largest size that the search may try
         return settings_from_request(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
-    def continued(self, model: RBM) -> Settings:
+    def settings_to_continue(self, model: RBM) -> Settings:
         """Return the settings of a continued model, with the given options in place of its own; --epochs are added to its epochs."""
         from herdcli.rbm.settings import Settings
 
@@ -502,7 +502,7 @@ class Request:
         before = 0 if model.kept is None else model.epochs
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
 
-    def fitted(self, chosen: Settings, rows: int, moment: Callable[[], float] | None = None) -> Settings:
+    def settings_for_row_count(self, chosen: Settings, rows: int, moment: Callable[[], float] | None = None) -> Settings:
         """Return the settings with a rate, centring and weight decay suited to this number of rows, where they are not given.
 
         moment  returns the largest moment of the rows.
@@ -522,7 +522,7 @@ class Request:
         return replace(DEFAULTS, **typed)
 
     def pair_settings(self) -> Settings:
-        """Return the settings for learning pairs, from the options as left by `resolved`."""
+        """Return the settings for learning pairs, from the options as left by `resolve_options`."""
         from herdcli.rbm.pairs import DEFAULTS
 
         own = {each.name for each in fields(self)}
@@ -574,7 +574,7 @@ class SequencesRequest(Request):
     track_likelihood: bool | None = unrecorded_field()
     model: str | None = input_file_field()
 
-    def settled(self, typed_options: Collection[str]) -> SequencesRequest:
+    def resolve_sequence_options(self, typed_options: Collection[str]) -> SequencesRequest:
         """Return the request with the default settings for sequences.  Raises BadUsage for options of other models."""
         from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
@@ -589,7 +589,7 @@ class SequencesRequest(Request):
         settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), typed_options)
         return replace(self, **vars(settings))
 
-    def asked(self) -> RecurrentSettings:
+    def recurrent_settings(self) -> RecurrentSettings:
         """Return the settings of the learning."""
         from herdcli.rbm.recurrent.settings import RecurrentSettings
 

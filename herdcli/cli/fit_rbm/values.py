@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from herdcli.cli.frame.options.declaration import ValueKind, parsed_kind
+from herdcli.cli.frame.options.declaration import ValueKind, custom_syntax_kind
 
 
 def _parse_batch_size(text: str) -> int:
@@ -34,4 +34,4 @@ class _HiddenUnits(click.ParamType):  # type: ignore[type-arg]
 
 
 HIDDEN: ValueKind[int | Literal["auto"]] = ValueKind(_HiddenUnits())
-BATCH_SIZE = parsed_kind("n|all", _parse_batch_size, lambda rows: str(rows or "all"))
+BATCH_SIZE = custom_syntax_kind("n|all", _parse_batch_size, lambda rows: str(rows or "all"))

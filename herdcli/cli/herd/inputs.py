@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.frame.history.request import settings_from_request
-from herdcli.cli.frame.rows.column_order import drop_zero_weights, nonzero_weight_rows, warn_of_weights
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, nonzero_weight_indices, warn_of_unused_weights
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -56,12 +56,12 @@ def _load_dataset(session: Session, request: Request, *, can_stay: bool = False)
     read: dict[str, Any] = {"input_format": request.input_format, "label": request.label}
     data = None
     if can_stay:
-        data = streamed_rows.open_streamed(session, request.source, is_requested=False, unit_bytes=1, same=True, **read)
+        data = streamed_rows.open_streamed_dataset(session, request.source, is_requested=False, unit_bytes=1, same=True, **read)
     if data is None:
         data = drop_zero_weights(session, session.load(request.source, "data", kinds={"dataset"}, **read))
-    elif (kept := nonzero_weight_rows(session, data.value.weight)) is not None:
+    elif (kept := nonzero_weight_indices(session, data.value.weight)) is not None:
         data = replace(data, value=take_rows(data.value, kept))
-    warn_of_weights(session, data.value)
+    warn_of_unused_weights(session, data.value)
     return data
 
 
@@ -83,24 +83,24 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
     from herdcli.herding import class_runs, dynamics, visible_herding
 
     data = _load_dataset(session, request, can_stay=True)  # loaded here so that no caller keeps its rows in memory
-    rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
+    rows = binary_rows(session, data, (0, 1), RowReading.from_request(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
-    y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    y, names = rows.labels_and_class_names(data.name, "--per-class") if request.per_class else rows.single_class_labels()
     scored = request.per_class
     groups = class_runs.prepare_class_groups(
         read_converted_rows(rows.X).view(bool), y, rows.split, names, per_class=scored, score_training=scored and request.score_training
     )
     labels, nearest = groups.labels, None
     if scored:
-        nearest = class_runs.nearest_training_classes(groups, session.place.of(len(names)), session.map)
-    hidden = not request.visible
+        nearest = class_runs.nearest_training_classes(groups, session.place.unit_numbers(len(names)), session.map)
+    hidden = not request.is_fully_visible
     problem: Problem
     variables = _text_variables(session, rows.feature_names, labels.units)
     if hidden:
         problem = class_runs.make_hidden_problem(groups, _hidden_settings(session, request, variables), variables)
     else:
         problem = class_runs.make_visible_problem(groups, _visible_settings(request, len(labels.units)), variables)
-    _warn_of_pruned(session, len(labels.units), labels.all_units)
+    _warn_of_pruned_units(session, len(labels.units), labels.all_units)
     seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
 
@@ -136,12 +136,12 @@ def _hidden_settings(
     from herdcli.herding.dynamics import HiddenHerdingSettings
 
     if variables is not None:
-        session.ignored("flip", "with text columns")
+        session.warn_of_ignored_option("flip", "with text columns")
         inherited["flip"] = False
     return settings_from_request(HiddenHerdingSettings, request, burn_in=request.first_kept_iteration, **inherited)
 
 
-def _warn_of_pruned(session: Session, kept_units: int, count: int) -> None:
+def _warn_of_pruned_units(session: Session, kept_units: int, count: int) -> None:
     if kept_units < count:
         session.console.warn(f"{count - kept_units} of {count} units are constant in all training rows and were left out")
 

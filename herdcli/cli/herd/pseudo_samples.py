@@ -23,7 +23,7 @@ def sample_herding(session: Session, fitted: Artifact, request: Request) -> tupl
     """Return the last pseudo-samples of each run as rows of 0 and 1 or of named states, and a short description for the summary."""
     model: Herding = fitted.value
     for option in WITHOUT_EFFECT:
-        session.ignored(option, "with a model of kind herding, whose rows are its pseudo-samples")
+        session.warn_of_ignored_option(option, "with a model of kind herding, whose rows are its pseudo-samples")
     if model.features == "rows":
         raise DataError("its pseudo-samples are rows of its input, not new ones", where=fitted.name, hint="herd convert -o FILE.nc")
     kept = model.states.shape[1]

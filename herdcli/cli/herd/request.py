@@ -12,10 +12,10 @@ from herdcli.cli.frame.options.declaration import (
     Excludes,
     Needs,
     choice_kind,
+    custom_syntax_kind,
     flag,
     integer_kind,
     option,
-    parsed_kind,
     repeated_option,
     text_kind,
 )
@@ -30,12 +30,14 @@ def _parse_step_sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-STEP_SIZES = parsed_kind("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, sizes)))
+STEP_SIZES = custom_syntax_kind("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, sizes)))
 WITH_HIDDEN_UNITS = Condition("has_hidden_units", why="with --model mrf")
-FULLY_VISIBLE = Condition("visible", why="with --model rbm")
+FULLY_VISIBLE = Condition("is_fully_visible", why="with --model rbm")
 PER_CLASS = Condition("per_class", why="without --per-class")
 ONE_MODEL = Condition(
-    "suits_model", refusal="--features rows, --from-moments and --maximiser are for fully visible models", hint="use --model mrf"
+    "agrees_with_model_option",
+    refusal="--features rows, --from-moments and --maximiser are for fully visible models",
+    hint="use --model mrf",
 )
 LABELLED = Needs(
     Condition("has_labelled_rows"), "{option} needs labelled two-state rows", hint="leave out --rates, --from-moments and --features rows"
@@ -52,7 +54,7 @@ class Request:
     )
     features: str | None = option(
         choice_kind("x", "x,xx", "rows"),
-        only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
+        only=Condition("is_fully_visible", refusal="--features is for fully visible models", hint="use --model mrf"),
         help="Features of --model mrf: the units (x), also their products (x,xx), or INPUT's rows as feature vectors (rows).  [default: x]",
     )
     maximiser: str | None = option(
@@ -71,7 +73,7 @@ class Request:
     flip: bool = flag(
         default=True,
         negative="--no-flip",
-        only=(WITH_HIDDEN_UNITS, Condition("can_flip", why="with --variant safe or binary units")),
+        only=(WITH_HIDDEN_UNITS, Condition("can_flip_spins", why="with --variant safe or binary units")),
         help="Flip all spins where an ascent ends, if that raises the score.",
     )
     hidden_bias: str = option(
@@ -156,22 +158,22 @@ class Request:
         return self.iterations // 2 if self.burn_in is None else self.burn_in
 
     @property
-    def visible(self) -> bool:
+    def is_fully_visible(self) -> bool:
         """Whether the model has no hidden units, by --model mrf or by an option that only such models have."""
         return self.model == "mrf" or self.features == "rows" or self.moments or self.maximiser is not None
 
     @property
     def has_hidden_units(self) -> bool:
         """Whether the model has hidden units."""
-        return not self.visible
+        return not self.is_fully_visible
 
     @property
-    def can_flip(self) -> bool:
+    def can_flip_spins(self) -> bool:
         """Whether flipping all spins can help: for spin units with the variant `local`."""
         return self.variant != "safe" and self.representation != "binary"
 
     @property
-    def suits_model(self) -> bool:
+    def agrees_with_model_option(self) -> bool:
         """Whether --model and the other options agree about hidden units."""
         return self.has_hidden_units or self.model != MODELS[0]
 

@@ -25,9 +25,9 @@ def run_and_save_herding(session: Session, inputs: HerdingInputs, request: Reque
     from herdcli.herding.class_runs import HerdingShard
 
     count = inputs.problem.count
-    units = shards.unit_numbers(session, count, "runs")
+    units = shards.unit_numbers_of_run(session, count, "runs")
     made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units, request) if units else [])
-    shards.finish_units(session, made, "runs", save_all_units, inputs.history, request)
+    shards.save_units_or_shard(session, made, "runs", save_all_units, inputs.history, request)
 
 
 def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int], request: Request) -> list[Herding]:
@@ -57,10 +57,10 @@ def save_all_units(session: Session, whole: HerdingShard, history: HistorySource
     outputs.write_artifact(
         session, value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history
     )
-    _warn_of_growth(session, value, request.on_nonconvergence)
+    _warn_of_growing_weights(session, value, request.on_nonconvergence)
 
 
-def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
+def _warn_of_growing_weights(session: Session, value: Herding, reaction: str) -> None:
     """Warn about weights that grow without bound, or raise NotConverged; the result has already been written."""
     from herdcli.herding.model import GROWTH
 

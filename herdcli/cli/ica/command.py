@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @command_with_request(
     Request,
     cleaning_options,
-    threads_option.where(threads=THREADED),
-    shard_option.where(shard=IN_BLOCKS, cluster=SHARED),
+    threads_option.with_conditions(threads=THREADED),
+    shard_option.with_conditions(shard=IN_BLOCKS, cluster=SHARED),
     checkpoint_options,
     output_options,
 )
@@ -56,7 +56,7 @@ def command(session: Session, request: Request) -> None:
 
     outputs.check_artifact_output(session, "ica")
     if request.one_pass:
-        one_pass.sum_and_learn(session, request)
+        one_pass.sum_moments_and_learn(session, request)
         return
     way = "--one-pass reads rows some at a time"
     with streamed_rows.suggest_streaming(way, lambda: request.source != "-" and request.algorithm != "sobi" and not request.mix):

@@ -11,7 +11,7 @@ from herdcli.artifacts import Artifact, Dataset
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
+from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_unused_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import DataError
 from herdcli.ica import block_moments, whitening
@@ -48,20 +48,20 @@ class WhitenedRows:
     data: HistorySource
 
     @property
-    def held(self) -> Array:
+    def whitened_array(self) -> Array:
         """Z (n, D) in memory; only the algorithm ml can work without it."""
         assert isinstance(self.Z, np.ndarray)
         return self.Z
 
     @property
-    def product(self) -> Array | None:
-        """The product (D, S) of whitening and mixing; J @ product is a scaled permutation if J undoes the mixing."""
+    def whitened_mixing(self) -> Array | None:
+        """The product (D, S) of whitening and mixing; J @ whitened_mixing is a scaled permutation if J undoes the mixing."""
         return None if self.mixing is None else self.whitening.forward @ self.mixing
 
 
 def read_rows(session: Session, request: Request) -> WhitenedRows:
     """Read, split and whiten the rows.  Raises DataError if there are too few."""
-    artifact, data = load_data(session, request, opened=on_disk.open_in_blocks(session, request))
+    artifact, data = load_data(session, request, opened=on_disk.open_dataset_in_blocks(session, request))
     try:
         split = assign_splits(data, request)
         X, A = mix_sources(session, data.X, request)
@@ -85,14 +85,14 @@ def load_data(session: Session, request: Request, opened: Artifact | None = None
     artifact = opened or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     artifact = drop_zero_weights(session, artifact)
     data: Dataset = artifact.value
-    warn_of_weights(session, data)
+    warn_of_unused_weights(session, data)
     if data.is_sparse:
         raise DataError("/X is sparse, but herd ica needs dense rows", where=artifact.name)
     return artifact, data
 
 
 def _take_rows(X: Array | LazyMatrix, rows: Array) -> Array | LazyMatrix:
-    return X[rows] if isinstance(X, np.ndarray) else X.taken(rows)
+    return X[rows] if isinstance(X, np.ndarray) else X.select_rows(rows)
 
 
 def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitening) -> Array | BlockRows:
@@ -122,14 +122,14 @@ def heldout_rows_for_model(X: Array, fitted: Whitening) -> Array | None:
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
-def has_no_heldout(request: Request, has_split: bool) -> bool:
+def has_no_heldout_rows(request: Request, has_split: bool) -> bool:
     """Return whether no rows are held out: time series, and old records without a split.  has_split  the data have a split."""
     return request.split is None and not has_split and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
 
 
 def assign_splits(data: Dataset, request: Request) -> Array:
     """Return the split of each row."""
-    if has_no_heldout(request, data.split is not None):
+    if has_no_heldout_rows(request, data.split is not None):
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return dataset_preparation.assign_splits(data, request.split, request.seed)
 
@@ -169,15 +169,15 @@ def whitening_method(request: Request) -> Method:
 
 def require_enough_rows(rows: int, columns: int, request: Request) -> None:
     """Raise DataError if there are too few rows."""
-    least = request.count or (1 if request.share else columns)
+    least = request.component_count or (1 if request.variance_fraction else columns)
     if rows <= least:
-        what = f"{least} components" if request.count else f"{columns} columns"
+        what = f"{least} components" if request.component_count else f"{columns} columns"
         raise DataError(f"/X has only {rows} training rows, too few for {what}", hint=f"use --components {max(1, rows // 2)}, or more rows")
 
 
 def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:
     """Return the whitening of rows, or of their moments."""
-    method, count, share = whitening_method(request), request.count, request.share
+    method, count, share = whitening_method(request), request.component_count, request.variance_fraction
     if isinstance(rows, RowMoments):
         return whitening.whitening_from_moments(rows, method=method, components=count, share=share, log=request.log)
     return whitening.fit_whitening(rows, method=method, components=count, share=share, log=request.log, map=map)
@@ -186,8 +186,8 @@ def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: M
 def report_and_check_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
     """Report constant columns and dropped directions.  Raises DataError if directions are dropped and --whiten centre needs them all."""
     columns, method = fitted.mean.size, whitening_method(request)
-    least = request.count or columns
-    if request.share:
+    least = request.component_count or columns
+    if request.variance_fraction:
         session.console.note(f"{len(fitted.forward)} of {columns} components are kept; they have {100 * fitted.kept:.3g} % of the variance")
         least = len(fitted.forward)
     if fitted.scale is not None:

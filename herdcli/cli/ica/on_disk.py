@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNBOUNDED = 1 << 62
 
 
-def open_in_blocks(session: Session, request: Request) -> Artifact | None:
+def open_dataset_in_blocks(session: Session, request: Request) -> Artifact | None:
     """Return a data set whose rows are read in blocks; None if it is small, must be read whole, or the options need it in memory."""
     if (
         request.algorithm != "ml"
@@ -34,7 +34,7 @@ def open_in_blocks(session: Session, request: Request) -> Artifact | None:
         drawn_by_labels = by_class and source.head.startswith(b"\x89HDF")  # the labels may have any name in HDF5
     if drawn_by_labels:
         return None
-    found = session.enter_until_end(
+    found = session.enter_until_command_ends(
         row_ranges.open_ranges(
             request.source,
             input_format=request.input_format,

@@ -56,9 +56,9 @@ class MomentRows:
     history: Artifact
 
 
-def sum_and_learn(session: Session, request: Request) -> None:
+def sum_moments_and_learn(session: Session, request: Request) -> None:
     """Compute the moments of this run's blocks, and save an artifact of kind `ica` or a shard of the moments."""
-    with streamed_rows.open_ranges(session, request.source, input_format=request.input_format, label=request.label) as found:
+    with streamed_rows.open_row_ranges(session, request.source, input_format=request.input_format, label=request.label) as found:
         rows = None if found is None else _rows_in_files(session, request, found)
         try:
             _sum_blocks(session, request, rows or _rows_in_memory(session, request))
@@ -69,19 +69,23 @@ def sum_and_learn(session: Session, request: Request) -> None:
 
 def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> MomentRows | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
-    from herdcli.cli.frame.rows.column_order import warn_of_weights
+    from herdcli.cli.frame.rows.column_order import warn_of_unused_weights
     from herdcli.cli.ica import inputs
 
     head, artifact = ranges.read(0, 1), ranges.artifact
     others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
-    numbered = (request.split is not None or ranges.split() is None) and head.class_names and not hasattr(ranges.parts[0][1], "further")
+    numbered = (
+        (request.split is not None or ranges.read_split_column() is None)
+        and head.class_names
+        and not hasattr(ranges.parts[0][1], "further")
+    )
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
     session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
-    warn_of_weights(session, head)
-    whole = inputs.has_no_heldout(request, ranges.split() is not None)
+    warn_of_unused_weights(session, head)
+    whole = inputs.has_no_heldout_rows(request, ranges.read_split_column() is not None)
     split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, request.split, request.seed)
     shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
     source = FileBlocks(ranges, block_moments.split_to_row_uses(split))
@@ -105,7 +109,7 @@ def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
     layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
     _, mixing = inputs.mix_sources(session, np.broadcast_to(np.uint8(0), (layout.rows, layout.columns)), request)
     inputs.note_omitted_heldout_rows(session, int((rows.split == TEST).sum()))
-    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
     about, parts = block_moments.MomentCentre(np.zeros(rows.columns), request.log), list[block_moments.PartialMoments]()
     if units or session.dealt is not None:
         about = block_moments.choose_moment_centre(next(iter(rows.source.take(0, 1))), log=request.log)
@@ -122,7 +126,7 @@ def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
         image_shape=None if mixing is not None else rows.image_shape,
         names=rows.names,
     )
-    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
 def save_all_units(session: Session, whole: ICAShard, history: HistorySource, request: Request) -> None:

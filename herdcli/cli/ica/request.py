@@ -66,7 +66,7 @@ IN_BLOCKS = Condition(
     hint=f"{common_options.WORKERS}; --shard works with --one-pass",
 )
 SHARED = Condition(
-    "keeps_rows_with_workers",
+    "can_share_work",
     refusal="{option} works only with --algorithm ml, not with {algorithm}",
     hint="use --algorithm ml, or leave out --cluster",
 )
@@ -250,12 +250,12 @@ class Request:
         return frozenset()
 
     @property
-    def share(self) -> float | None:
+    def variance_fraction(self) -> float | None:
         """The fraction of the variance that --components P% asks for, else None."""
         return self.components if isinstance(self.components, float) else None
 
     @property
-    def count(self) -> int | None:
+    def component_count(self) -> int | None:
         """The number of components that --components N asks for, else None."""
         return self.components if isinstance(self.components, int) else None
 
@@ -274,6 +274,6 @@ class Request:
         )
 
     @property
-    def keeps_rows_with_workers(self) -> bool:
+    def can_share_work(self) -> bool:
         """Whether other processes can share the work: with the rows of ml, or with blocks of rows that are read once."""
         return self.algorithm == "ml" or self.one_pass

@@ -71,7 +71,7 @@ def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Reque
         request.gamma or 1.0,
         request.tolerance or TOLERANCE,
         request.iterations or ITERATIONS,
-        elsewhere=None if request.one_pass else block_placement.place_blocks(session, make_row_blocks(rows.Z)),
+        elsewhere=None if request.one_pass else block_placement.place_blocks_on_workers(session, make_row_blocks(rows.Z)),
     )
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 
@@ -79,7 +79,7 @@ def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Reque
 def _fit_sobi(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
     from herdcli.ica import sobi
 
-    problem = sobi.SOBIProblem(rows.held, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
+    problem = sobi.SOBIProblem(rows.whitened_array, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
     return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {request.lags} lags")
 
 
@@ -99,7 +99,7 @@ def _fit_with_library(session: Session, rows: WhitenedRows, request: Request) ->
     if algorithm == "fastica" and request.whiten == "centre":
         raise BadUsage("fastica needs whitened rows", hint="use --whiten zca or pca")
     tolerance = request.tolerance or (FASTICA_TOLERANCE if algorithm == "fastica" else TOLERANCE)
-    asked = LibraryRun(algorithm, rows.held, tolerance, request.iterations or ITERATIONS, request.seed)
+    asked = LibraryRun(algorithm, rows.whitened_array, tolerance, request.iterations or ITERATIONS, request.seed)
     return session.run(asked, label=algorithm, memory=algorithm)
 
 
@@ -108,8 +108,8 @@ def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Reque
     from herdcli.ica.variational_sparse_coding import VariationalCoding, VariationalCodingProblem
 
     task = VariationalCodingProblem(
-        rows.held,
-        request.filters or rows.held.shape[1],
+        rows.whitened_array,
+        request.filters or rows.whitened_array.shape[1],
         gamma=request.gamma or 1.0,
         noise=NOISE if request.noise is None else request.noise,
         e_step=request.e_step or "exact",
@@ -126,17 +126,17 @@ def _fit_by_schedule(session: Session, rows: WhitenedRows, request: Request) -> 
     from herdcli.ica.problem import LearningProblem
     from herdcli.ica.sparse_coding import DictionaryLearning, SparseCodingProblem
 
-    settings = request.learning_settings(rows.held.shape[1])
+    settings = request.learning_settings(rows.whitened_array.shape[1])
     if not settings.learns_gamma:
-        session.ignored("gamma_rate", f"with --expert {settings.expert}")
+        session.warn_of_ignored_option("gamma_rate", f"with --expert {settings.expert}")
     if request.posterior == "gaussian" and request.algorithm == "sparse-coding":
         return _fit_gaussian_posterior(session, rows, request)
     if request.algorithm == "sparse-coding":
         noise = NOISE if request.noise is None else request.noise
-        task = SparseCodingProblem(LearningProblem(rows.held, settings), noise, request.posterior or "map")
+        task = SparseCodingProblem(LearningProblem(rows.whitened_array, settings), noise, request.posterior or "map")
         return session.run(DictionaryLearning(task, session.map), label="learning", memory="learning")
     kind = "float32" if settings.algorithm == "ebm" else "float64"
-    problem = LearningProblem(rows.held.astype(kind, copy=False), settings, rows.product)
+    problem = LearningProblem(rows.whitened_array.astype(kind, copy=False), settings, rows.whitened_mixing)
     algorithm = stochastic_learning.StochasticGradient(problem, session.map)
     try:
         return session.run(algorithm, label="learning", memory="learning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from herdcli.cli.frame.options.declaration import format_number, parsed_kind
+from herdcli.cli.frame.options.declaration import custom_syntax_kind, format_number
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
 
@@ -82,8 +82,8 @@ def _format_components(components: int | float) -> str:
     return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # the exact inverse of parsing
 
 
-COMPONENTS = parsed_kind("N|P%", _parse_components, _format_components)
-MIX = parsed_kind("random|instamix", _parse_mix, _format_mix)
-RATES = parsed_kind("schedule", _parse_rates, _format_rates)
-GRID = parsed_kind("HxW", _parse_grid, lambda grid: "x".join(map(str, grid)))
-INITIAL_SCALE = parsed_kind("float|unit", _parse_scale, lambda scale: format_number(scale) if scale else "unit")
+COMPONENTS = custom_syntax_kind("N|P%", _parse_components, _format_components)
+MIX = custom_syntax_kind("random|instamix", _parse_mix, _format_mix)
+RATES = custom_syntax_kind("schedule", _parse_rates, _format_rates)
+GRID = custom_syntax_kind("HxW", _parse_grid, lambda grid: "x".join(map(str, grid)))
+INITIAL_SCALE = custom_syntax_kind("float|unit", _parse_scale, lambda scale: format_number(scale) if scale else "unit")

@@ -42,12 +42,12 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
     from herdcli.quadrature.embeddings import block_sketches, stream_sketch
     from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
-    session.ignored("block_atoms", "with a sketch of all rows, which needs no merging")
-    session.ignored("precision", "with a sketch, which always uses float64")
+    session.warn_of_ignored_option("block_atoms", "with a sketch of all rows, which needs no merging")
+    session.warn_of_ignored_option("precision", "with a sketch, which always uses float64")
     exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="use --embedding exact")
     found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
-    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
     tasks = [(unit, task.node) for unit in units for task in layout.tasks(layout.level, unit) if not task.level]
     kept = max(20 * request.count, min(KEPT, KEPT_VALUES // basis.shape[1]))
     sketching = block_sketches.BlockSketching(sketch, RowBlocks(rows, layout.block), tasks, kept / rows.count, request.seed, session.map)

@@ -35,15 +35,15 @@ def select_from_own_blocks(session: Session, request: Request) -> None:
 
     with indexed_rows.open_rows(session, request) as rows:
         layout = _tree_layout(request, rows.count)
-        if not session.place.of(layout.units):
-            _empty_shard(session, request, rows, layout)
+        if not session.place.unit_numbers(layout.units):
+            _save_empty_shard(session, request, rows, layout)
             return
         basis, kernel = _scaled_sample_and_kernel(session, request, rows)
         if block_sketches.uses_sketch(session, request, kernel, rows.count, basis.shape[1]):
             sketch = block_sketches.sketch_blocks(session, request, rows, basis, kernel, layout)
-            shards.finish_units(session, sketch, "blocks of rows", block_sketches.save_all_units, rows.history, request)
+            shards.save_units_or_shard(session, sketch, "blocks of rows", block_sketches.save_all_units, rows.history, request)
             return
-        units = shards.unit_numbers(session, layout.units, "blocks of rows")
+        units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
         parts = _build_nodes(session, request, rows, units, kernel) if units else []
     made = BlocksShard(
         place=session.place,
@@ -54,21 +54,21 @@ def select_from_own_blocks(session: Session, request: Request) -> None:
         scale=rows.scale,
         feature_names=rows.names,
     )
-    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
+def _save_empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
     """Save a shard without blocks, for which no scales or lengths are computed."""
     from herdcli.quadrature.embeddings.block_sketches import SketchShard
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 
-    shards.unit_numbers(session, layout.units, "blocks of rows")
+    shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
     place, count, one = session.place, rows.count, np.ones(1)
     made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
     if block_sketches.uses_sketch(session, request, parse_kernel(request.kernel), count, rows.columns):
         made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
-    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
 def _tree_layout(request: Request, rows: int) -> TreeLayout:
@@ -159,7 +159,7 @@ def _scaled_sample_and_kernel(session: Session, request: Request, rows: IndexedR
     kernel = parse_kernel(request.kernel)
     inputs.refuse_inexact_kernel(session, kernel)
     X = indexed_rows.sample_row_ranges(rows)
-    rows.scale = scale = inputs.choose_scale(session, request, X, rows.names)
+    rows.scale = scale = inputs.choose_column_scale(session, request, X, rows.names)
     X = X / scale
     kernel = choose_length_scales(kernel, X, request.bandwidth, request.seed)
     kernel.check(X)

@@ -70,4 +70,4 @@ def command(session: Session, request: Request) -> None:
         if block_tree.uses_block_tree(request):
             block_tree.select_from_own_blocks(session, request)
         else:
-            groups.select_atoms(session, inputs.read_problem(session, request), request)
+            groups.select_atoms(session, inputs.read_inputs(session, request), request)

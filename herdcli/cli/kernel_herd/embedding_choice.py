@@ -59,7 +59,7 @@ def choose_embedding_for_sizes(
         if not typed and exact_seconds > TOLD:
             session.console.detail(f"the mean embedding is computed from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
         return None
-    session.ignored("norm", f"with --embedding {found.text()}")
+    session.warn_of_ignored_option("norm", f"with --embedding {found.text()}")
     if not typed:
         what = f"the mean embedding of {group_digits(max(rows))} rows is approximated from {group_digits(found.size)} of them"
         own = max(approximation.estimate_nystrom_seconds(*size, found.size) for size in sizes if found.is_suitable(*size))

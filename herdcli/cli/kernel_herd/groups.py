@@ -27,7 +27,7 @@ def select_atoms(session: Session, inputs: SelectionInputs, request: Request) ->
     from herdcli.quadrature.result_assembly import SamplesShard
 
     count = len(inputs.group_names or "1")
-    units = shards.unit_numbers(session, count, "groups")
+    units = shards.unit_numbers_of_run(session, count, "groups")
     made = SamplesShard(
         place=session.place,
         units=count,
@@ -35,7 +35,7 @@ def select_atoms(session: Session, inputs: SelectionInputs, request: Request) ->
     )
     if session.shard is None:
         results.write_report(session, inputs, made.parts, request)
-    shards.finish_units(session, made, "groups", partial(save_all_units, left_out=inputs.left_out), inputs.history, request)
+    shards.save_units_or_shard(session, made, "groups", partial(save_all_units, left_out=inputs.left_out), inputs.history, request)
 
 
 def _select_for_groups(

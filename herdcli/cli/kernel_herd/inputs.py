@@ -13,7 +13,7 @@ from herdcli.cli.frame.rows.target_files import parse_target, read_rows_and_name
 from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import embedding_choice, sampler_chains
 from herdcli.cli.kernel_herd.request import IN_SMALL_BLOCKS
-from herdcli.errors import BadUsage, DataError, missing_column
+from herdcli.errors import BadUsage, DataError, missing_column_error
 from herdcli.quadrature.rules.rule_table import TABLE
 from herdcli.records import dataclass
 
@@ -70,7 +70,7 @@ class _InputRows:
         return int(self.rows.X.shape[1])
 
 
-def read_problem(session: Session, request: Request) -> SelectionInputs:
+def read_inputs(session: Session, request: Request) -> SelectionInputs:
     """Return the problem that the options ask for."""
     from herdcli.quadrature import selection_problem
     from herdcli.quadrature.kernels.joint_kernels import MARK
@@ -81,7 +81,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
         request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}"
     )  # report an error in the kernel before rows are read
     data = read_input_rows(session, request) if request.reads_rows else None
-    if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
+    if data is not None and data.rows.group_names is not None and not session.place.unit_numbers(len(data.rows.group_names)):
         return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
     kernel = parse_kernel(_full_kernel_text(request, data))
     refuse_inexact_kernel(session, kernel)
@@ -101,7 +101,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
     chosen = selection_settings(session, request, 0 if approximate else norm_sample_size(request.norm, target, given), approximate)
     if earlier is not None:
         groups = selection_problem.resume_groups(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
-    _warn_of_repeats(session, request, groups)
+    _check_candidate_counts(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return SelectionInputs(
         problem=selection_problem.SelectionProblem(kernel, tuple(groups), chosen),
@@ -143,12 +143,12 @@ def refuse_inexact_kernel(session: Session, kernel: Kernel) -> None:
 
 def _target_and_candidates(session: Session, request: Request, data: _InputRows | None) -> tuple[Target, Array | None]:
     """Return the target, and the candidates (N, d) if they differ from the target's rows."""
-    given = _read_candidates(session, request.candidates, data) if request.candidates and not request.made else None
+    given = _read_candidates(session, request.candidates, data) if request.candidates and not request.candidate_kind else None
     target = _parse_target(session, request, given, data)
-    if request.made:
+    if request.candidate_kind:
         from herdcli.quadrature.input_preparation import make_candidates
 
-        given = make_candidates(request.made, request.candidate_count, target, request.seed)
+        given = make_candidates(request.candidate_kind, request.candidate_count, target, request.seed)
     elif given is None and data is not None and request.target != "rows":
         given = data.rows.X
     if given is not None and given.shape[1] != target.dimension:
@@ -172,17 +172,19 @@ def _parse_target(session: Session, request: Request, candidates: Array | None, 
     if request.target == "rows" and data is not None:
         return RowTarget(data.rows.X, data.rows.weights)
     known = data.columns if data is not None else candidates.shape[1] if candidates is not None else 0
-    return parse_target(session, request.target, request.dimension or known or (request.candidate_count if request.made == "cube" else 1))
+    return parse_target(
+        session, request.target, request.dimension or known or (request.candidate_count if request.candidate_kind == "cube" else 1)
+    )
 
 
 def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, candidates: Array | None) -> Array:
     """Return the divisors (d,) of the columns."""
-    return choose_scale(
+    return choose_column_scale(
         session, request, _scale_basis(data, target, candidates), None if data is None else data.feature_names, rows=data is not None
     )
 
 
-def choose_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
+def choose_column_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
     """Return the divisors (d,) of the columns, computed from points (n, d), and warn about a dominant column."""
     from herdcli.quadrature.input_preparation import choose_column_scales, find_dominant_column
 
@@ -365,7 +367,7 @@ def _load_input(session: Session, request: Request) -> Artifact:
 def remove_column(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
     """Return the matrix (n, d) without a named column, and that column (n,).  Raises BadUsage if it does not exist."""
     if not names or column not in names:
-        raise missing_column(option, column, names or [], where)
+        raise missing_column_error(option, column, names or [], where)
     j = names.index(column)
     if X.shape[1] == 1:
         raise DataError(f"has no column other than '{column}'", where=where)
@@ -384,7 +386,7 @@ def _match_earlier_columns(session: Session, data: _InputRows, earlier: Samples)
     return replace(data, rows=replace(rows, X=X), feature_names=names, scores=S)
 
 
-def _warn_of_repeats(session: Session, request: Request, groups: list[SelectionGroup]) -> None:
+def _check_candidate_counts(session: Session, request: Request, groups: list[SelectionGroup]) -> None:
     """Warn if a rule that may repeat candidates has fewer than atoms.  Raises DataError for rules that may not."""
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
     rule = TABLE[request.rule]

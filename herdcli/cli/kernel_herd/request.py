@@ -29,7 +29,7 @@ from herdcli.cli.frame.options.declaration import (
     option,
     text_kind,
 )
-from herdcli.cli.frame.rows.target_files import recorded_scores, recorded_target
+from herdcli.cli.frame.rows.target_files import scores_for_record, target_for_record
 from herdcli.cli.kernel_herd.values import BANDWIDTH, EMBEDDING, NORM, SCALE
 from herdcli.errors import BadUsage
 from herdcli.quadrature.rules.rule_table import TABLE, join_with_word, rules_reading_option
@@ -153,11 +153,11 @@ EXACT = (
 )
 
 
-def _recorded_rates(text: str | None) -> str | None:
+def _rates_for_record(text: str | None) -> str | None:
     return text if text is None or text.partition(":")[0] == "constant" else "file"
 
 
-def _recorded_candidates(text: str | None) -> str | None:
+def _candidates_for_record(text: str | None) -> str | None:
     return text if text is None or text.partition(":")[0] in MADE else "file"
 
 
@@ -193,7 +193,7 @@ class Request:
         "--step",
         metavar="constant:ρ|FILE",
         group=LEARNING,
-        record=field_recorded_as(_recorded_rates),
+        record=field_recorded_as(_rates_for_record),
         only=_rule_condition("rates"),
         help="Step sizes of --rule step, from 0 to 1: the constant ρ, or a file with one for each atom.",
     )
@@ -223,7 +223,7 @@ class Request:
     scores: str | None = option(
         text_kind(),
         metavar="FILE|PREFIX",
-        record=field_recorded_if_changed(None, recorded_scores),
+        record=field_recorded_if_changed(None, scores_for_record),
         only=STEIN,
         help="Gradients of the log density at each row, for Stein kernels: a file, or columns with this prefix.",
     )
@@ -245,7 +245,7 @@ class Request:
         default="rows",
         metavar="rows|NAME[:…]",
         group=INPUT,
-        record=field_recorded_as(recorded_target),
+        record=field_recorded_as(target_for_record),
         only=TARGET,
         help="What the atoms represent: the rows of INPUT, or without INPUT a distribution: uniform[:LO,HI], gaussian[:MEAN,SD|FILE], "
         "mixture:FILE (of Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (the signs of a Gaussian vector), or moments:FILE "
@@ -257,14 +257,14 @@ class Request:
     candidates: str | None = option(
         text_kind(),
         metavar="FILE|grid:N|sobol:N|sample:N|cube:D",
-        record=field_recorded_as(_recorded_candidates),
+        record=field_recorded_as(_candidates_for_record),
         only=CANDIDATES,
         help="Points that atoms are chosen from: a file, a grid of N values per column, N Sobol points, N draws from the target (sample), "
         "or all states of D two-valued variables (cube).  [default: the rows]",
     )
     norm: str | None = option(
         NORM,
-        only=Condition("has_other_candidates", why="without --candidates and rows"),
+        only=Condition("has_separate_candidates", why="without --candidates and rows"),
         help="With --candidates: how to compute the constant part of the error (the squared norm of the mean embedding), from all pairs "
         "of rows or estimate it from N rows.  [default: exact up to 10,000 rows, then sample:2000]",
     )
@@ -351,7 +351,7 @@ class Request:
     exact: bool = shared_options.exact_option(EXACT)
     simd: str | None = field_recorded_if_given(lambda value: value == "avx2+fma")
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Set the rule for Stein kernels, --by chain for --thin-by-chain, and the instruction set if it changes the last bits of sums."""
         from herdcli import fast
 
@@ -386,7 +386,7 @@ class Request:
         return not self.uses_scores
 
     @property
-    def has_other_candidates(self) -> bool:
+    def has_separate_candidates(self) -> bool:
         """Whether the target is the rows and the atoms are chosen from other points."""
         return self.target == "rows" and bool(self.candidates)
 
@@ -402,7 +402,7 @@ class Request:
 
     @property
     def has_one_grouping(self) -> bool:
-        """Whether --by and --thin-by-chain agree: `resolved` has replaced --thin-by-chain by --by if only it was given."""
+        """Whether --by and --thin-by-chain agree: `resolve_options` has replaced --thin-by-chain by --by if only it was given."""
         return not self.thin_by_chain
 
     @property
@@ -416,7 +416,7 @@ class Request:
         return None if self.label is None else self.label.partition(":")[2] or None
 
     @property
-    def made(self) -> str:
+    def candidate_kind(self) -> str:
         """The kind of generated candidates (one of MADE), "" for candidates from a file and for rows."""
         kind = (self.candidates or "").partition(":")[0]
         return kind if kind in MADE else ""

@@ -53,7 +53,7 @@ def select_from_stream(session: Session, request: Request) -> None:
 
 
 def _load_whole_stream(session: Session, request: Request, source: ByteSource) -> None:
-    with source.file() as path:
+    with source.file_path() as path:
         try:
             block_tree.select_from_own_blocks(session, replace(request, source=path))
         except HerdError as error:
@@ -66,8 +66,8 @@ def _landmark_count(session: Session, request: Request) -> int:
     """Return the number of landmarks.  Raises BadUsage for options that do not work with rows that are read once."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
-    session.ignored("block_atoms", "with a pipe, which needs no merging")
-    session.ignored("precision", "with a pipe, which always uses float64")
+    session.warn_of_ignored_option("block_atoms", "with a pipe, which needs no merging")
+    session.warn_of_ignored_option("precision", "with a pipe, which always uses float64")
     if session.missing is not None:
         raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
     found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
@@ -85,7 +85,7 @@ def _select_atoms(session: Session, request: Request, source: ByteSource, data: 
     from herdcli.quadrature.selection_problem import SelectionProblem
 
     size, rows = _landmark_count(session, request), StreamBlocks(data, request)
-    X, weights = rows.first()
+    X, weights = rows.first_block()
     scale, kernel = _scale_and_kernel(session, request, X)
     rows.scale = scale
     sketch = stream_sketch.make_landmark_sums(kernel, X / scale, weights, size, request.seed)
@@ -138,9 +138,9 @@ class StreamBlocks:
         self._waiting: list[tuple[Array, Array]] = []
         self._first: tuple[Array, Array] | None = None
 
-    def first(self) -> tuple[Array, Array]:
+    def first_block(self) -> tuple[Array, Array]:
         """Return rows (n, d) and weights (n,) of the first block, which `block` returns again.  Raises DataError for a single row."""
-        self._first = self._next()
+        self._first = self._next_block()
         if self._first is None or len(self._first[0]) < 2:
             raise DataError("has only one row, but at least two are needed")
         return self._first
@@ -167,17 +167,17 @@ class StreamBlocks:
             pass
 
     def _read_and_digest_block(self) -> tuple[Array, Array] | None:
-        found, self._first = self._first or self._next(), None
+        found, self._first = self._first or self._next_block(), None
         if found is not None:
             self._digest = hashlib.sha256(self._digest + found[0].tobytes() + found[1].tobytes()).digest()
             self._at += 1
         return found
 
-    def _next(self) -> tuple[Array, Array] | None:
+    def _next_block(self) -> tuple[Array, Array] | None:
         """Return the next --block-rows rows, fewer at the end, None after it."""
         have = sum(len(X) for X, _ in self._waiting)
         while have < self.size and (data := next(self.data, None)) is not None:
-            self._waiting.append(self._rows(data))
+            self._waiting.append(self._rows_and_weights(data))
             have += len(self._waiting[-1][0])
         if not have:
             return None
@@ -185,7 +185,7 @@ class StreamBlocks:
         self._waiting = [(X[self.size :], weights[self.size :])] if have > self.size else []
         return X[: self.size], weights[: self.size]
 
-    def _rows(self, data: Dataset) -> tuple[Array, Array]:
+    def _rows_and_weights(self, data: Dataset) -> tuple[Array, Array]:
         """Return rows in float64 and their weights, ones if there are none."""
         X, names, _ = sampler_columns.coordinate_columns(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
         weights = data.weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from herdcli.cli.frame.options.declaration import format_number, parsed_kind
+from herdcli.cli.frame.options.declaration import custom_syntax_kind, format_number
 
 
 def _parse_bandwidth(text: str) -> float | Literal["median"]:
@@ -59,7 +59,7 @@ def _parse_embedding(text: str) -> str:
     return text
 
 
-BANDWIDTH = parsed_kind("median|float", _parse_bandwidth, _format_bandwidth)
-SCALE = parsed_kind("none|std|range|numbers", _parse_scale, _format_scale)
-NORM = parsed_kind("exact|sample:N", _parse_norm)
-EMBEDDING = parsed_kind("exact|sample:N|nystrom:R|fourier:R", _parse_embedding)
+BANDWIDTH = custom_syntax_kind("median|float", _parse_bandwidth, _format_bandwidth)
+SCALE = custom_syntax_kind("none|std|range|numbers", _parse_scale, _format_scale)
+NORM = custom_syntax_kind("exact|sample:N", _parse_norm)
+EMBEDDING = custom_syntax_kind("exact|sample:N|nystrom:R|fourier:R", _parse_embedding)

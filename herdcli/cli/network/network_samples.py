@@ -28,7 +28,7 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     if fitted.value.stored_marginals():
         raise BadUsage("a network with observed marginals cannot be sampled", hint="herd ups-infer computes its marginals")
     if request.means:
-        session.ignored("means", "with a network, whose rows are states")
+        session.warn_of_ignored_option("means", "with a network, whose rows are states")
     names = [network.name(i) for i in range(network.listed_count)]
     session.recoding = state_encoding(network)
     _note_lost_state_names(session, session.recoding)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
 
 
-def load_sampled_model(session: Session, path: str) -> Artifact:
+def load_model_to_sample(session: Session, path: str) -> Artifact:
     """Return an artifact that can be sampled, or a network from text."""
     from herdcli.cli.frame.rows.network_files import load_model
 

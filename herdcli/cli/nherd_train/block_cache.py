@@ -38,7 +38,7 @@ class CachingReader:
 
     def blocks(self, pieces: Iterable[TextBytes], *, lend: bool = False) -> Iterator[ExampleBlock]:
         """Yield one or more blocks for each piece of whole lines; see `BlockReader.blocks`."""
-        for piece in self._stored_pieces() if self.complete else self._first(pieces):
+        for piece in self._stored_pieces() if self.complete else self._first_pass_pieces(pieces):
             self._proof = piece.proof
             for pointer, value, label, weight, index in piece.blocks:
                 block = ExampleBlock(pointer, index, value, label, weight)
@@ -50,7 +50,7 @@ class CachingReader:
             assert piece is not None
             yield piece
 
-    def _first(self, pieces: Iterable[TextBytes]) -> Iterator[ParsedPiece]:
+    def _first_pass_pieces(self, pieces: Iterable[TextBytes]) -> Iterator[ParsedPiece]:
         """Yield the pieces of a first pass: from the store while its text matches, then parsed and written to a new store."""
         writer: CacheWriter | None = None
         shorter = False

@@ -14,7 +14,7 @@ NEW = Condition("is_new", why="with --continue: the model decides")
 REGRESSION, MULTILABEL = OneOf("task", "regression"), OneOf("task", "multilabel")
 
 
-def _for_new_models(*conditions: Condition) -> When:
+def _new_model_condition(*conditions: Condition) -> When:
     """Return the last of these conditions, required only if the others hold and no model is continued, which would decide."""
     *given, condition = conditions
     for each in reversed(given):
@@ -28,35 +28,40 @@ def _learner_condition(learners: Collection[str], why: str = "", *, refusal: str
     return OneOf("algorithm", *names, why=f"with --algorithm {{first_algorithm}}{why}", refusal=refusal, hint=hint)
 
 
-def needs_learner_using(setting: str) -> OneOf:
+def learner_setting_condition(setting: str) -> OneOf:
     """Return the condition for options that only the updates of some learners use."""
     return _learner_condition(learners_using_setting(setting))
 
 
 def _linear_model_condition(refusal: str, hint: str) -> Condition:
     """Return the condition for options that contradict a kernel."""
-    return Condition("linear", refusal=refusal, hint=hint)
+    return Condition("is_linear", refusal=refusal, hint=hint)
 
 
-def _not_for_task(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
+def _task_exclusion_condition(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
     """Return the condition for options that contradict a task of new classifiers."""
-    return _for_new_models(
+    return _new_model_condition(
         task, OneOf("task", *({"classification", "regression", "multilabel"} - set(task.values)), refusal=refusal, hint=hint)
     )
 
 
-OF_CLASSES = _not_for_task(REGRESSION, "{option} is for classes, but --task regression has none")
-OF_ONE_CLASS = (OF_CLASSES, _not_for_task(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"))
+OF_CLASSES = _task_exclusion_condition(REGRESSION, "{option} is for classes, but --task regression has none")
+OF_ONE_CLASS = (
+    OF_CLASSES,
+    _task_exclusion_condition(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"),
+)
 BY_SQUARES = "--task regression learns by squared loss, with --algorithm nherd or arow"
 DIAGONAL = (
     "--task multilabel works only with a diagonal covariance for each label and without --kernel",
     "drop --kernel and --covariance full",
 )
-TASKS = _for_new_models(REGRESSION, _learner_condition(learners_using_setting("task"), refusal=BY_SQUARES, hint="leave --algorithm out"))
+TASKS = _new_model_condition(
+    REGRESSION, _learner_condition(learners_using_setting("task"), refusal=BY_SQUARES, hint="leave --algorithm out")
+)
 COVARIANCES = (
     NEW,
-    _for_new_models(OneOf("covariance", "full"), _not_for_task(MULTILABEL, *DIAGONAL)),
-    _for_new_models(
+    _new_model_condition(OneOf("covariance", "full"), _task_exclusion_condition(MULTILABEL, *DIAGONAL)),
+    _new_model_condition(
         OneOf("covariance", "diagonal"),
         _linear_model_condition("--kernel does not work with --covariance diagonal", "drop --covariance diagonal"),
     ),
@@ -65,7 +70,7 @@ FORMS = (
     NEW,
     _learner_condition([name for name, entry in TABLE.items() if entry.second_order], ", which has no covariance"),
     Condition("is_diagonal", why="with a full covariance"),
-    _for_new_models(
+    _new_model_condition(
         OneOf("form", "exact"),
         _learner_condition(
             learners_using_setting("exact"),
@@ -76,17 +81,17 @@ FORMS = (
 )
 LOSSES = (
     NEW,
-    needs_learner_using("loss"),
-    _for_new_models(REGRESSION, OneOf("loss", "squared", refusal=BY_SQUARES, hint="leave --loss out")),
+    learner_setting_condition("loss"),
+    _new_model_condition(REGRESSION, OneOf("loss", "squared", refusal=BY_SQUARES, hint="leave --loss out")),
 )
-FADES = Condition("fades")
+FADES = Condition("has_half_life")
 WITH_EVIDENCE = "use --algorithm nherd or arow, without --kernel"
 HALF_LIVES = (
     NEW,
-    _for_new_models(
+    _new_model_condition(
         FADES, _linear_model_condition("--half-life needs variances that can grow again, but --kernel {kernel} has none", WITH_EVIDENCE)
     ),
-    _for_new_models(
+    _new_model_condition(
         FADES,
         _learner_condition(
             learners_using_setting("half_life"),
@@ -98,22 +103,22 @@ HALF_LIVES = (
 MULTICLASS = (
     NEW,
     *OF_ONE_CLASS,
-    _for_new_models(
+    _new_model_condition(
         OneOf("multiclass", "top-1"),
         _linear_model_condition("--kernel always learns each class against the rest, not top-1", "drop --multiclass top-1"),
     ),
 )
 KERNELS = (
     NEW,
-    _for_new_models(
+    _new_model_condition(
         REGRESSION,
         _linear_model_condition("--task regression learns weights for features, so it does not work with --kernel", "drop --kernel"),
     ),
-    _for_new_models(MULTILABEL, _linear_model_condition(*DIAGONAL)),
+    _new_model_condition(MULTILABEL, _linear_model_condition(*DIAGONAL)),
 )
 SCALINGS = (
     NEW,
-    _for_new_models(
+    _new_model_condition(
         OneOf("scaling", "standard"),
         Condition(
             "can_center",
@@ -124,7 +129,7 @@ SCALINGS = (
 )
 EARLY_STOPS = (
     Condition("can_hold_out", refusal="--early-stop needs held-out examples", hint="use --holdout 10, or leave it out"),
-    _for_new_models(_linear_model_condition("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
+    _new_model_condition(_linear_model_condition("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
 )
 IN_PARTS = Condition("has_parts", why="without --parts")
 PARTS = tuple(
@@ -135,10 +140,10 @@ PARTS = tuple(
             refusal="--parts learns each part from the start, so it does not work with --continue",
             hint="learn the new model separately and join the two with herd merge",
         ),
-        _not_for_task(
+        _task_exclusion_condition(
             REGRESSION, "--parts does not work with --task regression", "learn regression models separately, and join them with herd merge"
         ),
-        _not_for_task(MULTILABEL, "--parts does not work with --task multilabel"),
+        _task_exclusion_condition(MULTILABEL, "--parts does not work with --task multilabel"),
         Excludes(
             *("holdout", "early_stop"),
             refusal="--parts learns from all examples of each part, so it cannot hold any out",
@@ -147,7 +152,7 @@ PARTS = tuple(
         _linear_model_condition("--parts merges weights, but kernel models share none", "drop --parts or --kernel"),
     )
 )
-COVERAGES = (NEW, _not_for_task(MULTILABEL, "--coverage does not work with --task multilabel"))
+COVERAGES = (NEW, _task_exclusion_condition(MULTILABEL, "--coverage does not work with --task multilabel"))
 CACHED = (
     Condition("has_cache_file", refusal="--cache needs a file that can be read in place, which stdout is not", hint="name a file"),
     Excludes("inverse_map", refusal="--cache stores columns without the names that --inverse-map needs", hint="leave one of them out"),

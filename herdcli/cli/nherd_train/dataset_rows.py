@@ -39,13 +39,13 @@ def learn_from_rows(
         _require_columns(model, columns, name)
     train = training_mask(session, rows, name)
     rows, settings = shuffle_if_sorted(session, rows, settings, request)
-    settings = request.held(settings, validated=bool((rows.split == VALID).any()))
+    settings = request.settings_with_heldout_rule(settings, validated=bool((rows.split == VALID).any()))
     settings = request.settings_for_columns(settings, columns, session) if model is None else settings
     source = memory_source(session, rows, train, settings)
     covering = request.target_coverage(model)
     learner = ReportingLearner(settings, source, len(rows.names) or 2, columns + 1, rows, model, covering, console=session.console)
     require_memory(session, learner)
-    if request.in_memory and not session.dry_run and in_memory.fits_in_memory(source):
+    if request.chooses_passes_in_memory and not session.dry_run and in_memory.fits_in_memory(source):
         chosen = choose_learner_in_memory(session, learner, source, rows, request)
     else:
         chosen = choose_learner(session, learner, request)
@@ -63,16 +63,16 @@ def _require_columns(model: Classifier, columns: int, name: str) -> None:
 
 def rows_for_task(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:
     """Return the rows of a data set as examples of the task, with columns and classes in the order of the continued model."""
-    if request.pairs and model is None:
-        raise DataError(missing_namespaces_message(request.pairs), where=data.name, hint=NAMESPACES)
+    if request.namespace_pairs and model is None:
+        raise DataError(missing_namespaces_message(request.namespace_pairs), where=data.name, hint=NAMESPACES)
     if model is not None and not model.bits and not model.text:
         data = align_dataset(session, data, model.feature_names, model.features)
     task = request.task if model is None else model.settings.task
     if task == "regression":
-        return responses.numeric_targets(data, label=request.label, split=request.split, seed=request.seed)
+        return responses.regression_rows(data, label=request.label, split=request.split, seed=request.seed)
     if task == "multilabel":
-        names, fixed, label = request.declared(model), model is None, request.label
-        return responses.multilabel_targets(
+        names, fixed, label = request.declared_class_names(model), model is None, request.label
+        return responses.multilabel_rows(
             data, label=label, split=request.split, seed=request.seed, names=names, fixed=fixed, max_labels=request.max_classes
         )
     if model is None and request.classes is None and data.value.y is not None and not data.value.class_names:
@@ -100,7 +100,7 @@ def _warn_of_numeric_labels(session: Session, data: Artifact) -> None:
 def training_mask(session: Session, rows: ClassificationRows, name: str) -> Array:
     """Return the mask (n,) bool of the training rows, and warn about options that apply only to text."""
     for option in ("bits", "zero_based", "skip_bad", "inverse_map", "cache"):
-        session.ignored(option, "with a data set")
+        session.warn_of_ignored_option(option, "with a data set")
     train: Array = rows.split == 0
     if not train.any():
         raise DataError("there are no training rows", where=name, hint="make a new split: --split .8,.1,.1")

@@ -22,7 +22,7 @@ def find_half_life(session: Session, learner: OnlineLearner, request: Request) -
     if not request.compares_half_lives or learner.settings.shuffle or session.dry_run:
         return None
     source = learner.source if isinstance(learner.source, ReplaySource) else ReplaySource(learner.source)
-    return compare_half_lives(learner.settings, source.first(EXAMPLES), learner.classes)
+    return compare_half_lives(learner.settings, source.read_first_batches(EXAMPLES), learner.classes)
 
 
 def prefer_first_order(session: Session, learner: L, request: Request, drift: DriftResult | None) -> tuple[L, DriftResult | None]:
@@ -31,7 +31,9 @@ def prefer_first_order(session: Session, learner: L, request: Request, drift: Dr
         return learner, drift
     if learner.settings.covariance != "diagonal":
         return learner, drift
-    rival = better_first_order_learner(learner.settings, learner.source.first(EXAMPLES), learner.classes, request.forms)
+    rival = better_first_order_learner(
+        learner.settings, learner.source.read_first_batches(EXAMPLES), learner.classes, request.racing_multiclass_forms
+    )
     if rival is None or (drift is not None and drift.errors.mean() <= rival.errors.mean()):
         return learner, drift
     name = "" if learner.count == 1 else f" {rival.settings.multiclass}"

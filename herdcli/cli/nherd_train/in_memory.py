@@ -38,7 +38,7 @@ def choose_passes(
     session.console.note(first)
     for line in others:
         session.console.detail(line)
-    settings = request.held(choice.settings, validated=bool((rows.split == VALID).any()))
+    settings = request.settings_with_heldout_rule(choice.settings, validated=bool((rows.split == VALID).any()))
     memory = MemorySource(
         source.X,
         source.label,

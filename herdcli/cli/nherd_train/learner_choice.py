@@ -67,13 +67,13 @@ def race_hyperparameters(
     session: Session, learner: ReportingLearner, request: Request, name: str = ""
 ) -> tuple[ReportingLearner, RaceResults | None]:
     """Return the learner with the algorithm and C that win a race on its first examples, if a race is needed."""
-    if not request.racers:
+    if not request.racing_algorithms:
         return learner, None
     replay = hyperparameter_race.ReplaySource(learner.source, name)
     least_squares = learner.settings.task == "regression" and learner.settings.covariance == "full" and request.algorithm == "auto"
-    racers = ("arow",) if least_squares else request.racers
+    racers = ("arow",) if least_squares else request.racing_algorithms
     settings, table = hyperparameter_race.run_race(
-        learner.settings, replay.first(hyperparameter_race.EXAMPLES), learner.classes, racers, request.forms
+        learner.settings, replay.read_first_batches(hyperparameter_race.EXAMPLES), learner.classes, racers, request.racing_multiclass_forms
     )
     first, *others = hyperparameter_race.race_messages(settings, table)
     session.console.note(first)
@@ -93,7 +93,7 @@ def choose_full_covariance(session: Session, learner: ReportingLearner, request:
     if learner.features > hyperparameter_race.FULL:  # as with hashed text: a covariance has all columns, even those that no example uses
         return learner
     found = hyperparameter_race.better_full_covariance_learner(
-        learner.settings, learner.source.first(hyperparameter_race.EXAMPLES), learner.classes
+        learner.settings, learner.source.read_first_batches(hyperparameter_race.EXAMPLES), learner.classes
     )
     if found is None:
         return learner

@@ -68,7 +68,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
         except DataError as error:
             error.where = error.where or given.name
             raise
-        shards.finish_units(session, made, "parts", save_all_units, given.data, request)
+        shards.save_units_or_shard(session, made, "parts", save_all_units, given.data, request)
 
 
 def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, example_input: ExampleInput) -> None:
@@ -78,7 +78,7 @@ def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Setti
     source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
     columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings)
     algorithm = learning_rounds.RoundLearning(
-        block_placement.place_blocks(session, source), settings, columns, list(rows.names), request.rounds, size
+        block_placement.place_blocks_on_workers(session, source), settings, columns, list(rows.names), request.rounds, size
     )
     made = session.run(algorithm, label="learning", memory="the weights of the parts")
     if request.coverage is not None:
@@ -99,8 +99,8 @@ def _partition_rows(
 
 def _learn_parts(session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str) -> ClassifierShard:
     train, chosen = _partition_rows(session, rows, settings, request, name)
-    units = shards.unit_numbers(session, request.parts, "parts")
-    settings, table = _race_settings(session, rows, train, settings, request) if units or session.place.first else (settings, None)
+    units = shards.unit_numbers_of_run(session, request.parts, "parts")
+    settings, table = _race_settings(session, rows, train, settings, request) if units or session.place.is_first else (settings, None)
     learners = [_part_learner(session, rows, train[chosen[unit]], settings, request) for unit in units]
     learning = partitioned_learning.PartLearning(learners)
     made = session.run(learning, label="learning", memory="the weights of all parts") if units else []
@@ -108,7 +108,7 @@ def _learn_parts(session: Session, rows: ClassificationRows, settings: Settings,
         place=session.place,
         units=request.parts,
         parts=[replace(part, feature_names=rows.feature_names) for part in made],
-        rest=_heldout_rows(rows, table) if session.place.first else None,
+        rest=_heldout_rows(rows, table) if session.place.is_first else None,
     )
 
 
@@ -121,10 +121,10 @@ def _race_settings(
     session: Session, rows: ClassificationRows, train: Array, settings: Settings, request: Request
 ) -> tuple[Settings, RaceResults | None]:
     """Return the settings of all parts, with the algorithm and C that win a race on the first training rows."""
-    if not request.racers:
+    if not request.racing_algorithms:
         return settings, None
-    first = ReplaySource(row_sources.memory_source(session, rows, train, settings)).first(EXAMPLES)
-    settings, table = run_race(settings, first, len(rows.names), request.racers, request.forms)
+    first = ReplaySource(row_sources.memory_source(session, rows, train, settings)).read_first_batches(EXAMPLES)
+    settings, table = run_race(settings, first, len(rows.names), request.racing_algorithms, request.racing_multiclass_forms)
     head, *others = race_messages(settings, table)
     session.console.note(head)
     for line in others:

@@ -46,7 +46,7 @@ from herdcli.cli.nherd_train.conditions import (
     PARTS,
     SCALINGS,
     TASKS,
-    needs_learner_using,
+    learner_setting_condition,
 )
 from herdcli.cli.nherd_train.values import HALF_LIFE, PAIRS, SHARE, C
 from herdcli.errors import DataError
@@ -64,7 +64,7 @@ STANDARDIZED = "standardized"  # the defaults with which a record was made
 VW_BITS = 18  # named features are hashed into 2^18 columns by default
 
 
-def _are_pairs(value: object) -> bool:
+def _is_namespace_pairs_text(value: object) -> bool:
     """Return whether a recorded value lists pairs of namespaces in the form in which this command writes them."""
     from herdcli.online.text.quadratic_features import parse_namespace_pairs
 
@@ -120,7 +120,7 @@ class Request:
         "--C",
         default="auto",
         metavar="X|auto|running",
-        only=(NEW, needs_learner_using("C")),
+        only=(NEW, learner_setting_condition("C")),
         help="Weight of one example against all earlier ones; small values suit noisy labels.  auto: try eight values on the first 10 000 "
         "examples and keep the one with the fewest mistakes; running: ¼ divided by the running mean of |x|², without trials.",
     )
@@ -136,7 +136,7 @@ class Request:
     confidence: float = option(
         number_kind(0.5, 1, open_low=True, open_high=True),
         default=0.9,
-        only=(NEW, needs_learner_using("confidence")),
+        only=(NEW, learner_setting_condition("confidence")),
         help="Probability with which an updated classifier must be right about the example (cw; a goal for scw1 and scw2).",
     )
     multiclass: str = option(
@@ -222,7 +222,7 @@ class Request:
     )
     always_update: bool = flag(
         group=LEARNING,
-        only=(NEW, needs_learner_using("always_update")),
+        only=(NEW, learner_setting_condition("always_update")),
         help="Reduce the variances on every example, also on those that leave the weights unchanged (nherd, arow, sop).",
     )
     label_noise: float = option(
@@ -269,7 +269,7 @@ class Request:
     interactions: str | tuple[str, ...] = repeated_option(  # several texts as typed, a single one once resolved and recorded
         PAIRS,
         metavar="AB,…",
-        record=field_recorded_if_changed("", allowed=_are_pairs),
+        record=field_recorded_if_changed("", allowed=_is_namespace_pairs_text),
         only=NEW,
         help="Add products of features of Vowpal Wabbit text: ab multiplies each feature of namespaces that begin with a by each of those "
         "that begin with b; :: stands for all pairs.",
@@ -360,7 +360,7 @@ class Request:
     # None: a record from before features were standardized
     defaults: str | None = field_recorded_if_given(lambda value: value == STANDARDIZED)
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Return the request with today's defaults, which older records lack, and all pairs of namespaces joined in one text.
 
         Records from before features were standardised keep their own defaults.
@@ -376,17 +376,17 @@ class Request:
     @property
     def is_diagonal(self) -> bool:
         """Whether the covariance is diagonal."""
-        return self.covariance == "diagonal" and self.linear
+        return self.covariance == "diagonal" and self.is_linear
 
     @property
-    def fades(self) -> bool:
+    def has_half_life(self) -> bool:
         """Whether a half-life for the evidence is set."""
         return self.half_life not in ("auto", 0.0)
 
     @property
     def can_center(self) -> bool:
         """Whether there is a bias, without which features cannot be centred."""
-        return self.linear and self.with_bias
+        return self.is_linear and self.has_bias
 
     @property
     def learns_examples(self) -> bool:
@@ -414,26 +414,26 @@ class Request:
         return "nherd" if self.algorithm == "auto" else self.algorithm
 
     @property
-    def with_bias(self) -> bool:
+    def has_bias(self) -> bool:
         """Whether a constant feature 1 is added."""
-        return self.linear if self.bias is None else self.bias
+        return self.is_linear if self.bias is None else self.bias
 
     @property
     def _default_scaling(self) -> str:
-        if self.defaults and self.with_bias:
+        if self.defaults and self.has_bias:
             return "standard"
-        return "online" if self.linear else "none"
+        return "online" if self.is_linear else "none"
 
     @property
-    def in_memory(self) -> bool:
+    def chooses_passes_in_memory(self) -> bool:
         """Whether passes over rows in memory continue until held-out error stops falling: true if no option asks for something else."""
         free = (
             self.passes is None
-            and self.with_bias
+            and self.has_bias
             and self.C == "auto"
             and self.algorithm == "auto"
             and self.multiclass == "auto"
-            and self.linear
+            and self.is_linear
         )
         plain = self.covariance == "diagonal" and self.form == "project" and self.loss == "squared-hinge" and not self.always_update
         stream = (
@@ -453,14 +453,14 @@ class Request:
         """Return whether a full covariance competes with the winner: for classes in one stream, unless an option asks for another form."""
         free = "covariance" not in typed_options and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
         plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
-        return bool(free and plain and self.racers and self.task == "classification" and self.defaults)
+        return bool(free and plain and self.racing_algorithms and self.task == "classification" and self.defaults)
 
     @property
     def compares_half_lives(self) -> bool:
         """Whether learners that forget are compared with the winner of the race."""
         return bool(
             self.half_life == "auto"
-            and self.racers
+            and self.racing_algorithms
             and self.task != "multilabel"
             and self.parts == 1
             and not self.shuffle
@@ -468,25 +468,25 @@ class Request:
         )
 
     @property
-    def pairs(self) -> list[str] | None:
+    def namespace_pairs(self) -> list[str] | None:
         """The pairs of namespaces whose features are multiplied, as a model stores them."""
         texts = (self.interactions,) if isinstance(self.interactions, str) else self.interactions
         return ",".join(texts).split(",") if any(texts) else None
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether weights of features are learned, not a kernel function."""
         return self.kernel == "none"
 
     @property
-    def racers(self) -> tuple[str, ...]:
+    def racing_algorithms(self) -> tuple[str, ...]:
         """The algorithms that compete for the best C; none if C is given, has no effect, or the model decides."""
-        if self.model or self.C != "auto" or not self.linear or self.first_algorithm not in learners_using_setting("C"):
+        if self.model or self.C != "auto" or not self.is_linear or self.first_algorithm not in learners_using_setting("C"):
             return ()
         return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
 
     @property
-    def forms(self) -> tuple[str, ...]:
+    def racing_multiclass_forms(self) -> tuple[str, ...]:
         """The multiclass forms that compete too; () if one is given or the covariance or task decides."""
         return (
             ("top-1", "one-vs-rest")
@@ -494,7 +494,7 @@ class Request:
             else ()
         )
 
-    def held(self, settings: Settings, *, validated: bool) -> Settings:
+    def settings_with_heldout_rule(self, settings: Settings, *, validated: bool) -> Settings:
         """Return the settings with a rule for held-out examples: as given, else for several passes without validation rows."""
         if self.holdout is not None or self.early_stop:
             every = STOPS if self.holdout is None else self.holdout
@@ -518,7 +518,7 @@ class Request:
             return 0.0 if model.coverage is None else model.coverage.level
         return self.coverage or 0.0
 
-    def declared(self, model: Classifier | None) -> list[str] | None:
+    def declared_class_names(self, model: Classifier | None) -> list[str] | None:
         """Return the names of all possible classes if they are known in advance, else None."""
         if model is not None:
             return model.classes
@@ -532,13 +532,13 @@ class Request:
         """Return the settings of a new classifier."""
         from herdcli.online.model import Settings
 
-        in_kernel = {} if self.linear else {"covariance": "full"}
+        in_kernel = {} if self.is_linear else {"covariance": "full"}
         return settings_from_request(
             Settings,
             self,
             **in_kernel,
             algorithm=self.first_algorithm,
-            multiclass="one-vs-rest" if not self.linear else "top-1" if self.multiclass == "auto" else self.multiclass,
+            multiclass="one-vs-rest" if not self.is_linear else "top-1" if self.multiclass == "auto" else self.multiclass,
             holdout=0,
             early_stop=0,
             loss="squared" if self.task == "regression" else self.loss,
@@ -546,11 +546,11 @@ class Request:
             C=0.0 if isinstance(self.C, str) else self.C,
             passes=self.passes or 1,
             half_life=0.0 if self.half_life == "auto" else self.half_life,
-            bias=self.with_bias,
+            bias=self.has_bias,
             scaling=self.scaling or self._default_scaling,
         )
 
-    def continued(self, model: Classifier) -> Settings:
+    def settings_to_continue(self, model: Classifier) -> Settings:
         """Return the settings of the continued model, with those of this run for passes, order, noise and seed.
 
         Raises DataError for other --bits.

@@ -25,7 +25,7 @@ def shuffle_if_sorted(
 
     y = rows.y[rows.split == 0]
     if settings.shuffle:
-        return make_readable_any_order(session, rows), settings
+        return make_random_access(session, rows), settings
     if not is_sorted_by_label(y):
         return rows, settings
     what = f"the rows are sorted by {WORDS[settings.task]}"
@@ -33,10 +33,10 @@ def shuffle_if_sorted(
         session.console.warn(f"{what}, so learning in their order gives a bad model: leave out --in-order to shuffle them")
         return rows, settings
     session.console.note(f"{what}, so they are shuffled by --seed (--in-order keeps their order)")
-    return make_readable_any_order(session, rows), replace(settings, shuffle=True)
+    return make_random_access(session, rows), replace(settings, shuffle=True)
 
 
-def make_readable_any_order(session: Session, rows: ClassificationRows) -> ClassificationRows:
+def make_random_access(session: Session, rows: ClassificationRows) -> ClassificationRows:
     """Return the rows in a form that can be read in any order: in memory, or in a temporary file if they exceed --max-memory."""
     if not isinstance(rows.X, LazyMatrix):
         return rows

@@ -26,7 +26,7 @@ TRIAL_ROWS = 100  # rows per step of --dry-run, which tries some steps and not a
 def memory_source(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings) -> MemorySource:
     """Return a source of some of the rows.  chosen  a mask (n,) bool or row numbers."""
     return MemorySource(
-        _chosen_rows(rows.X, chosen),
+        _select_rows(rows.X, chosen),
         rows.y[chosen],
         weight=None if rows.weight is None else rows.weight[chosen],
         passes=settings.passes,
@@ -37,10 +37,10 @@ def memory_source(session: Session, rows: ClassificationRows, chosen: Array, set
     )
 
 
-def _chosen_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix | SelectedRows:
+def _select_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix | SelectedRows:
     """Return some rows of X; many rows are copied in blocks, when the learner reads them."""
     if isinstance(X, LazyMatrix):
-        return X.taken(chosen)
+        return X.select_rows(chosen)
     if isinstance(X, np.ndarray) and X.nbytes >= LARGE:
         return X if chosen.dtype == bool and chosen.all() else SelectedRows(X, np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
     return X[chosen]
@@ -58,5 +58,9 @@ def rows_per_block(settings: Settings) -> int:
 
 def require_memory(session: Session, learner: OnlineLearner) -> None:
     """Raise an error for a learner whose weights do not fit into memory, before any race."""
-    what = f"a full covariance of {learner.wide} weights" if learner.wide else f"a table of {learner.features} features"
+    what = (
+        f"a full covariance of {learner.full_covariance_size} weights"
+        if learner.full_covariance_size
+        else f"a table of {learner.features} features"
+    )
     session.require_memory(learner.memory(), what)

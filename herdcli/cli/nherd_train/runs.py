@@ -46,7 +46,7 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
     outputs.check_artifact_output(session, KIND[task])
     settings = learning_settings(request, model)
     for option in ("ngrams", "weighting", "keep_case"):
-        session.ignored(option, "without --text")
+        session.warn_of_ignored_option(option, "without --text")
     form, label = request.input_format, request.label
     stays = can_stay_in_file(request, settings)
     with labelled_examples.open_examples(
@@ -102,7 +102,7 @@ def can_stay_in_file(request: Request, settings: Settings) -> bool:
 
 def learning_settings(request: Request, model: Classifier | None) -> Settings:
     """Return the settings from the options, or those of the continued model."""
-    return request.settings() if model is None else request.continued(model)
+    return request.settings() if model is None else request.settings_to_continue(model)
 
 
 def _learn_model(
@@ -115,7 +115,7 @@ def _learn_model(
         shape = example_input.data.value.image_shape
         return replace(found, image_shape=shape if shape is not None and int(shape[0]) * int(shape[1]) == found.features else None)
     for name in ("only", "positive", "split", "label", "in_order"):
-        session.ignored(name, "with text, which is learned as it arrives")
+        session.warn_of_ignored_option(name, "with text, which is learned as it arrives")
     made = text_stream.learn_from_text(session, example_input, settings, request, model)
     example_input.finish()
     return made

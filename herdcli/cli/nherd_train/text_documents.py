@@ -62,20 +62,20 @@ def _train_on_documents(
     assert given.data is not None
     rows = dataset_rows.rows_for_task(session, given.data, request, model)
     train = dataset_rows.training_mask(session, rows, given.name)
-    conversion = conversion.counted(rows.X[train])
+    conversion = conversion.with_document_frequencies(rows.X[train])
     settings = settings if model is not None else settings_for_documents(request, settings)
-    used = compact_features.learned_columns(rows.X, settings) if model is None else None
-    X = conversion.weighted(rows.X)
+    used = compact_features.find_learned_columns(rows.X, settings) if model is None else None
+    X = conversion.weight_counts(rows.X)
     rows = replace(rows, X=X if used is None else compact_features.select_columns(X, used))
     validated = bool((rows.split == VALID).any())
     source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
     if settings.dual:
         choice = early_stopping.choose_passes(settings, source.X, source.label, source.weight, len(rows.names), [settings])
         session.console.note(next(early_stopping.choice_messages(choice)))
-        settings = request.held(choice.settings, validated=validated)
+        settings = request.settings_with_heldout_rule(choice.settings, validated=validated)
         source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
     else:
-        settings = request.held(settings, validated=validated)
+        settings = request.settings_with_heldout_rule(settings, validated=validated)
     learner = reporting_learner.ReportingLearner(
         settings, source, len(rows.names), rows.X.shape[1] + 1, rows, model, rows=len(source.label), chosen=True, console=session.console
     )

@@ -41,7 +41,7 @@ def learn_from_text(
 ) -> Classifier:
     """Return the model learned from the examples in text."""
     reader = _text_reader(example_input, request, model)
-    settings = request.held(settings, validated=False)
+    settings = request.settings_with_heldout_rule(settings, validated=False)
     labels = _label_parser(settings.task, request, model, named=example_input.named)
     source, classes = _text_source(session, example_input, _block_reader(session, example_input, reader, labels, request), labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
@@ -75,7 +75,7 @@ def _block_reader(
 ) -> BlockReader | CachingReader:
     """Return the reader adapted to the kind of labels, with a cache if --cache is given."""
     if request.cache is None:
-        return LabelSetReader.of(reader, labels) if isinstance(labels, (LabelSetEncoder, ClassNameEncoder)) else reader
+        return LabelSetReader.from_reader(reader, labels) if isinstance(labels, (LabelSetEncoder, ClassNameEncoder)) else reader
     if isinstance(labels, LabelSetEncoder):
         raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
     if isinstance(labels, ClassNameEncoder):
@@ -103,11 +103,11 @@ def _with_reader_options(model: Classifier, reader: BlockReader, text: str) -> C
 def _label_parser(task: str, request: Request, model: Classifier | None, *, named: bool) -> AnyLabels:
     """Return the object that converts the labels of text to numbers."""
     if task == "multilabel":
-        declared = request.declared(model)
+        declared = request.declared_class_names(model)
         return LabelSetEncoder(declared or (), fixed=declared is not None and model is None, most=request.max_classes)
     if task == "regression":
         return NumericTargets()
-    return (ClassNameEncoder if named else LabelEncoder)(request.declared(model), most=request.max_classes)
+    return (ClassNameEncoder if named else LabelEncoder)(request.declared_class_names(model), most=request.max_classes)
 
 
 def _text_source(
@@ -124,7 +124,7 @@ def _text_source(
             text.buffer_first_block()  # the first block shows the classes
         return text, _initial_class_count(labels)
     found = list(reader.blocks(example_input.pieces()))
-    X, y, weight = gather_blocks(replace(block, label=labels.indices(block.label, example_input.name)) for block in found)
+    X, y, weight = gather_blocks(replace(block, label=labels.encode_labels(block.label, example_input.name)) for block in found)
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
     digest, name = example_input.proof(), example_input.name
     passes, seed, held = settings.passes, settings.seed, heldout_rule(settings)
@@ -164,7 +164,7 @@ def _text_reader(example_input: ExampleInput, request: Request, model: Classifie
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
-    pairs = model.interactions if model is not None else request.pairs
+    pairs = model.interactions if model is not None else request.namespace_pairs
     if pairs and not vw:
         raise DataError(missing_namespaces_message(pairs), where=example_input.name, hint=NAMESPACES)
     skip = request.skip_bad
@@ -180,8 +180,8 @@ class _BoundedSource:
         self.count = 1 if classes == 2 else classes
         self.widest = 1 << 16
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        batch = self.source.block(step, proof)
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
+        batch = self.source.block(step, expected_digest)
         if batch is not None and batch.block.width > self.widest:
             self.widest = batch.block.width
             try:

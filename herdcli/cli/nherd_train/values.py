@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from herdcli.cli.frame.options.declaration import ValueKind, format_number, parsed_kind
+from herdcli.cli.frame.options.declaration import ValueKind, custom_syntax_kind, format_number
 
 
 def _parse_c(text: str) -> float | Literal["auto", "running"]:
@@ -63,7 +63,7 @@ def _format_number_or_word(value: float | str) -> str:
     return value if isinstance(value, str) else format_number(value)
 
 
-C = parsed_kind("X|auto|running", _parse_c, _format_number_or_word, quoted=False)
-HALF_LIFE = parsed_kind("N|auto|none", _parse_half_life, _format_number_or_word, quoted=False)
+C = custom_syntax_kind("X|auto|running", _parse_c, _format_number_or_word, quoted=False)
+HALF_LIFE = custom_syntax_kind("N|auto|none", _parse_half_life, _format_number_or_word, quoted=False)
 SHARE: ValueKind[float] = ValueKind(_FractionType(), format_number)
-PAIRS = parsed_kind("pairs", _parse_pairs, quoted=False)
+PAIRS = custom_syntax_kind("pairs", _parse_pairs, quoted=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command("regress", cls=Command)
 @input_argument
 @command_with_request(
-    Request, cleaning_options, threads_option, shard_option.where(shard=IN_BLOCKS), checkpoint_options, csv_output_options
+    Request, cleaning_options, threads_option, shard_option.with_conditions(shard=IN_BLOCKS), checkpoint_options, csv_output_options
 )
 def command(session: Session, request: Request) -> None:
     """Fit a generalised linear model: linear, logistic, softmax, Poisson or gamma regression, with ridge or lasso.
@@ -59,7 +59,7 @@ def command(session: Session, request: Request) -> None:
         streamed_rows.FEWER_COLUMNS if in_memory else inputs.ONE_PASS,
         lambda: in_memory or (request.source != "-" and request.family in (None, "gaussian")),
     ):
-        rows = inputs.read_inputs(session, request, in_time=asked is not None and asked.name == "ar1")
+        rows = inputs.read_inputs(session, request, is_time_series=asked is not None and asked.name == "ar1")
     if request.hidden:
         perceptron_runs.fit_perceptron(session, rows, request)
     else:

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts.rows import lazy_matrix
 from herdcli.artifacts.tables import column_alignment
 from herdcli.cli.frame.rows import streamed_rows
-from herdcli.cli.frame.rows.column_order import align_matrix, find_and_report_order
+from herdcli.cli.frame.rows.column_order import align_matrix, find_and_report_column_order
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.error_covariance import relative_error_variances
 from herdcli.errors import DataError
@@ -42,7 +42,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     model: GeneralisedLinear = artifact.value
     known = inputs.fitted_columns(artifact)
     if not (request.plots or request.report or known.in_time):
-        left = streamed_rows.leave_rows_in_file(session, request.data, keep=known.wanted, response=known.response)
+        left = streamed_rows.open_rows_in_file(session, request.data, keep=known.non_feature_columns, response=known.response)
         rows = None if left is None else _rows_in_files(session, model, known, left)
         if rows is not None:
             from herdcli.evaluation.figures.regression import EvaluatedRegression, make_evaluated_regression
@@ -130,7 +130,7 @@ class FileHeldoutBlocks:
         return -(-self.rows // BLOCK)
 
     @property
-    def together(self) -> int:
+    def blocks_in_memory(self) -> int:
         """The number of blocks in memory at the same time."""
         return blocks_per_read(self.found.artifact.value.X.shape[1])
 
@@ -138,21 +138,21 @@ class FileHeldoutBlocks:
         """Yield blocks first to last − 1 one by one."""
         for number in range(first, last):
             places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
-            parts = [self._read(part) for part in lazy_matrix.split_index_runs(places if self.chosen is None else self.chosen[places])]
+            parts = [self._read(part) for part in lazy_matrix.group_nearby_indices(places if self.chosen is None else self.chosen[places])]
             joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            yield self._held_out(joined["X"], joined["y"], joined["offset"], joined.get("weight"))
+            yield self._heldout_block(joined["X"], joined["y"], joined["offset"], joined.get("weight"))
 
     def _read(self, numbers: Array) -> dict[str, Array]:
         """Read rows that lie close together, and return X, y, offset and, if there are any, weights."""
         where, start = self.found.artifact.name, int(numbers[0])
-        data, given, classes = inputs.split_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
+        data, given, classes = inputs.split_response_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
         y = target_for_model(self.model, given.y, classes, self.known.target, where)
         weight_meaning.require_targets(self.model.distribution(), self.model.weight_kind, y)
         own = numbers - start
         columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
         return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
 
-    def _held_out(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldoutRows:
+    def _heldout_block(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldoutRows:
         model, X = self.model, np.ascontiguousarray(column_alignment.reorder_columns(X, self.order), dtype=np.float64)
         return HeldoutRows(
             predictor=model.predictor(X, offset),
@@ -178,12 +178,12 @@ def _rows_in_files(
     }
     if ranges.artifact.recoding or others or not needed <= named:
         return None
-    data, given, _ = inputs.split_as_fitted(head, fitted_columns, where)
-    split = ranges.split()
+    data, given, _ = inputs.split_response_as_fitted(head, fitted_columns, where)
+    split = ranges.read_split_column()
     chosen = None if split is None else np.flatnonzero(split == (TEST if (split == TEST).any() else VALID))
     if chosen is not None and not len(chosen):
         raise DataError(NONE_HELD, where=where)
-    order = find_and_report_order(
+    order = find_and_report_column_order(
         session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where
     )
     _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)

@@ -19,7 +19,7 @@ from herdcli.cli.regress import trials_and_exposure
 from herdcli.cli.regress.time_steps import arrange_in_time
 from herdcli.cli.regress.time_steps import split_time_columns as grouped
 from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunction, Response
-from herdcli.errors import BadUsage, DataError, missing_column
+from herdcli.errors import BadUsage, DataError, missing_column_error
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
 from herdcli.schema import LARGEST, is_sparse
@@ -64,25 +64,27 @@ class RegressionInputs:
     image_shape: Array | None = None  # (2,) if rows are images
 
 
-def read_inputs(session: Session, request: Request, *, in_time: bool = False) -> RegressionInputs:
-    """Read the columns that the options name.  in_time  rows are time series, whose splits are consecutive."""
-    artifact = None if in_time or request.gls or request.hidden else _open_on_disk(session, request)
+def read_inputs(session: Session, request: Request, *, is_time_series: bool = False) -> RegressionInputs:
+    """Read the columns that the options name.  is_time_series  rows are time series, whose splits are consecutive."""
+    artifact = None if is_time_series or request.gls or request.hidden else _open_on_disk(session, request)
     if artifact is None:
-        artifact = _load_data(session, request.source, non_feature_columns(request), request.input_format, [SEQUENCE] if in_time else [])
+        artifact = _load_data(
+            session, request.source, non_feature_columns(request), request.input_format, [SEQUENCE] if is_time_series else []
+        )
     target = request.target or LABELS
     data, response, classes = split_response(artifact.value, request, artifact.name, note=session.console.note)
     data, response = _drop_zero_weights(session, data, response, request, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
-    for what, values in ((f"the target '{target_title(session, request)}'", y), ("the offset", offset)):
+    for what, values in ((f"the target '{target_name_in_file(session, request)}'", y), ("the offset", offset)):
         _require_squares(what, values, artifact.name)
     if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
         y, classes = (y, None) if _are_counts(data, y, request) else _integers_as_classes(y)
     try:
         steps = None
-        if in_time:
+        if is_time_series:
             data, steps = arrange_in_time(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
-        split = dataset_preparation.assign_splits(by_class, None if in_time else request.split, request.seed)
+        split = dataset_preparation.assign_splits(by_class, None if is_time_series else request.split, request.seed)
         if weight is not None:
             split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
         data = _drop_base_levels(session, data, split == 0, request, artifact.name)
@@ -92,7 +94,7 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    history, title = replace(artifact, value=None), target_title(session, request)
+    history, title = replace(artifact, value=None), target_name_in_file(session, request)
     return RegressionInputs(
         X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
     )
@@ -115,7 +117,7 @@ def _stays_sparse(session: Session, data: Dataset, request: Request) -> bool:
     return plain and is_sparse(data.X) and data.X.shape[1] >= MANY
 
 
-def target_title(session: Session, request: Request) -> str:
+def target_name_in_file(session: Session, request: Request) -> str:
     """Return the name of the target in the file."""
     return request.target or (session.use and session.use.roles.get("y")) or LABELS
 
@@ -123,7 +125,7 @@ def target_title(session: Session, request: Request) -> str:
 def _open_on_disk(session: Session, request: Request) -> Artifact | None:
     """Return the data set with its rows on disk if they need more than 1 GiB or --max-memory; else None, also if columns are missing."""
     form, named = request.input_format, non_feature_columns(request)
-    found = streamed_rows.open_streamed(
+    found = streamed_rows.open_streamed_dataset(
         session, request.source, label=None, input_format=form, is_requested=False, unit_bytes=COPIED, same=True, keep=named
     )
     if found is None:
@@ -215,7 +217,7 @@ class FittedColumns:
         return "usual" if self.target == LABELS else "named"
 
     @property
-    def wanted(self) -> list[str]:
+    def non_feature_columns(self) -> list[str]:
         """The columns that are not features."""
         named = (LABELS, self.target, self.offset, self.weights, self.sequence)
         return [*(name for name in named if name), *trials_and_exposure.trial_and_exposure_columns(self)]
@@ -235,20 +237,20 @@ def fitted_columns(artifact: Artifact) -> FittedColumns:
 
 
 def read_rows_for_model(
-    session: Session, source: str, fitted_columns: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
+    session: Session, source: str, fitted_columns: FittedColumns, input_format: str | None = None, *, allow_missing_targets: bool = False
 ) -> RegressionInputs:
     """Read the same columns of other rows; all are test rows if the data have no split; weights may be missing.
 
-    open_ended  targets may be missing (NaN) in a column other than `y`, which holds labels.
+    allow_missing_targets  targets may be missing (NaN) in a column other than `y`, which holds labels.
     """
     target, steps = fitted_columns.target, None
-    wanted = [name for name in fitted_columns.wanted if not (open_ended and name == target != LABELS)]
-    also, gaps = [SEQUENCE] if fitted_columns.in_time else [], [target] if open_ended else []
+    wanted = [name for name in fitted_columns.non_feature_columns if not (allow_missing_targets and name == target != LABELS)]
+    also, gaps = [SEQUENCE] if fitted_columns.in_time else [], [target] if allow_missing_targets else []
     artifact = _load_data(session, source, wanted, input_format, also, gaps, fitted_columns.response)
     data: Dataset = artifact.value
     if fitted_columns.in_time:
         data, _, steps, _ = grouped(data, fitted_columns.sequence)
-    data, response, classes = split_as_fitted(data, fitted_columns, artifact.name)
+    data, response, classes = split_response_as_fitted(data, fitted_columns, artifact.name)
     return RegressionInputs(
         dataset_preparation.dense_copy(data, np.float64),
         response.y,
@@ -263,7 +265,7 @@ def read_rows_for_model(
     )
 
 
-def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
+def split_response_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
     """Return features, response and class names of other rows, as `split_response` does for fitted rows; weights may be missing."""
     y, classes, data = _split_target(data, fitted_columns.target, where, named=fitted_columns.target != LABELS)
     values, data = split_off_number_column(data, fitted_columns.offset, "--offset", where)
@@ -330,7 +332,7 @@ def require_column(data: Dataset, name: str | None, option: str, where: str) -> 
 
 
 def _column_error(data: Dataset, name: str, option: str, where: str) -> BadUsage:
-    return missing_column(option, name, [*(data.columns or {}), *(data.feature_names or [])], where)
+    return missing_column_error(option, name, [*(data.columns or {}), *(data.feature_names or [])], where)
 
 
 def split_off_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
@@ -411,7 +413,7 @@ def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple
         return values, None, data
     if named and name != LABELS:
         columns, parts = [*further, *(data.feature_names or [])], name.split(",")
-        error = missing_column("--target", name, columns, where)
+        error = missing_column_error("--target", name, columns, where)
         if len(parts) == 2 and set(parts) <= set(columns):
             error.hint = f"for numbers of successes and failures, --target {parts[0]} --failures {parts[1]}"
         raise error

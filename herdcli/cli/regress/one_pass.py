@@ -68,7 +68,7 @@ class SummableRows:
 def sum_and_fit(session: Session, request: Request) -> None:
     """Sum over this run's blocks, and save a `regression` or a shard of the sums."""
     request = replace(request, family="gaussian")
-    with _open_ranges(session, request) as found:
+    with _open_row_ranges(session, request) as found:
         rows = None if found is None else _rows_in_files(session, request, found)
         try:
             _sum_blocks(session, request, rows or _rows_in_memory(session, request))
@@ -84,7 +84,7 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
     held = int(rows.kept.sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} held-out rows, evenly spaced, are stored in the model for herd eval")
-    units = shards.unit_numbers(session, layout.units, "blocks of rows")
+    units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
     pilot, parts = block_sums.PilotFit.none(rows.columns), list[block_sums.PartialSums]()
     if units or session.dealt is not None:
         pilot = block_sums.pilot_fit(next(iter(rows.source.take(0, 1))))
@@ -106,7 +106,7 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
         names=rows.names,
         weight_kind=request.weight_kind or "precision",
     )
-    shards.finish_units(session, made, "blocks of rows", save_all_units, rows.history, request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
 def save_all_units(session: Session, whole: RegressionShard, history: HistorySource, request: Request) -> None:
@@ -132,9 +132,11 @@ def save_all_units(session: Session, whole: RegressionShard, history: HistorySou
     runs.warn_of_result(session, value, request)
 
 
-def _open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
+def _open_row_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
     """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
-    return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.non_feature_columns(request))
+    return streamed_rows.open_row_ranges(
+        session, request.source, input_format=request.input_format, keep=inputs.non_feature_columns(request)
+    )
 
 
 def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> SummableRows | None:
@@ -145,11 +147,11 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Sum
     if artifact.recoding or others or not {*inputs.non_feature_columns(request)[1:], request.target or inputs.LABELS} <= named:
         return None
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
-    _require_numbers(classes, inputs.target_title(session, request), artifact.name)
+    _require_numbers(classes, inputs.target_name_in_file(session, request), artifact.name)
     session.inputs["data"] = artifact
     session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
-    own = ranges.split() if request.split is None else None
+    own = ranges.read_split_column() if request.split is None else None
     rows = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, data.X.shape[1])), split=own)
     try:
         split = dataset_preparation.assign_splits(rows, request.split, request.seed)

@@ -140,9 +140,9 @@ def _choose_optimizer(session: Session, request: Request, rows: int, parameters:
             f"--dtype {request.dtype} works only with minibatches, not with --optimizer trust-region", hint="use --optimizer adam"
         )
     for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
-        session.ignored(name, f"with --optimizer {chosen}")
+        session.warn_of_ignored_option(name, f"with --optimizer {chosen}")
     if chosen != "sgd":
-        session.ignored("momentum", f"with --optimizer {chosen}")
+        session.warn_of_ignored_option("momentum", f"with --optimizer {chosen}")
     return chosen
 
 

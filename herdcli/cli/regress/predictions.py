@@ -110,7 +110,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     known = inputs.fitted_columns(fitted)
     if request.sequence is not None:
         known = replace(known, sequence=request.sequence)
-    found = inputs.read_rows_for_model(session, request.source, known, request.input_format, open_ended=True)
+    found = inputs.read_rows_for_model(session, request.source, known, request.input_format, allow_missing_targets=True)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, but the model has {model.coefficients.shape[1]}", where=found.history.name)

@@ -280,7 +280,7 @@ class Request:
         """Whether errors are correlated in time."""
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Set the defaults of linear models and of perceptrons, whose optimisation needs more steps."""
         if self.hidden is None:
             return replace(self, l2=self.ridge)

@@ -83,7 +83,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             firth=request.penalty == "firth",
             weights=choose_weight_kind(session, inputs, request),
         )
-    source = block_placement.place_blocks(session, regression_blocks(problem.rows))
+    source = block_placement.place_blocks_on_workers(session, regression_blocks(problem.rows))
     algorithm = make_large_problem_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
     curvature = f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients"
     if isinstance(algorithm, TrustRegion) and not problem.l2:
@@ -117,7 +117,7 @@ def choose_weight_kind(session: Session, inputs: RegressionInputs, request: Requ
     """Return the meaning of the weights: trials or exposure if the target is counted in them, else --weight-kind."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
-        session.ignored("weight_kind", "without weights")
+        session.warn_of_ignored_option("weight_kind", "without weights")
     return kind or request.weight_kind or "precision"
 
 
@@ -176,11 +176,11 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.title}' holds numbers, but --family softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
-        session.ignored("gamma_scale", f"with --family {chosen}")
+        session.warn_of_ignored_option("gamma_scale", f"with --family {chosen}")
     if request.penalty == "firth" and chosen not in FIRTH:
         raise BadUsage(f"--penalty firth works only with --family {' and '.join(FIRTH)}, not {chosen}", hint="use --l2 0.001")
     if chosen in ("gaussian", "gamma"):
-        session.ignored("dispersion", f"with --family {chosen}, whose dispersion is always estimated")
+        session.warn_of_ignored_option("dispersion", f"with --family {chosen}, whose dispersion is always estimated")
     elif request.dispersion == "pearson" and chosen == "softmax":
         raise BadUsage("--dispersion pearson works only with --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:

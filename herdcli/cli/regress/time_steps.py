@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.errors import missing_column
+from herdcli.errors import missing_column_error
 
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
@@ -26,7 +26,7 @@ def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequ
     name = column or COLUMN
     key, data = split_off_column(data, name)
     if key is None and column is not None:
-        raise missing_column("--sequence", name, [*(data.columns or {}), *(data.feature_names or [])])
+        raise missing_column_error("--sequence", name, [*(data.columns or {}), *(data.feature_names or [])])
     series = sequences.group_rows_into_sequences(data.X, key)
     place, step = np.empty((2, len(data.X)), dtype=np.int64)
     place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)

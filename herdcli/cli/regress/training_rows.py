@@ -64,7 +64,7 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
         return ArrayRows(np.column_stack([X, y, offset]), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
         raise DataError("there are infinite values", hint="write NaN for missing values")
-    return StoredRows(inputs.X.taken(chosen), y, offset, weight, centre)
+    return StoredRows(inputs.X.select_rows(chosen), y, offset, weight, centre)
 
 
 def select_rows(X: Array, chosen: Array) -> Array:
@@ -78,6 +78,6 @@ def heldout_linear_predictors(value: GeneralisedLinear, inputs: RegressionInputs
     offset = inputs.offset[heldout_mask]
     if not isinstance(inputs.X, LazyMatrix):
         return value.predictor(inputs.X[heldout_mask], offset)
-    X = inputs.X.taken(heldout_mask)
+    X = inputs.X.select_rows(heldout_mask)
     parts = (slice(start, start + BLOCK) for start in range(0, len(X), BLOCK))
     return np.concatenate([value.predictor(X[part], offset[part]) for part in parts])

@@ -78,15 +78,15 @@ def response_as_rates(
         _refuse_values(~(response.y >= 0), response.y, "the target", "successes are not negative", where)
         return data, _response_as_shares(response, response.y + failures, "successes", "the target and its failures", where)
     if options.trials or options.weight_kind == "trials":
-        trials, data, name = _read_amounts(data, response, options.trials, "--trials", find, where)
+        trials, data, name = _trials_or_exposures(data, response, options.trials, "--trials", find, where)
         return data, _response_from_trials(response, trials, name, options, where, note, form)
     if options.exposure or options.weight_kind == "exposure":
-        exposure, data, name = _read_amounts(data, response, options.exposure, "--exposure", find, where)
+        exposure, data, name = _trials_or_exposures(data, response, options.exposure, "--exposure", find, where)
         return data, _response_from_exposure(response, exposure, name, options, where, note, form)
     return data, response
 
 
-def _read_amounts(
+def _trials_or_exposures(
     data: Dataset, response: Response, column: str | None, option: str, find: FindColumn, where: str
 ) -> tuple[Array, Dataset, str]:
     """Return the trials or exposures (n,) from a column or from the weights, the data set without the column, and its name."""

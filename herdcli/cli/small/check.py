@@ -97,7 +97,7 @@ def command(session: Session, request: Request) -> int:
     for path in request.sources:
         verdict = sealing.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)
         if verdict.code:
-            session.console.fault(verdict.message, verdict.hint)
+            session.console.print_error(verdict.message, verdict.hint)
         elif verdict.message:
             session.console.note(verdict.message)
         worst = max(worst, verdict.code)

@@ -64,7 +64,7 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --epochs 5 | herd info
       herd data digits | herd nherd-train | herd info --top 5
     """
-    described = [_describe_file(session, path, request.top) for path in request.sources or ("-",)]
+    described = [_file_description(session, path, request.top) for path in request.sources or ("-",)]
     if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False, default=asdict) + "\n")
     else:
@@ -111,7 +111,7 @@ def _training_verdict(artifact: Artifact) -> str | None:
         return None
 
 
-def _describe_file(session: Session, path: str, top: int | None) -> Contents:
+def _file_description(session: Session, path: str, top: int | None) -> Contents:
     session.forget_features()
     artifact = _load_any_file(session, path)
     tables = summary_text.summary_tables(artifact.kind, artifact.value, artifact.recoding)

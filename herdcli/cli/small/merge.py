@@ -73,7 +73,7 @@ def command(session: Session, request: Request) -> None:
     classifiers = [artifact for artifact in found if artifact.kind in ONLINE]
     if not classifiers:
         for option in ("rule", "data"):
-            session.ignored(option, "with shards")
+            session.warn_of_ignored_option(option, "with shards")
         shards.merge_shards(session, found)
         return
     for other in found:
@@ -112,7 +112,7 @@ def _merge_classifiers(session: Session, artifacts: list[Artifact], request: Req
             "so herd averages their calibrated scores instead of merging their weights by precision"
         )
         if request.rule != "precision":
-            session.ignored("rule", "with different learners")
+            session.warn_of_ignored_option("rule", "with different learners")
     made = model_merging.merge_models(models, request.rule)
     if request.data is not None:
         made = calibrate_on_all(rescore_classifier(session, replace(artifacts[0], value=made), request.data).value)

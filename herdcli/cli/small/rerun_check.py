@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def check_reruns(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:
     """Print how each file compares with its rerun, and return the largest exit code.  seconds, disk: limits for each file."""
-    given, worst = history.known_files(inputs), 0
+    given, worst = history.find_files_by_digest(inputs), 0
     memory_limit = session.max_memory or memory_budget.default_memory_limit()
     for path in paths:
         end = time.monotonic() + seconds
         bounds = RerunLimits(seconds, end, memory_limit, disk, session.threads)
         try:
-            write_stdout(escape_text(history.rerun_verdict(session, path, given, bounds)) + "\n")
+            write_stdout(escape_text(history.rerun_and_compare(session, path, given, bounds)) + "\n")
         except HerdError as error:
-            session.console.fault(str(error), error.hint)
+            session.console.print_error(str(error), error.hint)
             worst = max(worst, error.exit_code)
     return worst

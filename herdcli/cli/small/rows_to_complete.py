@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.rows.dataset_rows import rows_with_missing
+from herdcli.cli.frame.rows.dataset_rows import rows_and_known_mask
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def load_rows_to_complete(session: Session, model: RBM, given: str, mask: str | 
     if not is_single_model or model.count > 1:
         what = f"{model.count} models, one for each class" if is_single_model else "a dbn"
         raise BadUsage(f"--given needs a single rbm; this is {what}", hint="herd fit-rbm without --per-class and --layers learns one")
-    session.ignored("chains", "with --given: one for each row and draw")
+    session.warn_of_ignored_option("chains", "with --given: one for each row and draw")
     data = session.load(given, "given", kinds={"dataset"}, missing=True)
     entries = None if mask is None else session.load(mask, "mask", kinds={"dataset"})
-    rows, known = rows_with_missing(session, model, data, {}, entries)
+    rows, known = rows_and_known_mask(session, model, data, {}, entries)
     return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), count, axis=0)

@@ -13,7 +13,7 @@ from herdcli.cli.frame.options.common_options import checkpoint_options, command
 from herdcli.cli.frame.options.declaration import Condition, flag, integer_kind, option, text_kind
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Request:
     missing_rows: str = shared_options.missing_rows_option()
     seed: int = shared_options.seed_option()
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Return the request with its defaults: a row to complete is sampled once unless --count is typed."""
         return replace(self, count=1) if self.given is not None and "count" not in typed_options else self
 
@@ -94,15 +94,15 @@ def command(session: Session, request: Request) -> None:
     With --given FILE, the known entries of each row stay fixed and the others are drawn, --count times (default: once).
     """
     from herdcli.cli.frame.output import outputs
-    from herdcli.cli.network.sample_models import load_sampled_model
+    from herdcli.cli.network.sample_models import load_model_to_sample
 
     outputs.check_artifact_output(session, "dataset")
-    fitted = load_sampled_model(session, request.model)
+    fitted = load_model_to_sample(session, request.model)
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
-        session.ignored("steps", f"with a model of kind {fitted.kind}")
+        session.warn_of_ignored_option("steps", f"with a model of kind {fitted.kind}")
     if request.burn_in is None and not KINDS[fitted.kind].harmonium:
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
-    result, summary = import_named(str(KINDS[fitted.kind].sample))(session, fitted, request)
+    result, summary = import_by_path(str(KINDS[fitted.kind].sample))(session, fitted, request)
     named_states = session.recoding is not None and session.recoding.codes
     states = session.recoding if fitted.kind == "network" or named_states else None
     outputs.write_artifact(session, result, summary, history=fitted, recoding=states)
@@ -111,7 +111,7 @@ def command(session: Session, request: Request) -> None:
 def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return rows sampled from an rbm, or from the highest layer of a dbn, whose rows the layers below turn into visible rows."""
     from herdcli.cli.small.rows_to_complete import load_rows_to_complete
-    from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
+    from herdcli.cli.small.sampled_rows import dataset_of_samples, sample_models
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
     from herdcli.rbm.layers import model_layers
@@ -134,7 +134,7 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
         session, settings_from_request(SamplingProblem, swept, models=models, below=lower, **of_given), chains=bool(asked)
     )
     lowest = [*below, top][0]
-    result = sampled_dataset(lowest, rows, means=request.means)
+    result = dataset_of_samples(lowest, rows, means=request.means)
     if not request.means:
         result, states = decode_softmax_columns(result, lowest.visible_units, session.recoding)
         session.recoding = states or session.recoding

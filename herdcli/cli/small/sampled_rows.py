@@ -42,7 +42,7 @@ def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -
     return found.rows, f"chains of {problem.burn_in} sweeps"
 
 
-def sampled_dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
+def dataset_of_samples(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     """Return the rows (count, D) of each model as a data set with the model's column properties."""
     units, X = unit_family(model.visible_units), model.to_original(np.concatenate(rows))
     y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None

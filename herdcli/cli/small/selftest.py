@@ -63,4 +63,4 @@ def command(session: Session, request: Request) -> None:
     wrong = [row["claim"] for row in rows if row["verdict"] != "ok"]
     if wrong:
         raise NegativeResult(f"{len(wrong)} of {len(rows)} answers are wrong: {wrong[0]}", hint="please report this table")
-    session.console.note(f"all {len(rows)} answers are right, {session.console.elapsed():.1f} s")
+    session.console.note(f"all {len(rows)} answers are right, {session.console.elapsed_seconds():.1f} s")

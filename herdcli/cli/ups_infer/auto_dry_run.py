@@ -33,7 +33,7 @@ def print_auto_plan(session: Session, choice: AutomaticChoice, max_seconds: floa
     names = ", ".join(dict.fromkeys(plan.names))
     left = max_seconds - (time.monotonic() - began)
     how = dry_run.MOST if choice.unsure or left < plan.more else plan.how
-    dry_run.report_plan(session.console, names, how, plan.steps, min(left, plan.more), plan.size)
+    dry_run.print_plan_and_exit(session.console, names, how, plan.steps, min(left, plan.more), plan.size)
 
 
 class AutoPlan:
@@ -70,7 +70,7 @@ class AutoPlan:
             seconds, size = self.rate * attempt.work * method.steps, method.bytes_needed(state)[0]
             return dry_run.TrialRun(state, False, method.steps, dry_run.KNOWN, seconds, size)
         watch = dry_run.CpuStopwatch()
-        trial = dry_run.try_steps(
+        trial = dry_run.run_trial_steps(
             method, lambda state: (0.0, method.bytes_needed(state)[0]), longer=PATIENT if attempt.name == CHAINS else 1.0
         )
         if attempt.name == CHAINS:

@@ -47,7 +47,7 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
     )
     if isinstance(exact, algorithms.ExactCandidate):
         for option in ("effort", "time"):
-            session.ignored(option, "where auto is exact")
+            session.warn_of_ignored_option(option, "where auto is exact")
         session.console.note(f"auto: {exact.name}, {exact.why}")
         return run(session, network, replace(settings, algorithm=exact.name), True, exact.method), exact.name
     request = session.request
@@ -65,20 +65,20 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
     if ends is not None:
         session.request = replace(request, effort=spent / MILLION)
         session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats this run, on any machine")
-    found, name, told = choice.best()
+    found, name, told = choice.select_best_result()
     if len(choice.found) > 1:
         session.console.note(f"auto: {told}")
     return found, name
 
 
 def _try_algorithms(
-    choice: AutomaticChoice, attempted: Callable[[MethodAttempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
+    choice: AutomaticChoice, attempt_method: Callable[[MethodAttempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
 ) -> float:
     """Run the algorithms that the choice proposes, and return the total work."""
     spent = 0.0
     for attempt in choice.attempts():
         note(f"auto: {attempt.name}, {attempt.why}")
-        found, steps = attempted(attempt)
+        found, steps = attempt_method(attempt)
         spent += attempt.cost(steps)
         choice.add(attempt, found, steps)
     if not choice.found:
@@ -87,7 +87,7 @@ def _try_algorithms(
 
 
 def _attempt_algorithm(
-    session: Session, choice: AutomaticChoice, run: Run, ends: float | None, attempt: MethodAttempt
+    session: Session, choice: AutomaticChoice, run: Run, end_time: float | None, attempt: MethodAttempt
 ) -> tuple[InferenceResult | None, int]:
     """Return the result, or None if the algorithm failed, which a note reports, and the number of steps."""
     from herdcli.markov import algorithms
@@ -95,7 +95,7 @@ def _attempt_algorithm(
     watched: TimedMethod | None = None
     try:
         method = attempt.method or algorithms.make_inference_method(choice.network, attempt.settings, session.map)
-        watched = TimedMethod(method, ends if attempt.name == "gbp" else None)
+        watched = TimedMethod(method, end_time if attempt.name == "gbp" else None)
         return run(session, choice.network, attempt.settings, True, watched), watched.made.count
     except (Diverged, NegativeResult, DataError) as error:
         if not attempt.is_tolerated(error):
@@ -104,7 +104,7 @@ def _attempt_algorithm(
         return None, 0 if watched is None or isinstance(error, MemoryLimitExceeded) else watched.made.count
 
 
-def _affordable_steps(ends: float, method: InferenceMethod) -> int:
+def _affordable_steps(end_time: float, method: InferenceMethod) -> int:
     """Return the number of steps of a method for which there is time, estimated from some trial steps."""
     try:
         state, started = method.init(), time.monotonic()
@@ -113,11 +113,11 @@ def _affordable_steps(ends: float, method: InferenceMethod) -> int:
     for _ in range(TRIAL):
         state = method.step(state)
     each = (time.monotonic() - started) / TRIAL
-    return max(0, int((ends - time.monotonic()) / max(each, 1e-9)))
+    return max(0, int((end_time - time.monotonic()) / max(each, 1e-9)))
 
 
 @dataclass
-class Steps:
+class StepCounter:
     """A counter of the steps made."""
 
     count: int = 0
@@ -128,7 +128,7 @@ class TimedMethod(Delegate):
     """A method that counts its steps and ends when its time is over."""
 
     ends: float | None
-    made: Steps = field(default_factory=Steps)
+    made: StepCounter = field(default_factory=StepCounter)
 
     def step(self, state: HasStep) -> HasStep:
         """Make one step."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @command_with_request(
     Request,
     threads_option,
-    shards.shard_option.where(shard=QUESTIONS),
-    checkpoint_options.where(checkpoint=RESUMED),
+    shards.shard_option.with_conditions(shard=QUESTIONS),
+    checkpoint_options.with_conditions(checkpoint=RESUMED),
     csv_output_options,
 )
 def command(session: Session, request: Request) -> None:

@@ -36,14 +36,14 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))
-    units = shards.unit_numbers(session, batch.count, "blocks of rows")
+    units = shards.unit_numbers_of_run(session, batch.count, "blocks of rows")
     made = EvidenceRowsShard(
         place=session.place,
         units=batch.count,
         parts=_drop_auxiliary_columns(_expand_states(session.run(batch.part(units), label="rows"), full, evidence), full) if units else [],
-        rest=MarginalColumns(marginal_columns(full), full.listed_count) if session.place.first else None,
+        rest=MarginalColumns(marginal_columns(full), full.listed_count) if session.place.is_first else None,
     )
-    shards.finish_units(session, made, "blocks of rows", save_all_units, replace(loaded, value=None), request)
+    shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, replace(loaded, value=None), request)
 
 
 def read_evidence_rows(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:

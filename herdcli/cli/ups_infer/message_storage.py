@@ -23,10 +23,10 @@ def choose_message_storage(session: Session, method: JunctionTree, state: OrderS
     what = method.bytes_needed(state)[1].rstrip(",")
     way = method.find_fitting_schedule(state, limit, arrays_file.free_disk_bytes() // 2)
     if way is None:
-        return method.least(state, limit, 0)[0], what
+        return method.smallest_memory_need(state, limit, 0)[0], what
     if way.plan is None:
         return way.memory, what
-    method.set_schedule(way.plan, session.enter_until_end(closing(arrays_file.ArraysFile())) if way.file else None)
+    method.set_schedule(way.plan, session.enter_until_command_ends(closing(arrays_file.ArraysFile())) if way.file else None)
     if way.file:
         return way.memory, f"{what}: its messages are kept in a file of {format_size(way.file)} in $TMPDIR"
     return way.memory, f"{what}: its messages are computed twice, to keep {format_size(way.memory)} of them at a time"
@@ -43,13 +43,13 @@ def choose_pass_storage(session: Session, work: EliminationPassPlan) -> tuple[El
 
     limit, room = session.max_memory or memory_budget.default_memory_limit(), arrays_file.free_disk_bytes() // 2
     what = f"elimination, 2^{math.log2(max(1, work.cells)):.1f} table cells" + (
-        " without those that zeros leave empty" if work.sparse else ""
+        " without those that zeros leave empty" if work.has_sparse_messages else ""
     )
     ways = work.storage_plans()
     for place, (size, in_file) in enumerate(ways):
         if size <= limit and in_file <= room:
-            files = [session.enter_until_end(closing(arrays_file.ArraysFile())) if place >= first else None for first in (1, 2)]
+            files = [session.enter_until_command_ends(closing(arrays_file.ArraysFile())) if place >= first else None for first in (1, 2)]
             beside = f", with a file of {format_size(in_file)} in $TMPDIR" if place else ""
-            return work.placed(*files), size, f"{what}, {format_size(size)}{beside}"
+            return work.with_message_stores(*files), size, f"{what}, {format_size(size)}{beside}"
     size = min(size for size, _ in ways)
     return work, size, f"{what}, {format_size(size)}"

@@ -185,7 +185,7 @@ def answer_most_probable_states(
         _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request)
 
 
-def _note_ties(session: Session, network: Network, likeliest: MostProbableStates, evidence: dict[int, int], request: Request) -> None:
+def _note_ties(session: Session, network: Network, best_states: MostProbableStates, evidence: dict[int, int], request: Request) -> None:
     """Print a note if other states are equally probable; this is checked only if elimination is fast."""
     from herdcli.markov.query import exact_queries
 
@@ -193,8 +193,8 @@ def _note_ties(session: Session, network: Network, likeliest: MostProbableStates
     _, staged = _search_order(session, network, request, maximised=every)
     if not staged.complete or staged.cells > FEW_CELLS:
         return
-    states = {i: 0 if i in evidence else likeliest.states[i] for i in every}
-    others = exact_queries.find_tied_states(network, staged.order.tolist(), replace(likeliest, states=states))
+    states = {i: 0 if i in evidence else best_states.states[i] for i in every}
+    others = exact_queries.find_tied_states(network, staged.order.tolist(), replace(best_states, states=states))
     if others is not None:
         differing = [i for i in every if others[i] != states[i]]
         few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
@@ -217,7 +217,7 @@ def _state_name_columns(network: Network, variables: Sequence[int], rows: Array)
 
 
 def _find_most_probable_states(
-    session: Session, network: Network, names: list[int], request: Request, *, whole: bool
+    session: Session, network: Network, variables: list[int], request: Request, *, whole: bool
 ) -> MostProbableStates:
     """Return the most probable states of some variables, or of all."""
     from herdcli.markov.query import exact_queries
@@ -226,11 +226,11 @@ def _find_most_probable_states(
         from herdcli.markov.query import toulbar2
 
         return toulbar2.solve_most_probable(network, request.time)
-    every = range(network.count) if whole else names
+    every = range(network.count) if whole else variables
     orders, staged = _search_order(session, network, request, maximised=every)
     least = None
     if not whole and request.algorithm == AUTO:
-        least = _branch_and_bound(session, network, names, request, staged.cells if staged.complete else math.inf)
+        least = _branch_and_bound(session, network, variables, request, staged.cells if staged.complete else math.inf)
     if least is not None and least.exact:
         return least
     found = _plan_by_order(session, orders, staged, maximised=every)
@@ -242,15 +242,17 @@ def _find_most_probable_states(
             follows=least is not None,
             after=lambda _: work.estimate_cost(),
         )
-        return replace(best, states={i: best.states[i] for i in names})
+        return replace(best, states={i: best.states[i] for i in variables})
     return (
         _approximate_most_probable_states(session, network, request)
         if whole
-        else _coordinate_ascent(session, network, names, request, least)
+        else _coordinate_ascent(session, network, variables, request, least)
     )
 
 
-def _branch_and_bound(session: Session, network: Network, names: list[int], request: Request, cells: float) -> MostProbableStates | None:
+def _branch_and_bound(
+    session: Session, network: Network, variables: list[int], request: Request, cells: float
+) -> MostProbableStates | None:
     """Search for the marginal MAP by branch and bound, if constrained elimination needs many more table cells than an unconstrained order.
 
     cells  the table cells of elimination that sums before it maximises.
@@ -265,7 +267,7 @@ def _branch_and_bound(session: Session, network: Network, names: list[int], requ
     _, free = _search_order(session, network, request)
     if not free.complete or cells <= MANY_TIMES * free.cells:
         return None
-    search = BranchAndBound(network, names, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
+    search = BranchAndBound(network, variables, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
     if search.memory() > _memory_limit(session):
         return None
     if not search.is_worthwhile():
@@ -301,7 +303,7 @@ def _approximate_most_probable_states(session: Session, network: Network, reques
     constant = work.inner.constant
     bound = max(value + constant, min(found.bound, upper + constant))
     exact = bound - value - constant <= 1e-9 * (1 + abs(bound))
-    states = work.inner.to_original(dict(enumerate(x.tolist())))
+    states = work.inner.original_states(dict(enumerate(x.tolist())))
     return MostProbableStates(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
 
 
@@ -324,7 +326,7 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
     value = best.value + left.constant + work.inner.constant
     return replace(
         best,
-        states=work.inner.to_original(left.to_original(best.states)),
+        states=work.inner.original_states(left.original_states(best.states)),
         value=value,
         bound=value,
         exact=True,
@@ -333,7 +335,7 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
 
 
 def _coordinate_ascent(
-    session: Session, network: Network, names: list[int], request: Request, least: MostProbableStates | None
+    session: Session, network: Network, variables: list[int], request: Request, best_so_far: MostProbableStates | None
 ) -> MostProbableStates:
     """Return an approximate marginal MAP by coordinate ascent.
 
@@ -345,22 +347,22 @@ def _coordinate_ascent(
     from herdcli.markov.query.max_product import MaxProduct
 
     try:
-        session.require_memory(marginal_map.elimination_bytes(network, names), "eliminating the variables that are summed out")
+        session.require_memory(marginal_map.elimination_bytes(network, variables), "eliminating the variables that are summed out")
     except MemoryLimitExceeded as error:
-        if least is not None and least.value > -math.inf:
+        if best_so_far is not None and best_so_far.value > -math.inf:
             session.console.note("auto: the best answer of branch and bound, because coordinate ascent exceeds --max-memory")
-            return least
-        if least is not None:
+            return best_so_far
+        if best_so_far is not None:
             error.hint = "raise --effort: branch and bound needs less memory, but found no states within this effort"
         raise
-    if least is not None and least.value > -math.inf:
-        begin = least
+    if best_so_far is not None and best_so_far.value > -math.inf:
+        begin = best_so_far
     else:
         begin = run_algorithm(MaxProduct(network, settings_from_request(InferenceSettings, request), min(10, request.search_steps)))
-    climb = marginal_map.CoordinateAscent(network, names, [begin.states[i] for i in names])
+    climb = marginal_map.CoordinateAscent(network, variables, [begin.states[i] for i in variables])
     session.console.note("auto: coordinate ascent, because exact elimination exceeds --max-memory")
-    best = session.run(climb, label="ascent", follows=least is not None)
-    bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))
+    best = session.run(climb, label="ascent", follows=best_so_far is not None)
+    bound = best.bound if best_so_far is None else max(best.value, min(best.bound, best_so_far.bound))
     return replace(best, bound=bound, exact=bound - best.value <= 1e-9 * (1 + abs(bound)))
 
 
@@ -368,7 +370,7 @@ def _save_states_as_beliefs(
     session: Session,
     loaded: Artifact,
     network_and_evidence: tuple[Network, dict[int, int]],
-    likeliest: MostProbableStates,
+    best_states: MostProbableStates,
     summary: str,
     request: Request,
 ) -> None:
@@ -378,19 +380,19 @@ def _save_states_as_beliefs(
     from herdcli.markov.query.exact_queries import compute_all_marginals
 
     network, evidence = network_and_evidence
-    every = evidence | likeliest.states
+    every = evidence | best_states.states
     assignment = np.full(network.count, -1, dtype=np.int64)
     assignment[list(every)] = list(every.values())
-    held = condition_network(network, likeliest.states)
+    held = condition_network(network, best_states.states)
     nodes = compute_all_marginals(held, request.orders, request.seed)
     made = beliefs.assemble_beliefs(
-        loaded.value, every, nodes, [], algorithm=likeliest.algorithm, log_z=likeliest.value, free_energy=-likeliest.value,
-        iterations=likeliest.iterations, assignment=assignment, log_value_upper=likeliest.bound,
+        loaded.value, every, nodes, [], algorithm=best_states.algorithm, log_z=best_states.value, free_energy=-best_states.value,
+        iterations=best_states.iterations, assignment=assignment, log_value_upper=best_states.bound,
     )  # fmt: skip
     outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def answer_joint(
+def answer_joint_table(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
     """Write the joint table of some variables, one row per combination of their states."""
@@ -496,27 +498,27 @@ def answer_sensitivity(
     if isinstance(network, ConditionedNetwork) and network.before is not None:
         found = extend_to_all_cells(found, network.before, evidence)
     whole = network.before if isinstance(network, ConditionedNetwork) and network.before is not None else network
-    words = result_tables.cell_columns(loaded.value, whole)
+    words = result_tables.describe_factor_cells(loaded.value, whole)
     found, words = _drop_noisy_max_cells(session, loaded.value, found, words)
     steepest = int(np.abs(found.derivative).argmax())
-    where = result_tables.cell_label(words, steepest)
+    where = result_tables.factor_cell_label(words, steepest)
     summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, steepest in {where}"
     numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
     result_tables.save_table(session, result_tables.dataset_from_columns(numbers, words), summary, form, loaded, list(words))
 
 
 def _drop_noisy_max_cells(
-    session: Session, full: Network, found: ParameterSensitivity, words: dict[str, list[str]]
+    session: Session, full: Network, sensitivity: ParameterSensitivity, words: dict[str, list[str]]
 ) -> tuple[ParameterSensitivity, dict[str, list[str]]]:
     """Leave out the cells of factors with auxiliary variables: they are not parameters of the user's noisy-max tables."""
     if not full.auxiliary:
-        return found, words
+        return sensitivity, words
     dividing = [a for a in range(full.factor_count) if max(full.factor_scope(a)) >= full.listed_count]
-    kept = np.flatnonzero(~np.isin(found.factor, dividing))
+    kept = np.flatnonzero(~np.isin(sensitivity.factor, dividing))
     ends = {full.name(scope[-1]) for scope in map(full.factor_scope, dividing) if scope[-1] < full.listed_count}
     session.console.note(f"without the parameters of the large noisy-max of {', '.join(sorted(ends))}")
-    numbers = {name: getattr(found, name)[kept] for name in ("factor", "cell", "value", "derivative")}
-    return replace(found, **numbers), {name: [column[k] for k in kept.tolist()] for name, column in words.items()}
+    numbers = {name: getattr(sensitivity, name)[kept] for name in ("factor", "cell", "value", "derivative")}
+    return replace(sensitivity, **numbers), {name: [column[k] for k in kept.tolist()] for name, column in words.items()}
 
 
 ANSWERERS = {
@@ -524,7 +526,7 @@ ANSWERERS = {
     "bounds": answer_bounds,
     "mpe": answer_most_probable_states,
     "mmap": answer_most_probable_states,
-    "joint": answer_joint,
+    "joint": answer_joint_table,
     "sensitivity": answer_sensitivity,
     "dsep": independence_queries.answer_separation,
     "independent": independence_queries.answer_separation,

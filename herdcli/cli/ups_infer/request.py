@@ -96,24 +96,24 @@ SLICE_ROWS = (
     Needs(Condition("evidence_rows"), "--slices needs the rows of the slices", hint="use --evidence-rows FILE, a row for each slice"),
     Needs(BY_TREE, "--slices works only with junction trees, not with --algorithm {algorithm}"),
     Needs(
-        Condition("has_rows_alone"),
+        Condition("has_only_row_evidence"),
         "--slices does not work with --query, --evidence, --observe and --soft-evidence",
         hint="write evidence into --evidence-rows",
     ),
 )
 
 
-def _are_states(value: object) -> bool:
+def _is_list_of_assignments(value: object) -> bool:
     """Return whether a recorded value is a list of NAME=STATE."""
     return isinstance(value, list) and all(isinstance(each, str) and "=" in each and is_unicode(each) for each in value)
 
 
-def _recorded_clamp(value: str) -> str:
+def _clamp_for_record(value: str) -> str:
     """Return the record of --clamp: "file" for a file, whose content is recorded among the inputs."""
     return value if value in CLAMPS else "file"
 
 
-def _recorded_regions(value: str) -> str:
+def _regions_for_record(value: str) -> str:
     """Return the record of --regions: "file" for a file, whose content is recorded among the inputs.
 
     Old records say `edges` instead of `auto`, from when there was no other choice.
@@ -190,7 +190,7 @@ class Request:
         text_kind(),
         default="auto",
         metavar="auto|rows|columns|rows-columns|FILE",
-        record=field_recorded_as(_recorded_clamp),
+        record=field_recorded_as(_clamp_for_record),
         only=ONLY["clamp"],
         help="Sets of variables that ups clamps in turn, each of which must leave a forest.  auto: chosen by herd, with Newton steps in "
         "between; FILE: one set per line; all but auto run the plain algorithm of the paper.",
@@ -215,7 +215,7 @@ class Request:
         default="auto",
         metavar="auto|edges|plaquettes|cliques:K|FILE",
         group=INPUT,
-        record=field_recorded_as(_recorded_regions),
+        record=field_recorded_as(_regions_for_record),
         only=ONLY["regions"],
         help="Regions of double-loop and gbp; larger ones are more accurate and slower.  edges: the factors; plaquettes: also loops of "
         "three and four variables; cliques:K: parts of a junction tree of at most K variables; FILE: one region per line.  auto: "
@@ -295,7 +295,7 @@ class Request:
         choice_kind("herd", "toulbar2"),
         default="herd",
         record=field_recorded_if_changed("herd"),
-        only=Condition("asks_likeliest", why="without --query mpe"),
+        only=Condition("asks_most_probable_states", why="without --query mpe"),
         help="Solver of --query mpe; toulbar2 needs pytoulbar2 (pip install 'herdcli[toulbar2]') and stops after --time.",
     )
     evidence_rows: str | None = option(
@@ -324,7 +324,7 @@ class Request:
         help="Observed state of a variable, such as rain=yes, or a file of them: one NAME=STATE per line, UAI evidence, JSON or CSV.  May "
         "be repeated.",
     )
-    evidence_states: tuple[str, ...] = field_recorded_if_changed((), allowed=lambda value: _are_states(value))
+    evidence_states: tuple[str, ...] = field_recorded_if_changed((), allowed=lambda value: _is_list_of_assignments(value))
     observe: tuple[str, ...] = repeated_option(
         text_kind(),
         metavar="X=P,P…",
@@ -349,7 +349,7 @@ class Request:
     missing_rows: str = shared_options.missing_rows_option()
     seed: int = shared_options.seed_option()
 
-    def resolved(self, typed_options: frozenset[str]) -> Request:
+    def resolve_options(self, typed_options: frozenset[str]) -> Request:
         """Separate the file of --evidence from the arguments NAME=STATE.  Raises BadUsage for a second file."""
         typed = self.evidence if isinstance(self.evidence, tuple) else ()
         states = tuple(text for text in typed if "=" in text and not Path(text).exists())
@@ -369,7 +369,7 @@ class Request:
         return self.query == "marginals"
 
     @property
-    def asks_likeliest(self) -> bool:
+    def asks_most_probable_states(self) -> bool:
         """Whether the query is for the most probable states of all variables."""
         return self.query == "mpe"
 
@@ -391,7 +391,11 @@ class Request:
     @property
     def answers_query(self) -> bool:
         """Whether the algorithm can answer the query."""
-        return self.asks_marginals or self.algorithm in (AUTO, JUNCTION_TREE) or (self.asks_likeliest and self.algorithm == "max-product")
+        return (
+            self.asks_marginals
+            or self.algorithm in (AUTO, JUNCTION_TREE)
+            or (self.asks_most_probable_states and self.algorithm == "max-product")
+        )
 
     @property
     def can_be_resumed(self) -> bool:
@@ -404,11 +408,11 @@ class Request:
         return self.damping != 0 or bool(self.damping_schedule)
 
     @property
-    def has_rows_alone(self) -> bool:
+    def has_only_row_evidence(self) -> bool:
         """Whether the query is for marginals, and rows are the only evidence."""
         return self.asks_marginals and not (self.evidence or self.evidence_states or self.observe or self.likelihood)
 
     def warn_of_exact_tree(self, session: Session, observed: bool) -> None:
         """Warn that limits on iterations have no effect with a junction tree, unless there are observed marginals."""
         for name in ITERATED if self.algorithm == JUNCTION_TREE and not observed else ():
-            session.ignored(name, f"with --algorithm {self.algorithm}")
+            session.warn_of_ignored_option(name, f"with --algorithm {self.algorithm}")

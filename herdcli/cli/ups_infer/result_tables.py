@@ -57,7 +57,7 @@ def dataset_from_columns(numbers: Mapping[str, Array], words: Mapping[str, Seque
     return Dataset(X, feature_names=list(numbers), columns=texts or None)
 
 
-def cell_columns(named: Network, network: Network) -> dict[str, list[str]]:
+def describe_factor_cells(named: Network, network: Network) -> dict[str, list[str]]:
     """Return text columns that describe every cell of every factor: the child, its state, its parents and their states.
 
     In a network without directions they name all variables of the factor.
@@ -81,7 +81,7 @@ def cell_columns(named: Network, network: Network) -> dict[str, list[str]]:
     return {"variables": parents, "states": states}
 
 
-def cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
+def factor_cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
     """Return a description of one cell."""
     if "child" not in words or not words["child"][cell]:
         own = (words[name][cell] for name in (("parents", "parent_states") if "child" in words else ("variables", "states")))

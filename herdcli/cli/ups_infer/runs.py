@@ -42,7 +42,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
         raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="use --format mar")
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
-        shards.finish_units(session, made, "starts", save_all_units, loaded, request)
+        shards.save_units_or_shard(session, made, "starts", save_all_units, loaded, request)
     except DataError as error:  # the error is in the network, not in the evidence, which was read last
         error.where = error.where or loaded.name
         raise
@@ -59,8 +59,8 @@ def _infer_shard(
     restarts = request.restarts if settings.algorithm in algorithms_reading_option("restarts") else 0
     if not restarts:
         shards.refuse_shards(session, "--restarts makes several starts, --evidence-rows blocks of rows")
-    units = shards.unit_numbers(session, restarts + 1, "starts")
-    inferred = _run_starts(session, network, settings, units) if restarts else [_infer_once(session, network, settings)]
+    units = shards.unit_numbers_of_run(session, restarts + 1, "starts")
+    inferred = _run_starts(session, network, settings, units) if restarts else [_infer_with_settings(session, network, settings)]
     nodes_only = request.output_marginals == "nodes"
     parts = [
         beliefs.assemble_beliefs(
@@ -134,7 +134,7 @@ def _run_starts(session: Session, network: Network, settings: InferenceSettings,
     return [(run_algorithm(session, network, replace(settings, start=k), k == units[0]), settings.algorithm) for k in units]
 
 
-def _infer_once(session: Session, network: Network, settings: InferenceSettings) -> tuple[InferenceResult, str]:
+def _infer_with_settings(session: Session, network: Network, settings: InferenceSettings) -> tuple[InferenceResult, str]:
     """Return the result of the algorithm, or of the one that `auto` chooses, and its name."""
     if settings.algorithm != AUTO:
         return run_algorithm(session, network, settings), settings.algorithm

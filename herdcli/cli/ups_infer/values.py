@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from herdcli.cli.frame.options.declaration import format_number, parsed_kind
+from herdcli.cli.frame.options.declaration import custom_syntax_kind, format_number
 from herdcli.markov.query.query_parsing import parse_query
 
 
@@ -41,7 +41,7 @@ def _parse_query(text: str) -> str:
     return text
 
 
-SHARES = parsed_kind("shares", _parse_shares, lambda shares: ",".join(map(format_number, shares)))
-SECONDS = parsed_kind("seconds", _parse_seconds, lambda seconds: f"{format_number(seconds)}s")
-SLICES = parsed_kind("task", _parse_slices)
-QUERY = parsed_kind("query", _parse_query)
+SHARES = custom_syntax_kind("shares", _parse_shares, lambda shares: ",".join(map(format_number, shares)))
+SECONDS = custom_syntax_kind("seconds", _parse_seconds, lambda seconds: f"{format_number(seconds)}s")
+SLICES = custom_syntax_kind("task", _parse_slices)
+QUERY = custom_syntax_kind("query", _parse_query)

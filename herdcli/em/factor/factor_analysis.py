@@ -135,7 +135,7 @@ class FactorEM:
     given: Parameters | None = None
 
     @property
-    def least(self) -> Array:
+    def noise_floors(self) -> Array:
         """The noise floors of the columns (D,)."""
         return np.asarray(self.floor * self.scale**2)
 
@@ -154,7 +154,7 @@ class FactorEM:
             return {name: item.copy() for name, item in self.given.items()}
         variance, D = self.found.variance, len(self.found.mean)
         if restart == 0 and self.init == "newton" and self.name == "fa" and not self.found.missing and self.floor > 0:
-            best, _ = fit_factors_above_noise(self.found.covariance, self.factors, self.least)
+            best, _ = fit_factors_above_noise(self.found.covariance, self.factors, self.noise_floors)
             return {"loading": fix_axis_signs(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
         if restart == 0 and self.init != "random" and not self.found.missing:
             loading, noise = self._ppca_closed_form()
@@ -167,7 +167,7 @@ class FactorEM:
             noise = (
                 0.5 * variance if self.name == "fa" else np.where(self._varying_columns, 0.5 * variance[self._varying_columns].mean(), 0.0)
             )
-        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.least)
+        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.noise_floors)
         return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
 
     def _ppca_closed_form(self) -> tuple[Array, Array]:
@@ -195,7 +195,7 @@ class FactorEM:
         return statistics
 
     @cached_property
-    def _root(self) -> Array:
+    def _covariance_root(self) -> Array:
         """A root R (D, D) of the rows' covariance, RR'."""
         variance = self.found.variance
         # Eigenvalues have errors relative to the largest: columns of very different units would lose the small ones, correlations do not.
@@ -208,7 +208,7 @@ class FactorEM:
         """Return mean squares (D,) of y − Cβy − c over complete rows; d is their mean relative to the origin of β."""
         # Computed from the root of the covariance: y'y − 2Cβyy' + … would cancel where noise is 1e-6 of a column's variance.
         rest = np.eye(len(C)) - C @ beta
-        return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
+        return np.asarray(np.square(rest @ self._covariance_root).sum(axis=1) + np.square(rest @ d - c))
 
     def _statistics_from_moments(self, parameters: Parameters, moments: RowMoments) -> Sums:
         C, noise, n = parameters["loading"], parameters["noise"], moments.mass
@@ -241,7 +241,7 @@ class FactorEM:
         """Return the statistics with the mean that was subtracted from the rows."""
         return sums | {"mean": parameters["mean"]}
 
-    def _residuals(self, parameters: Parameters, sums: Sums) -> Array:
+    def _residual_square_sums(self, parameters: Parameters, sums: Sums) -> Array:
         """Return Σ E(y_d − C_d x − c_d)² for each column, (D,)."""
         C, c = parameters["loading"], parameters["mean"] - sums["mean"]
         if "recognition" in sums:
@@ -253,9 +253,9 @@ class FactorEM:
         found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic
         return found
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ E log p(x, y) without the terms of x alone, which do not depend on the parameters."""
-        residuals, noise = self._residuals(parameters, sums), parameters["noise"]
+        residuals, noise = self._residual_square_sums(parameters, sums), parameters["noise"]
         if self.name == "pca":
             return -float(residuals.sum())
         return -0.5 * float((sums["known"] * (LOG_TAU + np.log(noise)) + residuals / noise).sum())
@@ -274,14 +274,14 @@ class FactorEM:
         after = {"loading": A[:, :K].copy(), "mean": sums["mean"] + A[:, K], "noise": parameters["noise"]}
         if self.name == "pca":
             return after, 0
-        residuals, known = self._residuals(after, sums), sums["known"]
+        residuals, known = self._residual_square_sums(after, sums), sums["known"]
         if self.name == "ppca":
             noise = np.full(len(known), residuals[self._varying_columns].sum() / known[self._varying_columns].sum())
             noise[~self._varying_columns] = self.floor
         else:
             noise = residuals / known
-        low = np.count_nonzero(noise < self.least)
-        return after | {"noise": np.maximum(noise, self.least)}, int(low > 0 if self.name == "ppca" else low)
+        low = np.count_nonzero(noise < self.noise_floors)
+        return after | {"noise": np.maximum(noise, self.noise_floors)}, int(low > 0 if self.name == "ppca" else low)
 
     def penalty(self, parameters: Parameters) -> float:
         """Return 0: this is maximum likelihood."""

@@ -22,7 +22,7 @@ def fill_with_means(rows: RowBlock, moments: RowMoments) -> RowBlock:
     return RowBlock(rows.first, np.where(np.isnan(rows.X), moments.mean, rows.X), rows.labels, rows.weight) if moments.missing else rows
 
 
-def memory_needed(moments: RowMoments, count: int) -> int:
+def initialisation_bytes(moments: RowMoments, count: int) -> int:
     """Return the bytes of an initialisation: rows as read, the sample, its scaled copies (float64, float32), a cluster, and distances."""
     rows, copies = min(moments.rows, SAMPLE_ROWS), 5 if moments.missing else 4
     return 8 * rows * (copies * len(moments.mean) + (len(moments.mean) + 1) // 2 + 2 * (3 + int(math.log(count))))
@@ -71,10 +71,10 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
     Source: Arthur & Vassilvitskii (2007), sec. 5; the number of trials is that of scikit-learn.
     """
     w = np.ones(len(X)) if weight is None else weight
-    costs = CandidateCosts.of(X, w)
+    costs = CandidateCosts.from_rows(X, w)
     chosen = np.empty(count, dtype=np.int64)
     chosen[0] = random.choice(len(X), p=w / w.sum())
-    nearest = costs.distances(chosen[0], np.full(len(X), np.inf))
+    nearest = costs.nearest_squared_distances(chosen[0], np.full(len(X), np.inf))
     for k in range(1, count):
         mass = np.cumsum(w * nearest)
         if mass[-1] <= 0.0:  # fewer distinct rows than centres: the rest are repeats
@@ -82,7 +82,7 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
             break
         draws = random.random(2 + int(math.log(count))) * mass[-1]
         candidates = np.minimum(np.searchsorted(mass, draws), len(X) - 1)
-        chosen[k], nearest = costs.best(candidates, nearest)
+        chosen[k], nearest = costs.best_candidate(candidates, nearest)
     return chosen
 
 
@@ -104,7 +104,7 @@ class CandidateCosts:
     scale: float
 
     @classmethod
-    def of(cls, X: Array, w: Array) -> CandidateCosts:
+    def from_rows(cls, X: Array, w: Array) -> CandidateCosts:
         """Prepare the rows."""
         n, D = X.shape
         mean, count = X.mean(axis=0), -(-n // SIDE)
@@ -117,7 +117,7 @@ class CandidateCosts:
         weights.reshape(-1)[:n] = w
         return cls(X, w, np.einsum("nd,nd->n", X, X), blocks, np.einsum("bds,bds->bs", blocks, blocks), weights, scale)
 
-    def distances(self, candidate: int, nearest: Array, rows: Array | slice = slice(None)) -> Array:
+    def nearest_squared_distances(self, candidate: int, nearest: Array, rows: Array | slice = slice(None)) -> Array:
         """Return min(|x − candidate|², nearest) of some rows in float64."""
         found: Array = self.X[rows] @ self.X[candidate]
         found *= -2.0
@@ -126,7 +126,7 @@ class CandidateCosts:
         np.maximum(found, 0.0, out=found)
         return np.minimum(found, nearest[rows], out=found)
 
-    def best(self, candidates: Array, nearest: Array) -> tuple[int, Array]:
+    def best_candidate(self, candidates: Array, nearest: Array) -> tuple[int, Array]:
         """Return the candidate that minimises Σ w min(|x − candidate|², nearest), and these minima (m,).
 
         Σ w min(|x − new|², nearest²) is the cost with this centre (Arthur & Vassilvitskii 2007, sec. 5).
@@ -147,7 +147,7 @@ class CandidateCosts:
     def _minima(self, candidate: int, nearest: Array, closer: Array) -> Array:
         """Return the minima with one candidate, whose distances are computed for the rows that may be closer to it, (m,) 0 or 1."""
         after, rows = nearest.copy(), np.flatnonzero(closer)
-        after[rows] = self.distances(candidate, nearest, rows)
+        after[rows] = self.nearest_squared_distances(candidate, nearest, rows)
         return after
 
 

@@ -68,31 +68,31 @@ class ComponentSearch(HasStateShapes[SearchState]):
         state.now = run.step(state.now)
         state.step += 1
         if run.done(state.now):
-            score = self._score(at, run.result(state.now))
+            score = self._candidate_criterion(at, run.result(state.now))
             if score < min(state.scores, default=math.inf) or not state.scores:
                 state.best = state.now
             state.scores.append(score)
             if not self._all_candidates_ended(state):
                 state.now = self.runs[at + 1].init()
             elif self.finer:
-                state.refining, state.now = True, self.finer[self._best(state)].resume_best_restart(state.best)
+                state.refining, state.now = True, self.finer[self._best_candidate_index(state)].resume_best_restart(state.best)
         return state
 
     def _refine_step(self, state: SearchState) -> SearchState:
         """Take a step of the chosen candidate with the final tolerance."""
-        at = self._best(state)
+        at = self._best_candidate_index(state)
         run = self.finer[at]
         state.now = run.step(state.now)
         state.step += 1
         if run.done(state.now):
             state.best, state.refining = state.now, False
-            state.scores[at] = min(state.scores[at], self._score(at, run.result(state.now)))
+            state.scores[at] = min(state.scores[at], self._candidate_criterion(at, run.result(state.now)))
         return state
 
-    def _score(self, at: int, fit: EMFit) -> float:
+    def _candidate_criterion(self, at: int, fit: EMFit) -> float:
         return 0.0 if self.score is None else self.score(self.sizes[at], fit)
 
-    def _best(self, state: SearchState) -> int:
+    def _best_candidate_index(self, state: SearchState) -> int:
         """Return the index of the candidate with the smallest criterion, the first of equals."""
         return state.scores.index(min(state.scores))
 
@@ -101,7 +101,7 @@ class ComponentSearch(HasStateShapes[SearchState]):
         tried = len(state.scores)
         if tried >= len(self.runs) or not tried or self.patience is None:
             return tried >= len(self.runs)
-        return tried - 1 - self._best(state) >= self.patience
+        return tried - 1 - self._best_candidate_index(state) >= self.patience
 
     def done(self, state: SearchState) -> bool:
         """Return whether a candidate is chosen and its run has ended."""
@@ -113,12 +113,12 @@ class ComponentSearch(HasStateShapes[SearchState]):
 
     def progress(self, state: SearchState) -> RunProgress:
         """Return the steps, the current number of components and its log-likelihood."""
-        at = self._best(state) if state.refining else min(len(state.scores), len(self.runs) - 1)
+        at = self._best_candidate_index(state) if state.refining else min(len(state.scores), len(self.runs) - 1)
         several = f"{self.sizes[at]} components, " if len(self.sizes) > 1 else ""
         most = [run.progress(state.now).bound or 0 for run in self.runs]
         return RunProgress(state.step, sum(most) + max(most) * bool(self.finer), several + self.runs[at].progress(state.now).figure)
 
     def result(self, state: SearchState) -> SearchResult:
         """Return the candidate with the smallest criterion, the first of equals."""
-        at = self._best(state)
+        at = self._best_candidate_index(state)
         return SearchResult((self.finer or self.runs)[at].result(state.best), self.sizes[at], tuple(state.scores))

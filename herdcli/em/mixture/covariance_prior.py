@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em.correlation_shrinkage import correlations, kept_share
+from herdcli.em.correlation_shrinkage import correlation_shrinkage_factor, off_diagonal_correlations
 from herdcli.em.driver import Parameters
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -42,10 +42,10 @@ def default_prior_rows(rows: float, columns: int, components: int) -> float:
     return WEIGHT * columns / each if components > 1 and each < FEW else 0.0
 
 
-def pooled_target(parameters: Parameters, rows: float) -> Array:
+def prior_target_covariance(parameters: Parameters, rows: float) -> Array:
     """Return the covariance (D, D) within components with shrunken correlations, from initial parameters and the number of rows."""
     pooled = np.einsum("k,kij->ij", parameters["weight"], parameters["covariance"])
     deviation = np.sqrt(np.maximum(np.diagonal(pooled), 0.0))
     degrees = max(rows - len(parameters["weight"]), 2.0)
-    shrunk = kept_share(pooled, degrees) * correlations(pooled) + np.eye(len(pooled))
+    shrunk = correlation_shrinkage_factor(pooled, degrees) * off_diagonal_correlations(pooled) + np.eye(len(pooled))
     return np.asarray(shrunk * deviation[:, None] * deviation)

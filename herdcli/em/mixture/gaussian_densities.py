@@ -94,7 +94,7 @@ class PreparedGaussians:
         else:
             found = np.empty((len(self.mean), self.theta.shape[1]))
         for k in np.flatnonzero(self.narrow):
-            found[k] = weighted_features(Y - self.mean[k], weight[k], self.diagonal)
+            found[k] = sum_weighted_features(Y - self.mean[k], weight[k], self.diagonal)
         return found
 
 
@@ -165,7 +165,7 @@ def is_whitening_faster(columns: int, components: int) -> bool:
     return columns > min(WIDE[1], max(WIDE[0], 4 * components))
 
 
-def weighted_features(Z: Array, weight: Array, diagonal: bool) -> Array:
+def sum_weighted_features(Z: Array, weight: Array, diagonal: bool) -> Array:
     """Return Σ_n w_n φ(z_n) (F,) of rows Z (m, D) with weights (m,)."""
     if diagonal:
         found: Array = quadratic_features(Z, diagonal) @ weight

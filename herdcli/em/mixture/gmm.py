@@ -17,7 +17,7 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture import cluster_initialization
-from herdcli.em.mixture.covariance_prior import CovariancePrior, default_prior_rows, pooled_target
+from herdcli.em.mixture.covariance_prior import CovariancePrior, default_prior_rows, prior_target_covariance
 from herdcli.em.mixture.gaussian_densities import (
     LOG_TAU,
     SLAB,
@@ -109,7 +109,7 @@ class GMM:
         self.made[:] = [*self.made[1 - KEPT :], (key_arrays, value)]
         return value
 
-    def _roots(self, parameters: Parameters) -> Array:
+    def _precision_roots(self, parameters: Parameters) -> Array:
         covariance = parameters["covariance"]
         return self._compute_cached((covariance,), lambda: precision_roots(covariance))
 
@@ -120,7 +120,7 @@ class GMM:
     def _prepare(self, parameters: Parameters) -> PreparedGaussians:
         with np.errstate(divide="ignore"):
             weight = np.log(parameters["weight"])
-        roots = self._roots(parameters)
+        roots = self._precision_roots(parameters)
         return prepare_gaussians(
             weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal
         )
@@ -130,11 +130,11 @@ class GMM:
         packed, D = sums["packed"], parameters["mean"].shape[1]
         return packed[:, 0], packed[:, 1 : 1 + D], unpack_moments(packed, D, self.diagonal)
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ r_nk log π_k N(y_n; μ_k, Σ_k), from statistics about the references."""
         count, first, second = self.component_moments(parameters, sums)
         d = parameters["mean"] - sums["reference"]
-        roots = self._roots(parameters)
+        roots = self._precision_roots(parameters)
         precision = roots.transpose(0, 2, 1) @ roots
         # Σ r (y − μ)'P(y − μ) = tr P S − 2 d'P s + n d'P d, with d = μ − ref, s and S the moments about the reference
         diagonal = np.diagonal(precision, axis1=1, axis2=2)
@@ -202,7 +202,7 @@ class GMM:
         """Return the log density of the prior of the covariances; 0 without one, as in maximum likelihood."""
         if self.shrinkage is None:
             return 0.0
-        roots = self._roots(parameters)
+        roots = self._precision_roots(parameters)
         return self.shrinkage.log_density(roots.transpose(0, 2, 1) @ roots, log_determinants(roots))
 
     def with_shrinkage(self, rows: float | None) -> GMM:
@@ -215,7 +215,7 @@ class GMM:
         weight = default_prior_rows(count, len(self.found.mean), K) * mass / count if rows is None else rows
         if self.covariance != "full" or not weight or K == 1:
             return self
-        return replace(self, shrinkage=CovariancePrior(weight, pooled_target(self.start(0), count)))
+        return replace(self, shrinkage=CovariancePrior(weight, prior_target_covariance(self.start(0), count)))
 
     def memory(self) -> int:
         """Return the bytes of packed statistics, features and log joints."""
@@ -230,9 +230,9 @@ class GMM:
 
     def initialisation_memory(self) -> int:
         """Return the bytes needed for finding initial parameters."""
-        return 0 if self.given is not None else cluster_initialization.memory_needed(self.found, self.components)
+        return 0 if self.given is not None else cluster_initialization.initialisation_bytes(self.found, self.components)
 
-    def base(self) -> Array:
+    def single_gaussian_covariance(self) -> Array:
         """Return the covariance (D, D) of one Gaussian of this family for all rows."""
         found: Array = self._raise_to_floor(self._restrict_covariances_to_family(self.found.covariance[None], np.ones(1)))[0][0]
         return found

@@ -151,7 +151,7 @@ class KMeans:
         """Return the statistics and the centres of the assignment."""
         return sums | {"centre": parameters["centre"]}
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return −Σ |x − c'|² of the assignment: the error at its centres c plus Σ_k n_k (|c' − x̄_k|² − |c − x̄_k|²), negated."""
         used = sums["count"] > 0
         count = sums["count"][used]
@@ -178,7 +178,7 @@ class KMeans:
 
     def initialisation_memory(self) -> int:
         """Return the bytes needed for finding initial centres."""
-        return cluster_initialization.memory_needed(self.found, self.clusters)
+        return cluster_initialization.initialisation_bytes(self.found, self.clusters)
 
 
 def squared_distances(Z: Array, centre: Array) -> Array:
@@ -214,17 +214,17 @@ def nearest_centres_with_bounds(Z: Array, centre: Array) -> tuple[Array, Array, 
         part = slice(start, start + SLAB)
         rows = Z[part]
         if not single:
-            nearest[part], upper[part], lower[part] = _two_nearest(rows, centre, squares, np.float64)
+            nearest[part], upper[part], lower[part] = _two_nearest_centres(rows, centre, squares, np.float64)
             continue
-        nearest[part], upper[part], lower[part] = _two_nearest(rows, centre, squares, np.float32)
+        nearest[part], upper[part], lower[part] = _two_nearest_centres(rows, centre, squares, np.float32)
         doubtful = start + np.flatnonzero(~(lower[part] > upper[part]))
         if len(doubtful):
-            nearest[doubtful], upper[doubtful], lower[doubtful] = _two_nearest(Z[doubtful], centre, squares, np.float64)
+            nearest[doubtful], upper[doubtful], lower[doubtful] = _two_nearest_centres(Z[doubtful], centre, squares, np.float64)
         single = len(doubtful) < DOUBTFUL * len(rows)  # else float64 alone is faster
     return nearest, upper, lower
 
 
-def _two_nearest(rows: Array, centre: Array, squares: Array, dtype: type[np.float32 | np.float64]) -> tuple[Array, Array, Array]:
+def _two_nearest_centres(rows: Array, centre: Array, squares: Array, dtype: type[np.float32 | np.float64]) -> tuple[Array, Array, Array]:
     """Return `nearest_centres_with_bounds` of at most SLAB rows from a product in `dtype`; squares  (K,) |c|².
 
     In float32 bounds that overlap mean that the nearest centre is not known.
@@ -307,9 +307,9 @@ class MiniBatch(HasStateShapes[BatchState]):
     def step(self, state: BatchState) -> BatchState:
         """Process one minibatch, or some blocks of the final pass."""
         state.step += 1
-        return self._batch(state) if state.step <= self.batches else self._evaluate_blocks(state)
+        return self._process_minibatch(state) if state.step <= self.batches else self._evaluate_blocks(state)
 
-    def _batch(self, state: BatchState) -> BatchState:
+    def _process_minibatch(self, state: BatchState) -> BatchState:
         random = generator(self.model.seed, Stream.MINIBATCH, step=state.step - 1)
         starts_at = random.integers(max(1, self.rows.count - RUN + 1), size=RUNS)
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
@@ -345,7 +345,7 @@ class MiniBatch(HasStateShapes[BatchState]):
 
     def result(self, state: BatchState) -> EMFit:
         """Return the centres with their squared error, as a run without an M step."""
-        sums = SumTree(state.sizes, state.sums).total()
+        sums = SumTree(state.sizes, state.sums).total_sums()
         mass = float(sums["mass"][0])
         reached = sums["log_likelihood"] / mass
         ledger = ObjectiveHistory(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))

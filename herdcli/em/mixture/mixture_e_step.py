@@ -13,7 +13,7 @@ from herdcli.em.mixture.gaussian_densities import (
     log_determinants,
     normalise_log_joint,
     precision_roots,
-    weighted_features,
+    sum_weighted_features,
 )
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BlockStatistics, RowBlock, Sums
@@ -40,7 +40,7 @@ class EStep(BlockStatistics):
         if absent.any():
             self._add_incomplete_rows(block, np.asarray(~absent.any(axis=1)), sums)
         else:
-            self._add(block.X, block.labels, block.weight, sums)
+            self._add_complete_rows(block.X, block.labels, block.weight, sums)
         return sums
 
     def _empty(self) -> Sums:
@@ -48,7 +48,7 @@ class EStep(BlockStatistics):
         width = 1 + D + (D if self.gaussians.diagonal else D * (D + 1) // 2)
         return {"packed": np.zeros((K, width)), "mass": np.zeros(1), "log_likelihood": np.zeros(1)}
 
-    def _add(self, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
+    def _add_complete_rows(self, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
         """Add rows without missing values to the sums, one slab at a time."""
         size = WHITENED_SLAB if self.gaussians.uses_whitening else SLAB
         for start in range(0, len(X), size):
@@ -89,7 +89,7 @@ class EStep(BlockStatistics):
             return None if item is None else item[rows]
 
         if whole.any():
-            self._add(block.X[whole], of(labels, whole), of(weight, whole), sums)
+            self._add_complete_rows(block.X[whole], of(labels, whole), of(weight, whole), sums)
         rows = np.flatnonzero(~whole)
         patterns, which = np.unique(np.isnan(block.X[rows]), axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
@@ -104,7 +104,7 @@ class EStep(BlockStatistics):
         self._add_responsibilities(joint, labels, weight, sums)
         i, j = (np.arange(len(missing)),) * 2 if self.gaussians.diagonal else np.triu_indices(len(missing))
         for k, (_, Y, spread) in enumerate(completed):
-            sums["packed"][k] += weighted_features(Y - reference[k], joint[k], self.gaussians.diagonal)
+            sums["packed"][k] += sum_weighted_features(Y - reference[k], joint[k], self.gaussians.diagonal)
             # E[yy' | y_o] = ŷŷ' + Cov(y | y_o): conditional means alone would make the covariance too small.
             sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 

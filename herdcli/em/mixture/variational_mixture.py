@@ -69,7 +69,7 @@ class VariationalGMM(GMM):
         return self.prior
 
     @property
-    def least(self) -> Array:
+    def value_variances(self) -> Array:
         """The variance f (D,) with which the values of every row are known."""
         return np.asarray(self.floor * self.scale**2)
 
@@ -89,7 +89,7 @@ class VariationalGMM(GMM):
         # W⁻¹ gathers n S + n ȳȳ' + β₀ m₀m₀' − β m m' = n S + (β₀ n/β)(ȳ − m₀)(ȳ − m₀)', which is never negative; the sums apart would
         # cancel.
         shrunk = prior.precision * count / beta
-        own = covariance + np.diag(self.least)
+        own = covariance + np.diag(self.value_variances)
         scatter = prior.scatter + count[:, None, None] * own + shrunk[:, None, None] * away[:, :, None] * away[:, None, :]
         scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
         learned = {"weight": alpha / alpha.sum(), "mean": m, "covariance": scatter / nu[:, None, None]}
@@ -97,8 +97,8 @@ class VariationalGMM(GMM):
 
     def _expected_log_corrections(self, parameters: Parameters) -> Array:
         """Return ½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
-        D, roots = len(self.found.mean), self._roots(parameters)
-        known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.least)
+        D, roots = len(self.found.mean), self._precision_roots(parameters)
+        known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.value_variances)
         found: Array = (
             0.5 * (_digamma_sums(parameters["freedom"], D) + D * np.log(2.0 / parameters["freedom"])) - 0.5 * D / parameters["precision"]
         )

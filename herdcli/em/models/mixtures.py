@@ -37,7 +37,7 @@ class MixtureModels(RowModel):
         else:
             models = [model.with_shrinkage(options.shrinkage) for model in models]
         search = ComponentSearch(options.sizes, tuple(EM(model, source, settings, map) for model in models))
-        made = PreparedFit(options, rows, first.found, first.floor, first.base(), search)
+        made = PreparedFit(options, rows, first.found, first.floor, first.single_gaussian_covariance(), search)
         return add_size_criterion(made, map)
 
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> artifacts.Mixture:

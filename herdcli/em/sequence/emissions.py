@@ -35,11 +35,11 @@ MOST_SYMBOLS = 10_000
 class PreparedEmission(Protocol):
     """Emissions with parameters, prepared for the blocks of one E step."""
 
-    def emitted(self, X: Array) -> ScaledLikelihoods:
+    def scaled_likelihoods(self, X: Array) -> ScaledLikelihoods:
         """Return the scaled likelihoods of rows (m, D)."""
         ...
 
-    def logs(self, X: Array) -> Array:
+    def log_likelihoods(self, X: Array) -> Array:
         """Return log p(row | state), (m, K)."""
         ...
 
@@ -66,11 +66,11 @@ class EmissionFamily(Protocol):
         """The number of columns of a row."""
         ...
 
-    def ready(self, parameters: Parameters) -> PreparedEmission:
+    def prepare_emission(self, parameters: Parameters) -> PreparedEmission:
         """Return the emissions with these parameters, prepared for an E step."""
         ...
 
-    def empty(self, states: int) -> Sums:
+    def zero_statistics(self, states: int) -> Sums:
         """Return the statistics of no rows."""
         ...
 
@@ -78,7 +78,7 @@ class EmissionFamily(Protocol):
         """Return the statistics of a pass with anything else that the M step needs."""
         ...
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ γ log p(row | state)."""
         ...
 
@@ -98,15 +98,15 @@ class EmissionFamily(Protocol):
         """Return the numbers that an E step holds for a block of any length."""
         ...
 
-    def numbers(self, states: int) -> int:
+    def parameter_count(self, states: int) -> int:
         """Return the number of free parameters."""
         ...
 
-    def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
+    def sample_rows(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """Sample rows (m, D) given states (m,)."""
         ...
 
-    def single(self) -> EmissionFamily:
+    def single_state_family(self) -> EmissionFamily:
         """Return the family with an M step in closed form for a single state."""
         ...
 
@@ -175,7 +175,7 @@ class Categorical:
     seen: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
+    def from_table(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
         """Return the family for the symbols of a table (n, D).  Raises DataError for values that are not whole numbers."""
         hint = "--emission gaussian takes any numbers"
         require_emittable(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
@@ -189,7 +189,7 @@ class Categorical:
         seen = tuple(len(known) for known in own)
         return cls(found.astype(np.int64), X.shape[1], FLOOR if floor is None else floor, seen=seen)
 
-    def codes(self, X: Array) -> Array:
+    def symbol_indices(self, X: Array) -> Array:
         """Return the indices (m, D) of the symbols, V for a missing value.  Raises DataError for an unknown symbol."""
         missing = np.isnan(X)
         y = np.where(missing, self.symbols[0], X) if missing.any() else X
@@ -207,11 +207,11 @@ class Categorical:
         found[missing] = len(self.symbols)
         return np.asarray(found)
 
-    def ready(self, parameters: Parameters) -> _PreparedCategorical:
+    def prepare_emission(self, parameters: Parameters) -> _PreparedCategorical:
         """Return the prepared emissions with table (K, D, V)."""
         return _PreparedCategorical(self, parameters["table"])
 
-    def empty(self, states: int) -> Sums:
+    def zero_statistics(self, states: int) -> Sums:
         """Return counts (K, D, V) of 0."""
         return {"counts": np.zeros((states, self.columns, len(self.symbols)))}
 
@@ -219,7 +219,7 @@ class Categorical:
         """Return the statistics unchanged."""
         return sums
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ counts log table."""
         return weighted_log_sum(sums["counts"], safe_log(parameters["table"]))
 
@@ -234,7 +234,7 @@ class Categorical:
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
         """Return initial tables; without assigned states, the count of each symbol is divided among the states at random."""
-        codes, V = self.codes(X), len(self.symbols)
+        codes, V = self.symbol_indices(X), len(self.symbols)
         if (state < 0).all():
             total = np.stack([np.bincount(column, weight, minlength=V + 1)[:V] for column in codes.T])
             counts = random.dirichlet(np.ones(states), size=total.shape).transpose(2, 0, 1) * total
@@ -250,19 +250,19 @@ class Categorical:
         """Return 0: all of the work grows with the rows."""
         return 0
 
-    def numbers(self, states: int) -> int:
+    def parameter_count(self, states: int) -> int:
         """Return K (V_d − 1), summed over columns d that have V_d symbols."""
         seen = (len(self.symbols),) * self.columns if self.seen is None else self.seen
         return states * sum(max(count - 1, 0) for count in seen)
 
-    def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
+    def sample_rows(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """Sample symbols by their cumulative probabilities."""
         ends = np.cumsum(parameters["table"], axis=-1)
         u = random.random((len(state), self.columns))
         places = np.stack([(u[:, d, None] * ends[state, d, -1:] >= ends[state, d]).sum(axis=-1) for d in range(self.columns)], axis=1)
         return np.asarray(self.symbols[np.minimum(places, len(self.symbols) - 1)], dtype=np.float64)
 
-    def single(self) -> Categorical:
+    def single_state_family(self) -> Categorical:
         """Return the family itself."""
         return self
 
@@ -272,25 +272,25 @@ class _PreparedCategorical:
     family: Categorical
     table: Array
 
-    def emitted(self, X: Array) -> ScaledLikelihoods:
+    def scaled_likelihoods(self, X: Array) -> ScaledLikelihoods:
         """Return the scaled likelihoods; for a single column these are table entries and need no logarithms."""
         if X.shape[1] > 1:
-            return scale_likelihoods(self.logs(X))
+            return scale_likelihoods(self.log_likelihoods(X))
         b = np.concatenate([self.table[:, 0].T, np.ones((1, len(self.table)))])
-        found = pad_rows(b, padded_width(len(self.table)))[self.family.codes(X)[:, 0]]
-        return ScaledLikelihoods(found, np.zeros(len(X)), lambda rows: self.logs(X[rows]))
+        found = pad_rows(b, padded_width(len(self.table)))[self.family.symbol_indices(X)[:, 0]]
+        return ScaledLikelihoods(found, np.zeros(len(X)), lambda rows: self.log_likelihoods(X[rows]))
 
-    def logs(self, X: Array) -> Array:
+    def log_likelihoods(self, X: Array) -> Array:
         """Return the sums of the columns' log probabilities."""
         found = np.zeros((len(X), len(self.table)))
-        for d, column in enumerate(self.family.codes(X).T):
+        for d, column in enumerate(self.family.symbol_indices(X).T):
             found += np.concatenate([safe_log(self.table[:, d].T), np.zeros((1, len(self.table)))])[column]
         return mark_impossible(found)
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
         """Add the counts of each symbol, weighted by state."""
         V = len(self.family.symbols)
-        for d, column in enumerate(self.family.codes(X).T):
+        for d, column in enumerate(self.family.symbol_indices(X).T):
             for k in range(gamma.shape[1]):
                 sums["counts"][k, d] += np.bincount(column, gamma[:, k], minlength=V + 1)[:V]
 
@@ -304,7 +304,7 @@ class MeanEmission:
     floor: float = FLOOR
 
     @classmethod
-    def of(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> MeanEmission:
+    def from_table(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> MeanEmission:
         """Return the family for a table (n, D).  Raises DataError for values that the family cannot emit."""
         hint = "--emission gaussian takes any numbers"
         if name == "poisson":
@@ -321,11 +321,11 @@ class MeanEmission:
         """The name of the parameter, `rate` or `probability`."""
         return "rate" if self.name == "poisson" else "probability"
 
-    def ready(self, parameters: Parameters) -> _PreparedMeanEmission:
+    def prepare_emission(self, parameters: Parameters) -> _PreparedMeanEmission:
         """Return the prepared emissions with rates or probabilities (K, D)."""
         return _PreparedMeanEmission(self, parameters[self.parameter])
 
-    def empty(self, states: int) -> Sums:
+    def zero_statistics(self, states: int) -> Sums:
         """Return zeros for Σ γ y, for Σ γ over the observed values, and for Σ log y! (1,)."""
         return {"values": np.zeros((states, self.columns)), "there": np.zeros((states, self.columns)), "base": np.zeros(1)}
 
@@ -333,7 +333,7 @@ class MeanEmission:
         """Return the statistics unchanged."""
         return sums
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ γ log p, from the statistics."""
         mean, values, there = parameters[self.parameter], sums["values"], sums["there"]
         if self.name == "poisson":
@@ -368,17 +368,17 @@ class MeanEmission:
         """Return 0: all of the work grows with the rows."""
         return 0
 
-    def numbers(self, states: int) -> int:
+    def parameter_count(self, states: int) -> int:
         """Return the number of free parameters, K D."""
         return states * self.columns
 
-    def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
+    def sample_rows(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """Sample counts or bits."""
         mean = parameters[self.parameter][state]
         found = random.poisson(mean) if self.name == "poisson" else random.random(mean.shape) < mean
         return found.astype(np.float64)
 
-    def single(self) -> MeanEmission:
+    def single_state_family(self) -> MeanEmission:
         """Return the family itself."""
         return self
 
@@ -388,11 +388,11 @@ class _PreparedMeanEmission:
     family: MeanEmission
     mean: Array
 
-    def emitted(self, X: Array) -> ScaledLikelihoods:
+    def scaled_likelihoods(self, X: Array) -> ScaledLikelihoods:
         """Return the likelihoods scaled from their logarithms."""
-        return scale_likelihoods(self.logs(X))
+        return scale_likelihoods(self.log_likelihoods(X))
 
-    def logs(self, X: Array) -> Array:
+    def log_likelihoods(self, X: Array) -> Array:
         """Return the log-likelihoods, as products of the rows with the natural parameters."""
         missing = np.isnan(X)
         Y = np.where(missing, 0.0, X)

@@ -36,7 +36,9 @@ class GaussianEmission:
     source: BlockSource  # source of the rows, which mixtures require and chains do not read
 
     @classmethod
-    def of(cls, moments: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
+    def from_moments(
+        cls, moments: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None
+    ) -> GaussianEmission:
         """Return the family for rows with these moments; by default each column has its own floor.
 
         See `variance_floors.floor_and_column_scales`.
@@ -74,7 +76,7 @@ class GaussianEmission:
         """Return a mixture of all components of all states, for their M step."""
         return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)
 
-    def ready(self, parameters: Parameters) -> _PreparedGaussian:
+    def prepare_emission(self, parameters: Parameters) -> _PreparedGaussian:
         """Return the emissions with precisions and offsets, prepared for an E step."""
         flat = flatten_components(parameters)
         with np.errstate(divide="ignore"):
@@ -83,18 +85,18 @@ class GaussianEmission:
         made = prepare_gaussians(weight, flat["mean"], roots, self.found.mean, spread, diagonal=self.diagonal)
         return _PreparedGaussian(made, flat, self.mixtures)
 
-    def empty(self, states: int) -> Sums:
+    def zero_statistics(self, states: int) -> Sums:
         """Return packed moments (K M, F) of no rows, about the components' references."""
         D = len(self.found.mean)
         return {"packed": np.zeros((states * self.mixtures, 1 + D + (D if self.diagonal else D * (D + 1) // 2)))}
 
     def complete_statistics(self, parameters: Parameters, sums: Sums) -> Sums:
         """Return the statistics with their references."""
-        return sums | {"reference": self.ready(parameters).gaussians.reference}
+        return sums | {"reference": self.prepare_emission(parameters).gaussians.reference}
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ γ r log c N."""
-        return self._mixture(len(parameters["mean"])).expected(flatten_components(parameters), sums)
+        return self._mixture(len(parameters["mean"])).expected_log_likelihood(flatten_components(parameters), sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return weighted means and covariances, and the mixing proportions within each state."""
@@ -137,12 +139,12 @@ class GaussianEmission:
         packed = np.concatenate([np.ones((len(d), 1)), d, second[:, i, j]], axis=1) * weight[:, None]
         return {"packed": packed, "reference": np.repeat(reference[None], len(d), axis=0)}
 
-    def numbers(self, states: int) -> int:
+    def parameter_count(self, states: int) -> int:
         """Return the number of free parameters: means and covariances of all components, and mixing proportions."""
         components = states * self.mixtures
         return gmm.parameter_count(components, len(self.found.mean), self.covariance) - (components - 1) + states * (self.mixtures - 1)
 
-    def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
+    def sample_rows(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
         """Sample a component of each state, then a row from its Gaussian."""
         ends = np.cumsum(parameters["mixing"], axis=1)
         component = np.minimum((random.random((len(state), 1)) * ends[state, -1:] >= ends[state]).sum(axis=1), self.mixtures - 1)
@@ -150,7 +152,7 @@ class GaussianEmission:
         noise = random.standard_normal((len(state), parameters["mean"].shape[2]))
         return np.asarray(parameters["mean"][state, component] + np.einsum("nij,nj->ni", roots[state, component], noise))
 
-    def single(self) -> GaussianEmission:
+    def single_state_family(self) -> GaussianEmission:
         """Return the family with one Gaussian."""
         return replace(self, mixtures=1)
 
@@ -171,18 +173,18 @@ class _PreparedGaussian:
     flat: Parameters
     mixtures: int
 
-    def emitted(self, X: Array) -> ScaledLikelihoods:
+    def scaled_likelihoods(self, X: Array) -> ScaledLikelihoods:
         """Return the likelihoods scaled from their logarithms."""
-        return scale_likelihoods(self.logs(X))
+        return scale_likelihoods(self.log_likelihoods(X))
 
-    def logs(self, X: Array) -> Array:
+    def log_likelihoods(self, X: Array) -> Array:
         """Return the log-likelihoods (m, K)."""
-        joint = self.joint(X)
+        joint = self.component_log_densities(X)
         if self.mixtures == 1:
             return np.ascontiguousarray(joint.T)
         return np.ascontiguousarray(log_sum_exp(joint.reshape(-1, self.mixtures, len(X)), axis=1).T)
 
-    def joint(self, X: Array) -> Array:
+    def component_log_densities(self, X: Array) -> Array:
         """Return log c N of rows (K M, m); rows with missing values use their observed values."""
         found = np.empty((len(self.flat["weight"]), len(X)))
         absent = np.isnan(X)
@@ -204,17 +206,17 @@ class _PreparedGaussian:
         """Add the moments about the references, weighted by state and component."""
         r = np.ascontiguousarray(gamma.T)
         if self.mixtures > 1:
-            joint = self.joint(X).reshape(-1, self.mixtures, len(X))
+            joint = self.component_log_densities(X).reshape(-1, self.mixtures, len(X))
             r = (r[:, None] * np.exp(joint - log_sum_exp(joint, axis=1)[:, None])).reshape(-1, len(X))
         absent = np.isnan(X)
         broken: Array = np.asarray(absent.any(axis=1))
         whole = X if not broken.any() else X[~broken]
-        self._moments(whole, r if not broken.any() else r[:, ~broken], sums["packed"])
+        self._add_moments(whole, r if not broken.any() else r[:, ~broken], sums["packed"])
         for pattern, some in _missing_patterns(absent, broken):
             if not pattern.all():
                 self._add_incomplete_rows(X[some], pattern, r[:, some], sums["packed"])
 
-    def _moments(self, X: Array, r: Array, packed: Array) -> None:
+    def _add_moments(self, X: Array, r: Array, packed: Array) -> None:
         diagonal = self.gaussians.diagonal
         for start in range(0, len(X), SLAB):
             part, own = X[start : start + SLAB], r[:, start : start + SLAB]

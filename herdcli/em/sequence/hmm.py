@@ -44,7 +44,7 @@ class ChainStructure:
             raise BadUsage("each state needs an allowed successor, and some state must be allowed first", hint="use --transitions full")
 
     @property
-    def numbers(self) -> int:
+    def parameter_count(self) -> int:
         """The number of free parameters."""
         return int(self.allowed.sum()) - len(self.allowed) + int(self.first.sum()) - 1
 
@@ -86,7 +86,7 @@ class HMMEStep(BlockStatistics):
     def __call__(self, block: SequenceBlock) -> Sums:
         """Return first states (K,), pairs (K, K), the statistics of the emissions, mass, and log-likelihood."""
         w, K = block.weights, self.chain.states
-        rows = self.ready.emitted(block.X)
+        rows = self.ready.scaled_likelihoods(block.X)
         if block.beside is not None:
             rows = clamp_labelled_rows(rows, block.beside, K)
         try:
@@ -190,7 +190,7 @@ class HMM:
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
         """Return the E step, with first states (K,), pairs (K, K), emission statistics, mass and log-likelihood of a block."""
         states = forward_backward.HiddenChain(parameters["initial"], parameters["transition"])
-        step, labels = HMMEStep(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
+        step, labels = HMMEStep(self.emission.prepare_emission(parameters), states, self.emission.zero_statistics(self.states)), self.labels
         if labels is None or self.sent:
             return step
         return lambda block: step(replace(block, beside=labels[block.chosen]))
@@ -199,12 +199,12 @@ class HMM:
         """Return the statistics with anything else that the emissions need."""
         return self.emission.complete_statistics(parameters, sums)
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
         found = weighted_log_sum(sums["initial"], safe_log(parameters["initial"])) + weighted_log_sum(
             sums["pairs"], safe_log(parameters["transition"])
         )
-        return found + self.emission.expected(parameters, sums)
+        return found + self.emission.expected_log_likelihood(parameters, sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Return the relative frequencies of first states and transitions; a state that is never left keeps its row."""
@@ -224,7 +224,7 @@ class HMM:
         """Return the bytes of likelihoods and states of the longest block, and of the statistics."""
         longest = int(np.diff(self.sequences.offsets[SequenceBlocks(self.sequences).bounds]).max())
         row = 4 * forward_backward.padded_width(self.states) + self.sequences.columns + self.emission.work_per_row(self.states)
-        statistics = sum(item.nbytes for item in self.emission.empty(self.states).values())
+        statistics = sum(item.nbytes for item in self.emission.zero_statistics(self.states).values())
         return 8 * (longest * row + self.emission.work_per_block()) + 3 * statistics
 
     def initialisation_memory(self) -> int:
@@ -275,10 +275,10 @@ def emission_family(
     rows = RowBlocks(ArrayRows(sequences.X, None, weight, sequences.chosen))
     found = row_moments(rows, map)
     if name == "categorical":
-        return Categorical.of(sequences.X, floor, names), found
+        return Categorical.from_table(sequences.X, floor, names), found
     if name in ("poisson", "bernoulli"):
-        return MeanEmission.of(name, sequences.X, floor, names), found
-    return GaussianEmission.of(found, rows, covariance, mixtures if name == "gmm" else 1, floor), found
+        return MeanEmission.from_table(name, sequences.X, floor, names), found
+    return GaussianEmission.from_moments(found, rows, covariance, mixtures if name == "gmm" else 1, floor), found
 
 
 def prepare_hmm(
@@ -310,4 +310,4 @@ def prepare_hmm(
 
 def parameter_count(model: HMM) -> int:
     """Return the number of free parameters: initial probabilities, transitions and emissions."""
-    return model.structure.numbers + model.emission.numbers(model.states)
+    return model.structure.parameter_count + model.emission.parameter_count(model.states)

@@ -61,7 +61,7 @@ class ChainOptions:
 
 @dataclass(frozen=True)
 class PreparedChainFit:
-    """A fit that is ready to run: run `search`, then call `finished` on its result."""
+    """A fit that is ready to run: run `search`, then call `artifact_from_search` on its result."""
 
     asked: ChainOptions
     rows: ChainSequences
@@ -70,9 +70,9 @@ class PreparedChainFit:
     settings: EMSettings
     search: ComponentSearch
 
-    def finished(self, search: SearchResult, map: Map = map) -> HiddenMarkovModel:
+    def artifact_from_search(self, search: SearchResult, map: Map = map) -> HiddenMarkovModel:
         """Return the artifact of the result of a search."""
-        value = self.made(search.size, search.fit)
+        value = self.artifact_from_fit(search.size, search.fit)
         several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
         known = ChainFitFacts(
             rows=self.rows.training.rows,
@@ -96,12 +96,12 @@ class PreparedChainFit:
 
     def _single_state_emissions(self, map: Map) -> Emissions:
         """Return the emissions of the baseline with one state."""
-        family = self.family.single()
+        family = self.family.single_state_family()
         one = hmm.prepare_hmm(self.rows.training, 1, family, self.found)
         fit = driver.run_em(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
         return emissions_from_parameters(fit.parameters, family)
 
-    def made(self, size: int, fit: EMFit) -> HiddenMarkovModel:
+    def artifact_from_fit(self, size: int, fit: EMFit) -> HiddenMarkovModel:
         """Return the artifact of one fit, without further facts about the rows."""
         run = self.search.runs[self.search.sizes.index(size)].model
         assert isinstance(run, hmm.HMM)
@@ -206,7 +206,7 @@ def _add_size_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFi
         raise DataError("has no sequences in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
-        value = prepared.made(size, fit)
+        value = prepared.artifact_from_fit(size, fit)
         if prepared.asked.criterion == "valid" and valid is not None:
             return -value.log_likelihood(valid, map, state_occupancy(value, prepared.rows.training, map))
         return chain_information_criteria(value)[prepared.asked.criterion]
@@ -226,7 +226,7 @@ def emissions_from_parameters(parameters: Parameters, family: EmissionFamily) ->
 
 
 def _heldout_sequences(test: Sequences, y: Array | None) -> HeldoutSequences:
-    block = test.whole()
+    block = test.as_one_block()
     return HeldoutSequences(
         X=block.X, offsets=test.offsets.astype(np.int64), y=None if y is None else y[block.chosen], names=test.names, later=test.later
     )
@@ -234,10 +234,10 @@ def _heldout_sequences(test: Sequences, y: Array | None) -> HeldoutSequences:
 
 def state_occupancy(value: HiddenMarkovModel, sequences: Sequences, map: Map = map) -> Array:
     """Return the mean smoothed probabilities (K,) of the states over the rows of sequences."""
-    ready = value.ready()
+    ready = value.prepare_emission()
 
     def statistics(block: SequenceBlock) -> Sums:
-        found = forward_backward.smooth_states(value.chain, ready.emitted(block.X), block.offsets).smoothed[:, : value.states]
+        found = forward_backward.smooth_states(value.chain, ready.scaled_likelihoods(block.X), block.offsets).smoothed[:, : value.states]
         return {"sum": np.repeat(block.weights, block.lengths) @ found}
 
     found = sum_statistics(SequenceBlocks(sequences), statistics, map)["sum"]

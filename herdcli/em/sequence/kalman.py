@@ -36,12 +36,12 @@ class MissingPatterns:
     which: Array
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no value is missing."""
         return bool(self.masks.all())
 
 
-def missing_patterns(Y: Array) -> MissingPatterns:
+def find_missing_patterns(Y: Array) -> MissingPatterns:
     """Return the patterns of missing values of rows (n, D), with that of complete rows first, if there are any."""
     there = ~np.isnan(Y)
     if there.all():
@@ -166,7 +166,7 @@ class SmoothedStates:
         return np.asarray(self.covariances[self.which])
 
     @property
-    def lagged(self) -> Array:
+    def lag_one_covariance(self) -> Array:
         """The covariances (n, K, K) Cov(x_{t+1}, x_t), 0 for the last row of a sequence."""
         found: Array = self.lags[np.maximum(self.pair, 0)]
         return np.where((self.pair < 0)[:, None, None], 0.0, found)
@@ -192,7 +192,7 @@ def filter_sequences(
 
     Raises Diverged if covariances overflow, as they do for an unstable A over a long gap.
     """
-    missing = missing_patterns(Y) if missing is None else missing
+    missing = find_missing_patterns(Y) if missing is None else missing
     seen, drift, n = collapse_rows(parameters, Y, missing), state_drift(parameters, U, len(Y)), len(Y)
     K = len(parameters["process"])
     AT, Q = np.ascontiguousarray(parameters["transition"].T), np.ascontiguousarray(parameters["process"])

@@ -26,8 +26,8 @@ from herdcli.em.sequence.kalman import (
     MissingPatterns,
     SmoothedStates,
     filter_sequences,
+    find_missing_patterns,
     masked_noise_cholesky,
-    missing_patterns,
     smooth_sequences,
 )
 from herdcli.em.sequence.lds_coordinates import LDSCoordinates, lds_coordinates
@@ -52,15 +52,15 @@ class LDSEStep(BlockStatistics):
 
     def __call__(self, block: SequenceBlock) -> Sums:
         """Return the sums of a block."""
-        p, U, missing = self.parameters, block.beside, missing_patterns(block.X)
+        p, U, missing = self.parameters, block.beside, find_missing_patterns(block.X)
         found = filter_sequences(p, block.X, block.offsets, U, missing)
         after = smooth_sequences(p, found, block.offsets)
         w = None if block.weight is None else np.repeat(block.weight, block.lengths)
-        sums = state_sums(block, after, U, w) | self._of_rows(block, missing, after, w)
+        sums = sum_state_statistics(block, after, U, w) | self._row_statistics(block, missing, after, w)
         total = found.log_likelihood.sum() if w is None else w @ found.log_likelihood
         return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
 
-    def _of_rows(self, block: SequenceBlock, missing: MissingPatterns, smoothed: SmoothedStates, w: Array | None) -> Sums:
+    def _row_statistics(self, block: SequenceBlock, missing: MissingPatterns, smoothed: SmoothedStates, w: Array | None) -> Sums:
         """Return Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
         m, centre = smoothed.mean, self.centre
         K = m.shape[1]
@@ -70,7 +70,7 @@ class LDSEStep(BlockStatistics):
         xx = weighted.T @ X
         xx[:K, :K] += _sum_covariances(smoothed.covariances, smoothed.which, w)
         Y = block.X - centre
-        if missing.whole:
+        if missing.is_complete:
             yy = (Y if w is None else Y * w[:, None]).T @ Y
             return {"xx": xx, "yx": Y.T @ weighted, "yy": yy}
         Y, gain, spread = impute_rows(self.parameters, Y + centre, missing, smoothed, w)
@@ -147,7 +147,7 @@ class LDS(HasCoordinates):
         first = residual_sums(s["firsts"], s["first"][:, None], s["counts"][:1][:, None], one)
         return first, residual_sums(s["nn"], s["nz"], s["zz"], F), residual_sums(s["yy"], s["yx"], s["xx"], G)
 
-    def expected(self, parameters: Parameters, sums: Sums) -> float:
+    def expected_log_likelihood(self, parameters: Parameters, sums: Sums) -> float:
         """Return Σ E log p(x, y), including missing values."""
         first, steps, rows = self.residual_sums(parameters, sums)
         sequences, transitions = sums["counts"]
@@ -182,7 +182,7 @@ class LDS(HasCoordinates):
         return 8 * self.opening.longest * (6 * self.states**2 + 2 * len(self.scale))
 
 
-def state_sums(block: SequenceBlock, smoothed: SmoothedStates, U: Array | None, w: Array | None) -> Sums:
+def sum_state_statistics(block: SequenceBlock, smoothed: SmoothedStates, U: Array | None, w: Array | None) -> Sums:
     """Return sums over steps of z = (x, u, 1) and the next state, and sums over first states.
 
     E[x_t x_t'] = P_t + m m' and E[x_{t+1} x_t'] = Cov(x_{t+1}, x_t) + m_{t+1} m_t'.  Three different sums of ⟨xx'⟩ are needed: over rows
@@ -230,7 +230,7 @@ def impute_rows(p: Parameters, Y: Array, missing: MissingPatterns, smoothed: Smo
         if mask.all():
             continue
         rows = order[bounds[number] : bounds[number + 1]]
-        S, u = regression_on_observed(R, mask), ~mask
+        S, u = regress_missing_on_observed(R, mask), ~mask
         # Cov(y_u, x) = G P and Cov(y_u) = G P G' + R_uu − S R_ou: uncertainty of x plus noise given the observed part.
         G = np.where(u[:, None], C - S @ C, 0.0)
         e = np.where(mask, Y[rows] - c, 0.0)
@@ -251,7 +251,7 @@ def _sum_few_covariances(smoothed: SmoothedStates, rows: Array, w: Array | None)
     return np.asarray(P.sum(axis=0) if w is None else np.tensordot(w, P, axes=1))
 
 
-def regression_on_observed(R: Array, mask: Array) -> Array:
+def regress_missing_on_observed(R: Array, mask: Array) -> Array:
     """Return S (D, D): R_uo R_oo⁻¹ in the rows of missing values and the columns of observed ones, 0 elsewhere."""
     L = masked_noise_cholesky(R, mask)
     cross = np.where(~mask[:, None] & mask, R, 0.0)
@@ -263,7 +263,7 @@ def regression_on_observed(R: Array, mask: Array) -> Array:
 def residual_sums(yy: Array, yx: Array, xx: Array, F: Array) -> Array:
     """Return Σ E(y − F x)(y − F x)' from sums."""
     # yy' − F xy' − yx'F' + F xx'F' holds for any F.  The shorter yy' − F xy' holds only for F = yx'(xx')⁻¹, which does not apply
-    # with a floor, a pseudo-inverse or the last parameters (`expected`).
+    # with a floor, a pseudo-inverse or the last parameters (`expected_log_likelihood`).
     cross = F @ yx.T
     found: Array = yy - cross - cross.T + F @ xx @ F.T
     return 0.5 * (found + found.T)

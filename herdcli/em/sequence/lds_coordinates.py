@@ -89,7 +89,7 @@ class CovarianceCoordinates:
         D = len(self.floor)
         return D if self.diagonal else D * (D + 1) // 2
 
-    def turned(self, t: Array) -> Array:
+    def triangular_factor(self, t: Array) -> Array:
         """Return the matrix T at t."""
         D = len(self.floor)
         T = np.diag(1.0 + t[:D] / np.sqrt(2.0 * self.count))
@@ -99,14 +99,14 @@ class CovarianceCoordinates:
 
     def covariance(self, t: Array) -> Array:
         """Return the covariance Σ at t."""
-        root = self.above @ self.turned(t)
+        root = self.above @ self.triangular_factor(t)
         return np.asarray(self.floor + root @ root.T)
 
-    def slope(self, t: Array, residual: Array, vectors: float) -> Array:
+    def gradient(self, t: Array, residual: Array, vectors: float) -> Array:
         """Return the gradient of Σ log N(e; 0, Σ) in t, for `vectors` vectors with Σ ee' = residual."""
         # With H = Σ⁻¹(Σee')Σ⁻¹ − n Σ⁻¹ the differential is ½ tr H dΣ, and dΣ = L(dT T' + T dT')L' makes it tr (L'HLT)' dT.
         inverse = np.linalg.inv(self.covariance(t))
-        D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.turned(t)
+        D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.triangular_factor(t)
         own = np.diag(G) / np.sqrt(2.0 * self.count)
         return own if self.diagonal else np.concatenate([own, G[_below_diagonal_indices(D)] / np.sqrt(self.count)])
 
@@ -162,7 +162,7 @@ class LDSCoordinates:
         found["start_mean"] = self.origin["start_mean"] + first.root @ m / np.sqrt(first.count)
         return found | {name: one.covariance(t) for (name, one), t in zip(spreads.items(), rest, strict=True)}
 
-    def slope(self, x: Array, sums: Sums) -> Array:
+    def gradient(self, x: Array, sums: Sums) -> Array:
         """Return the gradient (N,) of E log p(states, rows)."""
         *_, q, r, s = self._parts(x)
         p, spreads = self.parameters(x), self.spreads
@@ -179,9 +179,9 @@ class LDSCoordinates:
                 f.ravel(),
                 g.ravel(),
                 first.root.T @ away / np.sqrt(first.count),
-                spreads["process"].slope(q, of_steps, float(transitions)),
-                spreads["noise"].slope(r, of_rows, float(sums["xx"][-1, -1])),
-                first.slope(s, of_first, float(sequences)),
+                spreads["process"].gradient(q, of_steps, float(transitions)),
+                spreads["noise"].gradient(r, of_rows, float(sums["xx"][-1, -1])),
+                first.gradient(s, of_first, float(sequences)),
             ]
         )
 

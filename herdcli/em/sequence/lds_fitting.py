@@ -55,7 +55,7 @@ class DynamicsOptions:
 
 @dataclass(frozen=True)
 class PreparedDynamicsFit:
-    """A fit that is ready to run: run `search`, then call `finished` on its result."""
+    """A fit that is ready to run: run `search`, then call `artifact_from_search` on its result."""
 
     asked: DynamicsOptions
     rows: DynamicsSequences
@@ -65,9 +65,9 @@ class PreparedDynamicsFit:
     scale: Array  # (m,) divisor of the controls
     search: ComponentSearch
 
-    def finished(self, search: SearchResult, map: Map = map) -> LinearDynamics:
+    def artifact_from_search(self, search: SearchResult, map: Map = map) -> LinearDynamics:
         """Return the artifact of the result of a search."""
-        value, rows, several = self.made(search.fit), self.rows, len(self.search.sizes) > 1
+        value, rows, several = self.artifact_from_fit(search.fit), self.rows, len(self.search.sizes) > 1
         U, test = rows.controls, rows.test
         known = DynamicsFitFacts(
             rows=self.found.rows,
@@ -76,7 +76,7 @@ class PreparedDynamicsFit:
             base_variance=self.found.variance,
             base_full=self.found.covariance,
             base_step=step_variance(rows.training, self.found.variance),
-            valid=None if rows.valid is None else self.judged(value, rows.valid, map),
+            valid=None if rows.valid is None else self.log_likelihood_per_row(value, rows.valid, map),
             missing=self.found.missing,
             feature_names=rows.feature_names,
             control_names=rows.control_names,
@@ -87,13 +87,13 @@ class PreparedDynamicsFit:
             criterion=self.asked.criterion if several else None,
         )
         if test is not None:
-            starts = self.starts(value, test)
+            starts = self.initial_state_distributions(value, test)
             if starts is not None:
                 known = replace(known, holdout_start_mean=starts[0], holdout_start_covariance=starts[1])
-            value = replace(value, holdout=test.whole().X, holdout_offsets=test.offsets.astype(np.int64))
+            value = replace(value, holdout=test.as_one_block().X, holdout_offsets=test.offsets.astype(np.int64))
         return replace(value, known=known)
 
-    def made(self, fit: EMFit) -> LinearDynamics:
+    def artifact_from_fit(self, fit: EMFit) -> LinearDynamics:
         """Return the artifact of one fit in the controls' own units, without further facts about the rows."""
         p, U = fit.parameters, self.rows.controls
         control = p["control"] / self.scale
@@ -111,16 +111,16 @@ class PreparedDynamicsFit:
             known=None,
         )
 
-    def starts(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
+    def initial_state_distributions(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
         """Return the distribution of the first state of each sequence of a part, given the rows before it.
 
         None if all sequences of the part are whole.
         """
         return first_state_distributions(value, self.rows.whole, part, self.rows.controls)
 
-    def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
+    def log_likelihood_per_row(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
         """Return the log-likelihood per row of a part; its pieces are conditioned on the rows before them."""
-        U, starts = self.rows.controls, self.starts(value, part)
+        U, starts = self.rows.controls, self.initial_state_distributions(value, part)
         if starts is not None:
             likelihood = 0.0
             for s in range(part.count):
@@ -238,9 +238,9 @@ def _add_size_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDyna
         raise DataError("has no rows in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
-        value = prepared.made(fit)
+        value = prepared.artifact_from_fit(fit)
         if prepared.asked.criterion == "valid" and valid is not None:
-            return -prepared.judged(value, valid, map)
+            return -prepared.log_likelihood_per_row(value, valid, map)
         value = replace(
             value, known=DynamicsFitFacts(rows=0, sequences=len(prepared.found.lengths), base_mean=value.mean, base_variance=value.mean)
         )

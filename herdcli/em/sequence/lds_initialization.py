@@ -59,7 +59,7 @@ def window_moments(source: SequenceBlocks, states: int, controls: Array | None, 
 
     def statistics(block: SequenceBlock) -> Sums:
         Z = np.where(np.isnan(block.X), 0.0, (block.X - centre) / scale)
-        V = _windows(Z, block.offsets, half)
+        V = _stack_neighbouring_rows(Z, block.offsets, half)
         U = np.zeros((len(Z), 0)) if controls is None else controls[block.chosen]
         F = np.concatenate([V, U, np.ones((len(Z), 1))], axis=1)
         w = np.repeat(block.weights, block.lengths)[:, None]
@@ -101,7 +101,7 @@ def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Arr
     return near + shift, variance, 0.5 * (covariance + covariance.T), int(sums["count"][0])
 
 
-def _windows(Z: Array, offsets: Array, half: int) -> Array:
+def _stack_neighbouring_rows(Z: Array, offsets: Array, half: int) -> Array:
     """Return each row with its neighbours (n, (2 half + 1) D), the row itself first; 0 beyond the ends of a sequence."""
     n, lengths = len(Z), np.diff(offsets)
     begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)

@@ -37,19 +37,19 @@ class StateSpaceModel(Protocol):
         """The number of steps, T."""
         ...
 
-    def first(self, count: int, random: np.random.Generator) -> Array:
+    def sample_first_states(self, count: int, random: np.random.Generator) -> Array:
         """Sample states (N, …) at the first row."""
         ...
 
-    def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
+    def sample_next_states(self, x: Array, t: int, random: np.random.Generator) -> Array:
         """Sample states (N, …) at row t + 1 given the states x at row t."""
         ...
 
-    def transition(self, x: Array, next_states: Array, t: int) -> Array:
+    def transition_log_probabilities(self, x: Array, next_states: Array, t: int) -> Array:
         """Return log p(after_m at row t + 1 | x_n at row t), (N, M)."""
         ...
 
-    def emission(self, x: Array, t: int) -> Array:
+    def emission_log_likelihoods(self, x: Array, t: int) -> Array:
         """Return log p(y_t | x), (N,)."""
         ...
 
@@ -95,11 +95,11 @@ def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int =
     seed, unit  determine the random numbers; those of a row are a function of these two and of the row's index.
     """
     random = generator(seed, Stream.PARTICLES, unit=unit)
-    x = system.first(count, random)
+    x = system.sample_first_states(count, random)
     particles, weight, effective = np.empty((system.steps, *x.shape), x.dtype), np.empty((system.steps, count)), np.empty(system.steps)
     evidence = 0.0
     for t in range(system.steps):
-        log = system.emission(x, t)
+        log = system.emission_log_likelihoods(x, t)
         most = log.max()
         if not np.isfinite(most):  # no particle can have emitted the row: all are equally good
             log, most = np.zeros(count), 0.0
@@ -112,7 +112,7 @@ def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int =
         particles[t], weight[t], effective[t] = x, w, 1.0 / np.square(w).sum()
         if t + 1 < system.steps:
             random = generator(seed, Stream.PARTICLES, unit=unit, step=t + 1)
-            x = system.next(x[systematic_resampling(w, random.random())], t, random)
+            x = system.sample_next_states(x[systematic_resampling(w, random.random())], t, random)
     return ParticleCloud(particles, weight, effective, evidence)
 
 
@@ -133,7 +133,7 @@ def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, next_weight
         own = np.log(cloud.weight[t])[:, None]
     for first in range(0, count, at_once):
         part = slice(first, first + at_once)
-        joint = system.transition(cloud.particles[t], cloud.particles[t + 1][part], t) + own
+        joint = system.transition_log_probabilities(cloud.particles[t], cloud.particles[t + 1][part], t) + own
         most = joint.max(axis=0)
         joint -= np.where(np.isfinite(most), most, 0.0)
         np.exp(joint, out=joint)
@@ -172,16 +172,16 @@ class LinearGaussianModel:
         found: Array = x @ self.p["transition"].T + self.p["drift"]
         return found if self.U is None else found + self.p["control"] @ self.U[t]
 
-    def first(self, count: int, random: np.random.Generator) -> Array:
+    def sample_first_states(self, count: int, random: np.random.Generator) -> Array:
         """Sample first states."""
         noise = random.standard_normal((count, len(self.p["drift"])))
         return np.asarray(self.p["start_mean"] + noise @ self._roots["start_covariance"].T)
 
-    def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
+    def sample_next_states(self, x: Array, t: int, random: np.random.Generator) -> Array:
         """Sample the states after x."""
         return np.asarray(self._predict_state_means(x, t) + random.standard_normal(x.shape) @ self._roots["process"].T)
 
-    def transition(self, x: Array, next_states: Array, t: int) -> Array:
+    def transition_log_probabilities(self, x: Array, next_states: Array, t: int) -> Array:
         """Return log N(after; A x + B u + a, Q), by whitened distances."""
         L = self._roots["process"]
         a, b = np.linalg.solve(L, self._predict_state_means(x, t).T), np.linalg.solve(L, next_states.T)
@@ -190,7 +190,7 @@ class LinearGaussianModel:
         squares = np.square(a).sum(axis=0)[:, None] + np.square(b).sum(axis=0) - 2.0 * cross
         return np.asarray(-0.5 * (squares + len(L) * LOG_TAU) - np.log(np.diag(L)).sum())
 
-    def emission(self, x: Array, t: int) -> Array:
+    def emission_log_likelihoods(self, x: Array, t: int) -> Array:
         """Return log N(y; C x + c, R) of the observed values."""
         there = ~np.isnan(self.Y[t])
         if not there.any():
@@ -219,22 +219,22 @@ class DiscreteChainModel:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.move))
 
-    def first(self, count: int, random: np.random.Generator) -> Array:
+    def sample_first_states(self, count: int, random: np.random.Generator) -> Array:
         """Sample first states."""
         edges = np.cumsum(self.initial)
         return np.asarray(np.minimum(np.searchsorted(edges, random.random(count) * edges[-1], side="right"), len(edges) - 1))
 
-    def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
+    def sample_next_states(self, x: Array, t: int, random: np.random.Generator) -> Array:
         """Sample the states after x."""
         edges = np.cumsum(self.move, axis=1)[x]
         found: Array = (edges <= (random.random(len(x)) * edges[:, -1])[:, None]).sum(axis=1)
         return np.asarray(np.minimum(found, self.move.shape[1] - 1))
 
-    def transition(self, x: Array, next_states: Array, t: int) -> Array:
+    def transition_log_probabilities(self, x: Array, next_states: Array, t: int) -> Array:
         """Return the log transition probabilities of all pairs of states."""
         return np.asarray(self._logs[x[:, None], next_states])
 
-    def emission(self, x: Array, t: int) -> Array:
+    def emission_log_likelihoods(self, x: Array, t: int) -> Array:
         """Return the log-likelihoods of the states x at row t."""
         return np.asarray(self.emitted[t, x])
 
@@ -250,7 +250,7 @@ def estimate_state_probabilities(
     return np.array(rows), cloud
 
 
-def memory_needed(longest: int, count: int, states: int) -> int:
+def particle_filter_bytes(longest: int, count: int, states: int) -> int:
     """Return the bytes that `count` particles need: their states, weights and ancestors at each step, and numbers for all their pairs."""
     return 8 * longest * count * (states + 3) + 16 * count * count
 

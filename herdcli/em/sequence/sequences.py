@@ -127,7 +127,7 @@ class Sequences:
         names = None if self.names is None else self.names[first:last]
         return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen, names)
 
-    def whole(self) -> SequenceBlock:
+    def as_one_block(self) -> SequenceBlock:
         """Return all sequences as one block."""
         return self.take(0, self.count)
 
@@ -225,7 +225,7 @@ def split_sequences(
            assigned at random from the seed.
     """
     if row_splits is not None and parts is None:
-        return _split_by_rows(sequences, row_splits)
+        return _split_by_row_column(sequences, row_splits)
     if isinstance(parts, Fold):
         order = generator(seed, Stream.SPLIT).permutation(sequences.count)
         members: dict[int, list[Array]] = {part: [] for part in PARTS}
@@ -235,7 +235,7 @@ def split_sequences(
     sizes = FRACTIONS if parts is None else parts
     fractions = all(part <= 1 for part in sizes) and sum(sizes) <= 1 + 1e-9
     if fractions and sequences.count < FEW:
-        return _split_in_time(sequences, sizes)
+        return _split_each_sequence(sequences, sizes)
     whole = np.array(_round_parts(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
     if whole.sum() > sequences.count:
         raise DataError(f"asks for {whole.sum()} sequences, but there are only {sequences.count}", where="--split")
@@ -255,7 +255,7 @@ def _round_parts(count: int, parts: tuple[float, ...]) -> list[int]:
     return sizes
 
 
-def _split_by_rows(sequences: Sequences, row_splits: Array) -> dict[int, Sequences]:
+def _split_by_row_column(sequences: Sequences, row_splits: Array) -> dict[int, Sequences]:
     own = row_splits[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
@@ -276,7 +276,7 @@ def _split_by_rows(sequences: Sequences, row_splits: Array) -> dict[int, Sequenc
     return {part: select_sequences(sequences, np.flatnonzero(first == part)) for part in PARTS if (first == part).any()}
 
 
-def _split_in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
+def _split_each_sequence(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
     """Return each sequence cut into consecutive parts of the given shares."""
     sizes = np.array([_round_parts(int(length), parts) for length in sequences.lengths])
     rest = sequences.lengths - sizes.sum(axis=1)

@@ -63,7 +63,7 @@ def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[
         return {}
     y = scores.y[test]
     predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
-    return errors_beside_majority(predicted != y, y != scores.majority) | {"error_1nn": float(np.mean(scores.nearest[test] != y))}
+    return compare_with_majority_class(predicted != y, y != scores.majority) | {"error_1nn": float(np.mean(scores.nearest[test] != y))}
 
 
 def naive_bayes_errors(
@@ -87,7 +87,7 @@ def naive_bayes_errors(
     return {"error_independent": float(wrong.mean()), "error_independent_gain_se": spread}
 
 
-def errors_beside_majority(wrong: Array, majority: Array) -> dict[str, float | None]:
+def compare_with_majority_class(wrong: Array, majority: Array) -> dict[str, float | None]:
     """Return the error of a classifier, that of the commonest class, and the standard error of their difference.
 
     wrong, majority (n,) bool: rows that the classifier and the commonest class get wrong.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em.correlation_shrinkage import correlations, kept_share
+from herdcli.em.correlation_shrinkage import correlation_shrinkage_factor, off_diagonal_correlations
 from herdcli.em.variance_floors import apply_variance_floor
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.schema import Array
@@ -33,7 +33,7 @@ def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Arr
     below `floor` in any direction of the space where column d is divided by scale_d (D,).
     """
     variance = np.maximum(np.diagonal(covariance), 0.0)
-    kept, r = kept_share(covariance, rows) if shrunk else 1.0, correlations(covariance)
+    kept, r = correlation_shrinkage_factor(covariance, rows) if shrunk else 1.0, off_diagonal_correlations(covariance)
     made = np.sqrt(predictive_variances(variance, rows, floor * np.square(scale)))
     found: Array = kept * r * made[:, None] * made
     np.fill_diagonal(found, np.square(made))

@@ -44,7 +44,7 @@ class LogisticFit:
 
     def logits(self, X: Array) -> Array:
         """Return the logits (n, C) for rows X (n, d)."""
-        result: Array = exact_arithmetic.product(X, self.W.T) + self.intercept
+        result: Array = exact_arithmetic.matrix_product(X, self.W.T) + self.intercept
         return result
 
     def probabilities(self, X: Array) -> Array:
@@ -68,17 +68,17 @@ class _Objective:
 
     def loss(self, U: Array) -> tuple[float, Array]:
         """Return (−Σ log p, log-probabilities (n, C))."""
-        log_p = _log_probabilities(exact_arithmetic.product(self.X, (exact_arithmetic.product(self.basis, U)).T))
+        log_p = _log_probabilities(exact_arithmetic.matrix_product(self.X, (exact_arithmetic.matrix_product(self.basis, U)).T))
         return float(-log_p[np.arange(len(self.y)), self.y].sum()), log_p
 
-    def penalised(self, loss: float, U: Array) -> float:
+    def penalised_loss(self, loss: float, U: Array) -> float:
         return loss + 0.5 * self.penalty * float(np.square(U[:, :-1]).sum())
 
     def gradient(self, U: Array, p: Array) -> Array:
         residual = p.copy()
         residual[np.arange(len(self.y)), self.y] -= 1.0
         # ∂/∂(logits) of −log p_y is p − 1[y]; logits = B U x with B'B = I, so that U has B'(p − 1[y]) x'.
-        result = exact_arithmetic.product((exact_arithmetic.product(residual, self.basis)).T, self.X)
+        result = exact_arithmetic.matrix_product((exact_arithmetic.matrix_product(residual, self.basis)).T, self.X)
         result[:, :-1] += self.penalty * U[:, :-1]
         return result
 
@@ -86,14 +86,14 @@ class _Objective:
         """Return the Hessian ((C−1)(d+1), same): Σ_n [B'(diag p_n − p_n p_n')B] ⊗ x_n x_n' + λ on the weights."""
         rows, width = self.X.shape
         contrasts = self.basis.shape[1]
-        projected = exact_arithmetic.product(p, self.basis)
+        projected = exact_arithmetic.matrix_product(p, self.basis)
         spread = _curvature_blocks(p, self.basis) - projected[:, :, None] * projected[:, None, :]
         result = np.zeros((contrasts * contrasts, width * width))
         size = max(1, (1 << 20) // (width * width))
         for start in range(0, rows, size):
             part = self.X[start : start + size]
             outer = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
-            result += exact_arithmetic.product(spread[start : start + size].reshape(len(part), -1).T, outer)
+            result += exact_arithmetic.matrix_product(spread[start : start + size].reshape(len(part), -1).T, outer)
         matrix: Array = result.reshape(contrasts, contrasts, width, width).transpose(0, 2, 1, 3).reshape(contrasts * width, -1)
         weights = np.tile(np.arange(width) < width - 1, contrasts)
         matrix[weights, weights] += self.penalty
@@ -111,7 +111,7 @@ def _curvature_blocks(p: Array, basis: Array) -> Array:
     if not exact_arithmetic.is_exact():
         return np.asarray(np.einsum("nk,ki,kj->nij", p, basis, basis, optimize=True))
     pairs = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
-    return exact_arithmetic.product(p, pairs).reshape(len(p), basis.shape[1], -1)
+    return exact_arithmetic.matrix_product(p, pairs).reshape(len(p), basis.shape[1], -1)
 
 
 def _helmert_contrasts(classes: int) -> Array:
@@ -137,9 +137,9 @@ def fit_logistic(X: Array, y: Array, classes: int, penalty: float = 0.0, *, star
     objective = _Objective(np.column_stack([X, np.ones(len(X))]).astype(np.float64), np.asarray(y), basis, float(penalty))
     U = np.zeros((classes - 1, X.shape[1] + 1))
     if start is not None:
-        U = exact_arithmetic.product(basis.T, np.column_stack([start.W, start.intercept]))
+        U = exact_arithmetic.matrix_product(basis.T, np.column_stack([start.W, start.intercept]))
     U, converged, separable = _minimise_by_newton(objective, U) if U.size <= NEWTON_SIZE else _minimise_by_quasi_newton(objective, U)
-    parameters = exact_arithmetic.product(basis, U)
+    parameters = exact_arithmetic.matrix_product(basis, U)
     return LogisticFit(parameters[:, :-1], parameters[:, -1], float(penalty), objective.loss(U)[0], converged, separable)
 
 
@@ -150,11 +150,11 @@ def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, b
     """
     rows = len(objective.y)
     # diag p − pp' ≤ ½ (I − 11'/C) for every p (Böhning 1992), and B'(I − 11'/C)B = I.
-    bound = np.kron(np.eye(len(U)) / 2, exact_arithmetic.product(objective.X.T, objective.X))
+    bound = np.kron(np.eye(len(U)) / 2, exact_arithmetic.matrix_product(objective.X.T, objective.X))
     bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features make the bound singular
     share = LEAST_SHARE
     loss, log_p = objective.loss(U)
-    value = objective.penalised(loss, U)
+    value = objective.penalised_loss(loss, U)
     for _ in range(ITERATIONS):
         if _is_separated(objective, loss, log_p):
             return U, True, True
@@ -167,7 +167,7 @@ def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, b
                 return U, True, False
             trial = U + direction
             loss, log_p = objective.loss(trial)
-            trial_value = objective.penalised(loss, trial)
+            trial_value = objective.penalised_loss(loss, trial)
             if trial_value <= value + 1e-4 * slope:
                 break
             if share > 1.0:  # only rounding errors are left
@@ -192,7 +192,7 @@ def _minimise_by_quasi_newton(objective: _Objective, U: Array) -> tuple[Array, b
         loss, log_p = objective.loss(point)
         if _is_separated(objective, loss, log_p):
             return loss / rows, np.zeros(U.size)  # there is no minimum: a zero gradient ends the search
-        return objective.penalised(loss, point) / rows, objective.gradient(point, exact_arithmetic.exp(log_p)).ravel() / rows
+        return objective.penalised_loss(loss, point) / rows, objective.gradient(point, exact_arithmetic.exp(log_p)).ravel() / rows
 
     found = minimize(value, U.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-13, "gtol": 1e-6})
     result: Array = found.x.reshape(U.shape)

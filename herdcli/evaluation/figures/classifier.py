@@ -19,7 +19,7 @@ from herdcli.evaluation.metrics.score_collection import CollectedColumns, pack_s
 from herdcli.evaluation.table import Row
 from herdcli.numerics import class_baselines
 from herdcli.online.model import Classifier
-from herdcli.online.predictions.prediction import class_probabilities, predicted_classes
+from herdcli.online.predictions.prediction import class_probabilities, predict_classes
 from herdcli.online.predictions.prediction_sets import prediction_set_mask
 from herdcli.schema import Array
 
@@ -66,7 +66,7 @@ class EvaluatedExamples:
 
     def add(self, score: Array, variance: Array, y: Array, baselines: Array | None = None) -> None:
         """Add examples: scores and variances (n, C), true classes (n,), and the predictions of baselines (n, 2)."""
-        p, predicted = class_probabilities(score, variance, self.model.scale, self.model.link), predicted_classes(score)
+        p, predicted = class_probabilities(score, variance, self.model.scale, self.model.link), predict_classes(score)
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
         self.discordant += np.nan if baselines is None else class_baselines.count_discordant_rows(y, predicted, baselines)
@@ -80,7 +80,7 @@ class EvaluatedExamples:
             among = prediction_set_mask(score, variance, self.model.coverage.threshold)
             self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
 
-    def figures(self) -> Row:
+    def metric_columns(self) -> Row:
         """Return the columns of `metrics` for these examples."""
         found: Row = {"rows": self.rows, "judged_on": self.on}
         found["error"] = (self.rows - int(np.trace(self.confusion))) / self.rows
@@ -115,7 +115,7 @@ def metrics(
     coverage, set_size  those of the sets of `herd apply --want sets`, on test rows only, because calibration rows determine the sizes.
     calibration_error  expected calibration error of the most probable class, 15 bins of equal width.
     """
-    model, found = value.model if isinstance(value, EvaluatedExamples) else value, evaluated_examples(value)
+    model, found = value.model if isinstance(value, EvaluatedExamples) else value, evaluate_heldout_examples(value)
     result: Row = dict.fromkeys(COLUMNS)
     if model.running.seen:
         result["progressive_error"] = model.running.wrong / model.running.seen
@@ -123,10 +123,10 @@ def metrics(
     if model.coverage is not None and model.coverage.examples:
         result["progressive_coverage"] = model.coverage.share_covered
         result["progressive_set_size"] = model.coverage.mean_size(numbers=False)
-    return result if found is None else result | found.figures()
+    return result if found is None else result | found.metric_columns()
 
 
-def evaluated_examples(value: Classifier | EvaluatedExamples) -> EvaluatedExamples | None:
+def evaluate_heldout_examples(value: Classifier | EvaluatedExamples) -> EvaluatedExamples | None:
     """Return the statistics of the evaluated rows; None if an artifact has none."""
     return value if isinstance(value, EvaluatedExamples) else heldout_examples.evaluate_heldout(value, EvaluatedExamples)
 
@@ -138,18 +138,18 @@ def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
         raise DataError("the classifier has no held-out rows", hint="give a file of labelled examples: herd eval MODEL --data FILE")
     _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
-    return class_probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], predicted_classes(score)
+    return class_probabilities(score, rows.variance[chosen], value.scale, value.link), rows.y[chosen], predict_classes(score)
 
 
-def calibration_error(confidence: Array, right: Array) -> float:
+def calibration_error(confidence: Array, is_correct: Array) -> float:
     """Return the mean distance between confidence and share of correct predictions over bins of confidence, weighted by their rows."""
-    return float(np.abs(calibration_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
+    return float(np.abs(calibration_gaps(confidence, is_correct, np.zeros(BINS))).sum() / len(is_correct))
 
 
-def calibration_gaps(confidence: Array, right: Array, sums: Array) -> Array:
+def calibration_gaps(confidence: Array, is_correct: Array, sums: Array) -> Array:
     """Return Σ of confidence minus the number of correct predictions in each bin (15,), added to `sums`."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(sums, confidence - right), minlength=BINS)
+    return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(sums, confidence - is_correct), minlength=BINS)
 
 
 def confusion_rows(value: Classifier) -> list[Row]:

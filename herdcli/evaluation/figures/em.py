@@ -76,7 +76,7 @@ def metrics(
         "components": len(value.centre) if isinstance(value, Clusters) else _parameter_count(value),
         f"{name}_train": None if bayes else sign * float(ledger.log_likelihood[-1]),
         "iterations": int(value.restarts.iterations[value.restarts.best]),
-        "rise": ledger.rise,
+        "rise": ledger.largest_rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
     }
     known = value.known
@@ -87,7 +87,9 @@ def metrics(
         result[f"{name}_valid"] = sign * known.valid
     if held is not None:
         against = _baseline_scores(value, density=density)
-        found = block_statistics.sum_statistics(block_statistics.RowBlocks.within(held.rows), _make_block_statistics(held, against), map)
+        found = block_statistics.sum_statistics(
+            block_statistics.RowBlocks.with_memory_limit(held.rows), _make_block_statistics(held, against), map
+        )
         rows = float(found["rows"][0])
         result |= {name: sign * float(found["own"][0]) / rows} | _baseline_columns(value, against, found, name, sign)
         result |= code_lengths.code_length_columns(value, found)
@@ -149,7 +151,7 @@ def _make_block_statistics(
     The sums also contain the table of clusters by labels.
     """
     value = evaluated_rows.model
-    constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in baseline_scores else value.known.constant
+    constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in baseline_scores else value.known.constant_columns
 
     def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
         X, y = block.X, block.labels
@@ -165,7 +167,7 @@ def _make_block_statistics(
             found |= {"base" + part: np.array([base.sum()]), "gain" + part: np.array([gain.sum(), gain @ gain])}
         if isinstance(value, FactorModel) or y is None:
             return found
-        clusters, there = value.clusters(X), y >= 0
+        clusters, there = value.assign_clusters(X), y >= 0
         size = len(value.centre) if isinstance(value, Clusters) else len(value.weight)
         cells = np.bincount(y[there] * size + clusters[there], minlength=evaluated_rows.labels * size)
         return found | {

@@ -56,7 +56,7 @@ def metrics(
         "states": value.states,
         "log_likelihood_train": float(ledger.log_likelihood[-1]),
         "iterations": int(value.restarts.iterations[value.restarts.best]),
-        "rise": ledger.rise,
+        "rise": ledger.largest_rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
         **chain_information_criteria(value),
     }
@@ -86,9 +86,11 @@ def _compare_with_baselines(value: HiddenMarkovModel, heldout: HeldoutSequences)
     """Compare the held-out rows with simpler models, row by row."""
     known, sequences = value.known, heldout.sequences
     assert known is not None
-    block = sequences.whole()
-    logs = value.ready().logs(block.X)
-    own = forward_backward.row_log_likelihoods(value.states_of(sequences), forward_backward.scale_likelihoods(logs), block.offsets)
+    block = sequences.as_one_block()
+    logs = value.prepare_emission().log_likelihoods(block.X)
+    own = forward_backward.row_log_likelihoods(
+        value.chain_for_sequences(sequences), forward_backward.scale_likelihoods(logs), block.offsets
+    )
     with np.errstate(divide="ignore"):
         base = {
             "mixture": forward_backward.log_sum_exp(logs + np.log(known.occupancy), axis=1),
@@ -121,5 +123,5 @@ def _compare_with_labels(value: HiddenMarkovModel, heldout: HeldoutSequences, ma
     if heldout.y is None or not (heldout.y >= 0).any():
         return {}
     there = heldout.y >= 0
-    found, labels = value.told(heldout.sequences, "viterbi", map)[there], heldout.y[there]
+    found, labels = value.infer_states(heldout.sequences, "viterbi", map)[there], heldout.y[there]
     return compare_with_labels(found, labels, supervised=value.known is not None and value.known.supervised)

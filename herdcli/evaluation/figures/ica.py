@@ -58,8 +58,8 @@ class EvaluatedFilters:
 
         It takes one pass for the means, and one for the rest.
         """
-        source, value = block_statistics.RowBlocks.within(self.rows), self.model
-        first = block_statistics.sum_statistics(source, self._first, self.map)
+        source, value = block_statistics.RowBlocks.with_memory_limit(self.rows), self.model
+        first = block_statistics.sum_statistics(source, self._column_sums, self.map)
         count = first["rows"][0]
         centre, middle = first["columns"] / count, (first["outputs"] / count).astype(self.dtype)
         J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
@@ -86,7 +86,7 @@ class EvaluatedFilters:
         found: Array = X.astype(self.dtype, copy=False) @ self.model.J.T
         return found
 
-    def _first(self, block: block_statistics.RowBlock) -> block_statistics.Sums:
+    def _column_sums(self, block: block_statistics.RowBlock) -> block_statistics.Sums:
         outputs = self._outputs(block.X).sum(axis=0).astype(np.float64)
         return {"rows": np.array([float(len(block.X))]), "columns": block.X.sum(axis=0), "outputs": outputs}
 
@@ -108,7 +108,7 @@ def _power_sums(name: str, centred: Array) -> block_statistics.Sums:
     return {f"{name}_{power}": item.astype(np.float64) for power, item in found.items()}
 
 
-def evaluated_filters(value: ICA | EvaluatedFilters, map: Map = map) -> EvaluatedFilters | None:
+def evaluate_heldout_filters(value: ICA | EvaluatedFilters, map: Map = map) -> EvaluatedFilters | None:
     """Return the evaluation on the held-out rows stored with a model, unless others were given; None if there are none."""
     if isinstance(value, EvaluatedFilters):
         return value
@@ -137,7 +137,7 @@ def metrics(
     objective, acceptance the last values of the trace.
     rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
     """
-    held = evaluated_filters(value, map)
+    held = evaluate_heldout_filters(value, map)
     value = value.model if isinstance(value, EvaluatedFilters) else value
     M, D = value.J.shape
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
@@ -175,7 +175,7 @@ def _supports_score_matching(value: ICA) -> bool:
 def quick_metrics(value: ICA, *, map: Map = map) -> dict[str, float | None]:
     """Return the columns for the verdict at the end of training: kurtoses and likelihood, with those of whitening; no Gabor fits."""
     row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
-    held = evaluated_filters(value, map)
+    held = evaluate_heldout_filters(value, map)
     return row if held is None else row | _heldout_columns(held)
 
 

@@ -51,9 +51,9 @@ def metrics(
     result |= {
         "states": value.states,
         "log_likelihood_train": float(ledger.log_likelihood[-1]),
-        "spectral_radius": value.radius,
+        "spectral_radius": value.spectral_radius,
         "iterations": int(value.restarts.iterations[value.restarts.best]),
-        "rise": ledger.rise,
+        "rise": ledger.largest_rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
     }
     result |= lds_information_criteria(value) | {"verdict": NO_ROWS}
@@ -65,7 +65,7 @@ def metrics(
     if value.holdout is not None and len(value.holdout):
         figures, findings = heldout_columns(value, known)
         result |= figures | {"verdict": join_findings(findings)}
-    if value.radius > 1.0:
+    if value.spectral_radius > 1.0:
         result["verdict"] = join_findings([*findings, "unstable"])
     return result
 
@@ -77,7 +77,7 @@ def heldout_columns(value: LinearDynamics, facts: DynamicsFitFacts) -> tuple[dic
     offsets = np.asarray(value.holdout_offsets)
     own, mine, theirs = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     values = 0
-    for (p, Y, U), begin in zip(value.held_out(), offsets[:-1].tolist(), strict=True):
+    for (p, Y, U), begin in zip(value.heldout_sequences(), offsets[:-1].tolist(), strict=True):
         found, part = filter_sequences(p, Y, np.array([0, len(Y)]), U), slice(begin, begin + len(Y))
         own[part] = found.log_likelihood
         before = last_observed_values(Y)

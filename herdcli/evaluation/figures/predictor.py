@@ -46,7 +46,7 @@ class EvaluatedOutcomes:
         if self.model.coverage is not None and self.on == "test":
             self.held += int(np.count_nonzero(np.abs(residual) <= self.model.coverage.threshold))
 
-    def figures(self) -> Row:
+    def metric_columns(self) -> Row:
         """Return the columns of `metrics` for these rows."""
         rows, spread, residual = self.kept.count, float(np.std(self.kept.column(0))), self.kept.column(1)
         rmse = float(np.sqrt(np.mean(residual**2)))
@@ -69,17 +69,17 @@ def metrics(
     coverage, width of the intervals of `herd apply --want sets`, on test rows only; a width only if they have two ends.
     coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats per row under N(m, deviation²).
     """
-    model, found = value.model if isinstance(value, EvaluatedOutcomes) else value, _evaluated_outcomes(value)
+    model, found = value.model if isinstance(value, EvaluatedOutcomes) else value, _evaluate_heldout_outcomes(value)
     result: Row = dict.fromkeys(COLUMNS)
     if seen := model.running.seen:
         result |= {"progressive_rmse": (model.running.loss / seen) ** 0.5, "progressive_mae": model.absolute / seen}
     if model.coverage is not None and model.coverage.examples:
         result["progressive_coverage"] = model.coverage.share_covered
         result["progressive_width"] = model.coverage.mean_size(numbers=True)
-    return result if found is None else result | found.figures()
+    return result if found is None else result | found.metric_columns()
 
 
-def _evaluated_outcomes(value: Predictor | EvaluatedOutcomes) -> EvaluatedOutcomes | None:
+def _evaluate_heldout_outcomes(value: Predictor | EvaluatedOutcomes) -> EvaluatedOutcomes | None:
     """Return the statistics of the evaluated rows; None if an artifact has none."""
     return value if isinstance(value, EvaluatedOutcomes) else heldout_examples.evaluate_heldout(value, EvaluatedOutcomes)
 

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.algorithm import Map, ProgressCallback
 from herdcli.em.variance_floors import FLOOR
 from herdcli.errors import DataError
-from herdcli.evaluation.baselines.energy_classification import classification_errors, errors_beside_majority, naive_bayes_errors
+from herdcli.evaluation.baselines.energy_classification import classification_errors, compare_with_majority_class, naive_bayes_errors
 from herdcli.evaluation.baselines.gaussian_baseline import log_densities, predictive_covariance, predictive_variances
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics.partition_functions import log_partitions
@@ -130,7 +130,7 @@ def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     wrong = found.argmax(axis=1) != shown
     if value.base_rates is None:
         return result | {"error": float(wrong.mean())}
-    return result | errors_beside_majority(wrong, shown != value.base_rates[0, value.columns :].argmax())
+    return result | compare_with_majority_class(wrong, shown != value.base_rates[0, value.columns :].argmax())
 
 
 def word_count_columns(
@@ -143,7 +143,7 @@ def word_count_columns(
         base = h.b if value.base_rates is None else value.base_rates[m]
         log_z, ways[m] = _log_z_by_length(h, lengths, counts, m, settings, map, progress)
         each, order = word_counts.row_log_likelihoods(h, rows, lengths, log_z, map=map), h.visible.row_log_base_measure(rows)
-        shares = np.asarray(exact_arithmetic.product(rows, base - exact_arithmetic.log_sum_exp(base)))
+        shares = np.asarray(exact_arithmetic.matrix_product(rows, base - exact_arithmetic.log_sum_exp(base)))
         own, orders, alone = own + float(each.sum()), orders + float(np.sum(order)), alone + float(np.sum(shares))
         gains.append(each - order - shares)
         total += int(word_counts.count_words_per_row(rows).sum())
@@ -327,7 +327,7 @@ def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> di
     for m, rows in groups.items():
         fixed = units.log_partition(bases[m]).sum()
         values = (units.round_rows_to_states(rows[block].astype(np.float64)) for block in iterate_row_slices(rows))
-        found[m] = [exact_arithmetic.product(each, bases[m]) - fixed + units.row_log_base_measure(each) for each in values]
+        found[m] = [exact_arithmetic.matrix_product(each, bases[m]) - fixed + units.row_log_base_measure(each) for each in values]
     return found
 
 

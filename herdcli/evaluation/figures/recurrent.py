@@ -48,7 +48,7 @@ def metrics(
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     result |= {"hidden": value.hidden, "sequences_train": value.sequences, "best_epoch": value.best_epoch or None}
-    held = value.held_out()
+    held = value.heldout_sequences()
     if held is None:
         return result | {"verdict": NO_ROWS}
     model, driven = value.model, held.driven(value.model)
@@ -60,7 +60,7 @@ def metrics(
         "log_likelihood": found.mean - shift,
         "log_likelihood_se": found.error,
         "log_z_method": "exact" if found.exact else "annealed",
-        "log_likelihood_unlinked": unlinked_log_likelihood(model, held, driven, found, settings, map) - shift,
+        "log_likelihood_unlinked": log_likelihood_without_links(model, held, driven, found, settings, map) - shift,
         "independent": base - shift,
         "verdict": loss_finding(found.mean, base, worse="worse than independent", error=found.error) or OK,
     }
@@ -133,7 +133,7 @@ def step_log_partitions(
     return np.array([one.log_partition for one in found]), np.array([one.standard_error for one in found])
 
 
-def unlinked_log_likelihood(
+def log_likelihood_without_links(
     model: RecurrentModel,
     heldout: EvaluationSequences,
     driven: StepHarmoniums,

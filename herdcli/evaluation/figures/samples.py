@@ -128,8 +128,8 @@ def mmd_standard_error(summary: GroupSummaries) -> Array:
 
 def _state_distribution_columns(value: Samples, weight: Array) -> Row:
     """Return distance from maximum entropy and entropy of the distribution of weighted ±1 atoms, if moments are stored."""
-    laws = _StateDistributions.of(value)
-    return {} if laws is None else laws.figures(np.bincount(laws.states, weights=weight, minlength=laws.count))
+    laws = _StateDistributions.from_samples(value)
+    return {} if laws is None else laws.metric_columns(np.bincount(laws.states, weights=weight, minlength=laws.count))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class _StateDistributions:
     fitted: Array | None
 
     @staticmethod
-    def of(value: Samples) -> _StateDistributions | None:
+    def from_samples(value: Samples) -> _StateDistributions | None:
         """Return the state distributions, or None unless the atoms are ±1 states of few units under a feature kernel, in one group."""
         d = value.x.shape[1]
         features = {"features:x": "x", "features:x+xx": "x,xx"}.get(value.kernel)
@@ -152,7 +152,7 @@ class _StateDistributions:
         fitted = sample_entropy.fit_max_entropy(value.moment, d, features, "spin")
         return _StateDistributions((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
 
-    def figures(self, distribution: Array) -> Row:
+    def metric_columns(self, distribution: Array) -> Row:
         """Return the columns of one distribution (2^d,)."""
         positive = distribution[distribution > 0]
         distance = None if self.fitted is None else float(np.linalg.norm(distribution - self.fitted))
@@ -224,7 +224,7 @@ def trace_rows(value: Samples, target: TargetReference | None, kernel: Kernel | 
             scaled = value.x[members] if value.scale is None else value.x[members] / value.scale
             for t, mmd in _target_trace(kernel, scaled, rates, target, set(rows)):
                 rows[t]["target_mmd"] = mmd
-        laws = _StateDistributions.of(value)
+        laws = _StateDistributions.from_samples(value)
         if laws is not None:
             for t, figures in _state_distribution_trace(laws, rates, set(rows)):
                 rows[t] |= figures
@@ -258,4 +258,4 @@ def _state_distribution_trace(distributions: _StateDistributions, rates: Array, 
         law *= 1 - rate
         law[distributions.states[t]] += rate
         if t + 1 in atom_counts:
-            yield t + 1, distributions.figures(law)
+            yield t + 1, distributions.metric_columns(law)

@@ -16,7 +16,7 @@ from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.table import Row
 from herdcli.numerics import block_statistics
-from herdcli.online.tags import HeldoutTagScores, Tagger, assigned_labels, label_confidences
+from herdcli.online.tags import HeldoutTagScores, Tagger, assign_labels, label_confidences
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -39,7 +39,7 @@ def metrics(
     precision_at_k  share of true labels among the k labels with the highest scores.
     labels, labels_given  true and predicted labels per row.   log_loss, calibration_error  per pair, for the probabilities of `herd apply`.
     """
-    examples, value = evaluated_tags(value, map), value.model if isinstance(value, EvaluatedTags) else value
+    examples, value = evaluate_heldout_tags(value, map), value.model if isinstance(value, EvaluatedTags) else value
     result: Row = dict.fromkeys(COLUMNS)
     if seen := value.running.seen:
         result |= {"progressive_hamming": value.missed / seen, "progressive_loss": value.running.loss / seen}
@@ -79,7 +79,7 @@ class EvaluatedTags:
 
     def _sums(self, heldout: HeldoutTagScores) -> block_statistics.Sums:
         score, p, y = heldout.score, label_confidences(self.model, heldout.score, heldout.variance), heldout.y > 0
-        told, order = assigned_labels(self.model, score), np.argsort(-score, axis=1, kind="stable")
+        told, order = assign_labels(self.model, score), np.argsort(-score, axis=1, kind="stable")
         exact = np.count_nonzero((told == y).all(axis=1))
         counts = [np.count_nonzero(told != y), np.count_nonzero(y), np.count_nonzero(told), exact]
         found = {"both": (told & y).sum(axis=0), "own": y.sum(axis=0), "given": told.sum(axis=0), "counts": np.array(counts)}
@@ -90,7 +90,7 @@ class EvaluatedTags:
         return sums | {"rows": np.array([float(len(y))]), "infinite": np.array([float(np.count_nonzero(~np.isfinite(score)))])}
 
 
-def evaluated_tags(value: Tagger | EvaluatedTags, map: Map = map) -> EvaluatedTags | None:
+def evaluate_heldout_tags(value: Tagger | EvaluatedTags, map: Map = map) -> EvaluatedTags | None:
     """Return the evaluated examples; None if an artifact has none."""
     if isinstance(value, EvaluatedTags):
         return value
@@ -112,7 +112,7 @@ def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
         raise DataError("the tagger has no held-out rows", hint="give a file of labelled examples: herd eval MODEL --data FILE")
     _, chosen = heldout_examples.evaluation_part_and_mask(rows)
     score = rows.score[chosen]
-    return score, label_confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, assigned_labels(value, score)
+    return score, label_confidences(value, score, rows.variance[chosen]), rows.y[chosen] > 0, assign_labels(value, score)
 
 
 def macro_f1(true_positives: Array, divisors: Array) -> float:

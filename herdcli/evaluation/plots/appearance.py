@@ -52,7 +52,7 @@ class Appearance:
 def finish_figure(figure: Figure, appearance: Appearance) -> Figure:
     """Return the figure with its appearance changed, numbers on coloured cells legible, and every text inside."""
     if appearance.cmap is not None:
-        for mapped in mapped_artists(figure):
+        for mapped in find_colour_mapped_artists(figure):
             mapped.set_cmap(appearance.cmap)
     if appearance.size is not None:
         width, height = appearance.size
@@ -69,7 +69,7 @@ def finish_figure(figure: Figure, appearance: Appearance) -> Figure:
     return figure
 
 
-def mapped_artists(figure: Figure) -> list[Any]:
+def find_colour_mapped_artists(figure: Figure) -> list[Any]:
     """Return the images and marks whose colours stand for numbers."""
     from matplotlib.cm import ScalarMappable
 
@@ -147,7 +147,7 @@ def fit_texts(figure: Figure) -> None:
     for _ in range(ROUNDS):
         figure.draw_without_rendering()
         width, height = figure.bbox.width, figure.bbox.height
-        wrapped = [_wrap(text, room) for text, room in _wrappable(figure, width, height)]
+        wrapped = [_wrap_text(text, room) for text, room in _wrappable_texts(figure, width, height)]
         if not any(wrapped):
             return
 
@@ -170,7 +170,7 @@ def _shorten_ticks(axis: Any) -> None:
             axis.set_ticks(axis.get_ticklocs(), [shorten_name(label.get_text()) for label in labels])
 
 
-def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[Any, float]]:
+def _wrappable_texts(figure: Figure, width: float, height: float) -> Iterator[tuple[Any, float]]:
     """Yield each title and label with the pixels that it may be long."""
     if figure._suptitle is not None:
         yield figure._suptitle, width
@@ -179,7 +179,9 @@ def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[An
         corners = [legend.get_window_extent().x0 for legend in figure.legends]
         outside = [x for x in corners if x >= axes.get_window_extent().x1]
         panels = [other.get_window_extent() for other in figure.axes if other is not axes and not _is_colorbar(other)]
-        right = min([box.x0 for box in panels if box.x0 > axes.get_window_extent().x1 and _overlap(box, axes)] + [width, *outside])
+        right = min(
+            [box.x0 for box in panels if box.x0 > axes.get_window_extent().x1 and _overlap_vertically(box, axes)] + [width, *outside]
+        )
         middle = (axes.get_window_extent().x0 + axes.get_window_extent().x1) / 2
         yield axes._left_title, right - max(begin, 0.0)
         for text in (axes.title, axes.xaxis.label):
@@ -188,12 +190,12 @@ def _wrappable(figure: Figure, width: float, height: float) -> Iterator[tuple[An
         yield axes.yaxis.label, 2 * min(upright, height - upright)
 
 
-def _overlap(box: Any, axes: Any) -> bool:
+def _overlap_vertically(box: Any, axes: Any) -> bool:
     own = axes.get_window_extent()
     return bool(box.y0 < own.y1 and own.y0 < box.y1)
 
 
-def _wrap(text: Any, room: float) -> bool:
+def _wrap_text(text: Any, room: float) -> bool:
     """Break a text into lines that fit, and return whether it changed."""
     words = text.get_text()
     if not words or not text.get_visible():

@@ -28,7 +28,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ma
     Ellipses are components at two standard deviations; crosses are means, their size by the weight.
     """
     mean, covariance, weight = _component_gaussians(value)
-    X = _plotted_rows(value)
+    X = _rows_to_plot(value)
     axes, centre = _model_axes(mean, covariance, weight, X)
     axes = planes.plane_of_columns(axes)
     centre = centre if len(axes) > 2 else np.zeros(len(axes))
@@ -36,7 +36,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ma
     shape = None if known is None else known.image_shape
     figure = plot_list.new_figure(5.2)
     panel = figure.add_subplot()
-    cluster = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
+    cluster = value.assign_clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
     flat = (np.where(np.isnan(X), mean[cluster], X) - centre) @ axes
     names = _cluster_names(value, cluster)
     places = (mean - centre) @ axes
@@ -88,8 +88,8 @@ def _mean_names(value: Mixture | Clusters) -> list[str]:
     """Return the names of the clusters, with classes if held-out rows are stored."""
     if value.holdout is None or not len(value.holdout):
         return [str(k + 1) for k in range(len(_component_gaussians(value)[0]))]
-    X = _plotted_rows(value)
-    return _cluster_names(value, value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1))
+    X = _rows_to_plot(value)
+    return _cluster_names(value, value.assign_clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1))
 
 
 def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -115,7 +115,7 @@ def means(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Map =
     )
 
 
-def _plotted_rows(value: FittedArtifact) -> Array:
+def _rows_to_plot(value: FittedArtifact) -> Array:
     if value.holdout is None or not len(value.holdout):
         raise DataError("there are no test rows to draw", hint="fit the model with test rows: herd em --split .6,.2,.2")
     return np.asarray(value.holdout[:MOST_ROWS])

@@ -78,7 +78,7 @@ def error_rate_bars(table: list[dict[str, Any]]) -> plot_list.Figure:
     return figure
 
 
-def closest(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
+def most_similar_gallery_images(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Probes, each with its eight most similar gallery images; probes that are not recognised first.  Source: Teh (2003), fig. 3.10."""
     judged = _require_gallery(value, "nearest")
     order = nearest_gallery_images(model_similarity(judged, map), NEAREST)

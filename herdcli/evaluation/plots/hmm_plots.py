@@ -90,9 +90,9 @@ def _longest_heldout_sequence(value: HiddenMarkovModel) -> tuple[Array, Array, A
     sequences = value.held.sequences
     s = int(sequences.lengths.argmax())
     own = select_sequences(sequences, np.array([s]))
-    path, p = value.told(own, "viterbi"), value.told(own, "smoothed")
+    path, p = value.infer_states(own, "viterbi"), value.infer_states(own, "smoothed")
     name = sequences.names[s] if sequences.names else ""
-    return own.whole().X[:STEPS], path[:STEPS], p[:STEPS], name
+    return own.as_one_block().X[:STEPS], path[:STEPS], p[:STEPS], name
 
 
 def _draw_column(panel: Any, x: Array, path: Array, value: HiddenMarkovModel, j: int) -> None:

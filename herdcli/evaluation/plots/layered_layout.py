@@ -51,7 +51,7 @@ def layout_layers(count: int, arcs: Arcs) -> LayeredLayout | None:
             above[lower].append(upper)
     rows = [[node for node, own in enumerate(layers) if own == depth] for depth in range(max(layers) + 1)]
     rows = _order_rows(rows, above, below)
-    x = _settle_rows(rows, above, below, count)
+    x = _place_nodes(rows, above, below, count)
     points = np.stack([x, -np.asarray(layers, dtype=np.float64)], axis=1)
     return LayeredLayout(points[:count], [points[chain] for chain in chains])
 
@@ -74,13 +74,13 @@ def _shortest_arc_layers(count: int, arcs: Arcs) -> list[int] | None:
     if found.status != 0:
         return None
     layer = np.rint(found.x).astype(int)
-    for part in _components(count, ends):
+    for part in _connected_components(count, ends):
         layer[part] -= layer[part].min()
     layers: list[int] = layer.tolist()
     return layers
 
 
-def _components(count: int, ends: Array) -> list[Array]:
+def _connected_components(count: int, ends: Array) -> list[Array]:
     """Return the nodes of each connected part of the graph with these edges (m, 2)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -91,7 +91,7 @@ def _components(count: int, ends: Array) -> list[Array]:
 
 def _order_rows(rows: list[list[int]], above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
     """Return the rows in an order with few crossings: by the mean places of neighbours, downwards and upwards in turn."""
-    best, fewest = rows, _crossings(rows, below)
+    best, fewest = rows, _count_crossings(rows, below)
     for sweep in range(SWEEPS):
         rows = [list(row) for row in rows]
         depths = range(1, len(rows)) if sweep % 2 == 0 else range(len(rows) - 2, -1, -1)
@@ -101,13 +101,13 @@ def _order_rows(rows: list[list[int]], above: list[list[int]], below: list[list[
             own = {node: place for place, node in enumerate(rows[depth])}
             mean = {node: float(np.mean([at[k] for k in near[node]])) if near[node] else float(own[node]) for node in rows[depth]}
             rows[depth].sort(key=lambda node: mean[node])
-        crossed = _crossings(rows, below)
+        crossed = _count_crossings(rows, below)
         if crossed < fewest:
             best, fewest = rows, crossed
     return best
 
 
-def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
+def _count_crossings(rows: list[list[int]], below: list[list[int]]) -> int:
     """Return how many pairs of lines between successive rows cross."""
     total = 0
     for upper, lower in itertools.pairwise(rows):
@@ -117,10 +117,10 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
     return total
 
 
-def _settle_rows(rows: list[list[int]], above: list[list[int]], below: list[list[int]], count: int) -> Array:
+def _place_nodes(rows: list[list[int]], above: list[list[int]], below: list[list[int]], count: int) -> Array:
     """Return the horizontal place of every node: near the mean of its neighbours, in the order of its row."""
     x = np.zeros(sum(map(len, rows)))
-    offsets = [_offsets(row, count) for row in rows]
+    offsets = [_minimal_node_offsets(row, count) for row in rows]
     for row, offset in zip(rows, offsets, strict=True):
         x[row] = offset - offset.mean()
     for turn in range(SETTLING):
@@ -128,18 +128,18 @@ def _settle_rows(rows: list[list[int]], above: list[list[int]], below: list[list
         for number in numbers:
             row, offset = rows[number], offsets[number]
             wanted = np.array([np.mean(x[above[node] + below[node]]) if above[node] or below[node] else x[node] for node in row])
-            x[row] = _isotonic(wanted - offset) + offset
+            x[row] = _isotonic_regression(wanted - offset) + offset
     centred: Array = x - x.mean()
     return centred
 
 
-def _offsets(row: list[int], count: int) -> Array:
+def _minimal_node_offsets(row: list[int], count: int) -> Array:
     """Return the least places (n,) of a row's nodes, the first at 0."""
     width = np.array([NODE_WIDTH if node < count else ARC_WIDTH for node in row])
     return np.concatenate([[0.0], np.cumsum((width[1:] + width[:-1]) / 2)])
 
 
-def _isotonic(values: Array) -> Array:
+def _isotonic_regression(values: Array) -> Array:
     """Return the nondecreasing numbers nearest to the given ones (n,), by pooling adjacent violators."""
     pools: list[tuple[float, int]] = []
     for value in values.tolist():

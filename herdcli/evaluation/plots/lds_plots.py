@@ -19,7 +19,7 @@ BAND = 2.0  # standard deviations
 def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The first held-out sequence: its first columns beside what the rows before each said, and below them the states, filtered and
     smoothed, with bands of two standard deviations."""
-    held = next(iter(value.held_out()), None)
+    held = next(iter(value.heldout_sequences()), None)
     if held is None:
         raise DataError("there are no test rows to draw", hint="fit the model with test rows: herd em --split .6,.2,.2")
     p, Y, U = held

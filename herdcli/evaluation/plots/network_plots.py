@@ -37,8 +37,8 @@ def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *
     network = value.network if isinstance(value, NetworkWithReference) else value
     found = fit_summary.calibrate_network(network, QUICK)
     shape = None if network.shape is None else (int(network.shape[0]), int(network.shape[1]))
-    scopes, count = _listed_scopes(network), network.listed_count
-    drawn = _Graph(
+    scopes, count = _scopes_as_written(network), network.listed_count
+    drawn = _DrawnGraph(
         scopes=scopes,
         names=[network.name(i) for i in range(count)] if network.names else None,
         states=[network.states_of(i) for i in range(count)] if network.states else None,
@@ -50,7 +50,7 @@ def graph(value: Network | NetworkWithReference, settings: EvaluationSettings, *
         for i, j in drawn.edges:
             degree[[i, j]] += 1
         what = "neighbours (marginals would take too long)"
-        return _draw_levels(drawn, _Levels(degree, (0.0, max(1.0, float(degree.max()))), "neighbours"), what)
+        return _draw_levels(drawn, _ColourLevels(degree, (0.0, max(1.0, float(degree.max()))), "neighbours"), what)
     return _draw_levels(drawn, _marginal_levels(drawn, node_marginals(network, found)[:count]), "exact marginals")
 
 
@@ -63,12 +63,12 @@ def marginals(value: Beliefs | BeliefsWithReference, settings: EvaluationSetting
     if found.states is not None:
         ends = np.cumsum([len(p) for p in own])
         states = [found.states[end - len(p) : end] for p, end in zip(own, ends.tolist(), strict=True)]
-    drawn = _Graph(scopes=scopes, names=found.names, states=states)
+    drawn = _DrawnGraph(scopes=scopes, names=found.names, states=states)
     return _draw_levels(drawn, _marginal_levels(drawn, own), f"marginals by {found.algorithm}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Graph:
+class _DrawnGraph:
     """The variables that are drawn: their factors, names and states, their lattice, and the arcs (parent, child) of a directed network."""
 
     scopes: Sequence[tuple[int, ...]]
@@ -84,7 +84,7 @@ class _Graph:
 
 
 @dataclass(frozen=True)
-class _Levels:
+class _ColourLevels:
     """The number (N,) that colours each variable, the ends of the colours, what the number is, and a line below the names."""
 
     level: Array
@@ -93,7 +93,7 @@ class _Levels:
     notes: list[str] | None = None
 
 
-def _listed_scopes(network: Network) -> list[tuple[int, ...]]:
+def _scopes_as_written(network: Network) -> list[tuple[int, ...]]:
     """The scopes of all factors, with the tables of large noisy-max variables as the user wrote them."""
     parents = network_parents_or_none(network) if network.auxiliary else None
     return [scope for scope, _ in network.factors()] if parents is None else [(*above, i) for i, above in enumerate(parents)]
@@ -104,7 +104,7 @@ def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
     return sorted({(min(i, j), max(i, j)) for scope in scopes for a, i in enumerate(scope) for j in scope[a + 1 :]})
 
 
-def _marginal_levels(drawn: _Graph, marginals: Marginals) -> _Levels:
+def _marginal_levels(drawn: _DrawnGraph, marginals: Marginals) -> _ColourLevels:
     """Return the colours of marginals: the probability of the second of two states, or of the most probable of named ones.
 
     The level of other variables is the mean of their states' numbers divided by the last number.
@@ -113,14 +113,14 @@ def _marginal_levels(drawn: _Graph, marginals: Marginals) -> _Levels:
     best = [int(np.argmax(p)) for p in marginals]
     notes = [f"{own[k]} {p[k]:.2f}" for p, own, k in zip(marginals, states, best, strict=True)] if states else None
     if states and not (two and len({tuple(own) for own in states}) == 1):
-        return _Levels(np.array([p.max() for p in marginals]), (0.0, 1.0), "probability of the most probable state", notes)
+        return _ColourLevels(np.array([p.max() for p in marginals]), (0.0, 1.0), "probability of the most probable state", notes)
     level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in marginals])
     limits = (0.0, 1.0 if level.max() > 0.5 else float(level.max()) or 1.0)
     second = states[0][1] if states and len(states[0]) == 2 else "second state"
-    return _Levels(level, limits, f"P({second})" if two else "mean state, 0 first, 1 last", notes)
+    return _ColourLevels(level, limits, f"P({second})" if two else "mean state, 0 first, 1 last", notes)
 
 
-def _draw_levels(drawn: _Graph, levels: _Levels, what: str) -> plot_list.Figure:
+def _draw_levels(drawn: _DrawnGraph, levels: _ColourLevels, what: str) -> plot_list.Figure:
     """One number a variable: on a lattice as a picture, in a graph as colours, of very many as a picture of lines in order."""
     edges, shape, level = drawn.edges, drawn.shape, levels.level
     found = detect_lattice(len(level), edges)
@@ -230,7 +230,7 @@ def _write_names(axes: Any, place: Array, size: float, names: Sequence[str], not
             axes.annotate(note, (x, y), (0, -away), va="top", color=plot_style.GREY, **common)
 
 
-def _draw_lattice(level: Array, title: str, levels: _Levels, x: str, y: str) -> plot_list.Figure:
+def _draw_lattice(level: Array, title: str, levels: _ColourLevels, x: str, y: str) -> plot_list.Figure:
     figure = plot_list.new_figure(float(np.clip(0.9 + 4.8 * level.shape[0] / level.shape[1], 2.2, 6.0)))
     axes = figure.add_subplot()
     image = axes.imshow(level, cmap=plot_style.SHADES, vmin=levels.limits[0], vmax=levels.limits[1])

@@ -24,7 +24,7 @@ from herdcli.errors import BadUsage, escape_text, nearest_name
 from herdcli.evaluation.plots import plot_style
 from herdcli.evaluation.plots.appearance import Appearance, finish_figure
 from herdcli.kinds import KINDS, kinds_with
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plot_names(kind: str) -> list[str]:
     return list(KINDS[kind].plots)
 
 
-def find_plot(kind: str, name: str) -> Plot:
+def import_plot_function(kind: str, name: str) -> Plot:
     """The function that draws one plot of a kind, imported now.  Raises BadUsage for plots that the kind has not."""
     if name not in plot_names(kind):
         known = plot_names(kind)
@@ -55,12 +55,12 @@ def find_plot(kind: str, name: str) -> Plot:
         listed = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(kinds_with('plots'))}"
         hint = f"did you mean {close}?  {listed}" if close else listed
         raise BadUsage(f"there is no plot '{name}' for artifacts of kind '{kind}'", hint=hint)
-    return partial(_draw_in_style, import_named(KINDS[kind].plots[name]))
+    return partial(_draw_in_style, import_by_path(KINDS[kind].plots[name]))
 
 
 def plot_caption(kind: str, name: str) -> str:
     """Return what a plot shows: the first paragraph of its docstring."""
-    whole = inspect.getdoc(import_named(KINDS[kind].plots[name])) or ""
+    whole = inspect.getdoc(import_by_path(KINDS[kind].plots[name])) or ""
     return " ".join(whole.split("Source:")[0].split("\n\n")[0].split())
 
 

@@ -52,7 +52,7 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
 
 def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """The first held-out sequence, what each row was expected to be by those before it, and the hidden means, all over time."""
-    held = value.held_out()
+    held = value.heldout_sequences()
     if held is None:
         raise DataError(
             "there are no test sequences to draw", hint="fit the model with test sequences: herd fit-rbm --recurrent --split .6,.2,.2"

@@ -63,7 +63,7 @@ def tile_into_mosaic(pictures: Array, columns: int | None = None, *, group: int 
     group  how many successive pictures belong together; groups are never broken, and the gap between them is wider.
     """
     count, height, width = pictures.shape
-    gap = _gap(height, width)
+    gap = _tile_gap(height, width)
     wide = gap if group == 1 else 3 * gap
     groups = -(-count // group)
     group_width = group * (width + gap) - gap
@@ -140,7 +140,7 @@ def tile_images(
 def _write_tile_names(axes: Axes, whole: tuple[int, ...], size: tuple[int, ...], band: int, names: Sequence[str]) -> None:
     """Write the names of pictures of the given size above them, in the bands that were left for them."""
     height, width = size
-    gap = _gap(height + band, width)
+    gap = _tile_gap(height + band, width)
     across = (whole[1] + gap) // (width + gap)
     for index, name in enumerate(names):
         line, column = divmod(index, across)
@@ -148,7 +148,7 @@ def _write_tile_names(axes: Axes, whole: tuple[int, ...], size: tuple[int, ...],
         axes.annotate(name, (x, y), (0, 1.5), textcoords="offset points", size=6, va="bottom", annotation_clip=False)
 
 
-def _gap(height: int, width: int) -> int:
+def _tile_gap(height: int, width: int) -> int:
     """Return the pixels between pictures of this size."""
     return max(1, round(0.04 * max(height, width)))
 
@@ -217,19 +217,19 @@ def matrix_plot(
     axes = figure.add_subplot()
     low, high = colour_limits(values, signed, most)
     image = _draw_matrix(axes, values, low, high, signed)
-    _name_columns(axes, size, column_names, column_label)
+    _write_column_names(axes, size, column_names, column_label)
     if named:
         axes.set_yticks(range(1, count + 1), list(row_names or ()), size=_name_size(count))
     else:
         axes.set_ylabel(row_label)
-        _whole_ticks(axes.yaxis)
+        _set_integer_ticks(axes.yaxis)
     if title:
         axes.set_title(title)
-    figure.colorbar(image, ax=axes, label=scale, extend=_extension(values, high))
+    figure.colorbar(image, ax=axes, label=scale, extend=_colourbar_extension(values, high))
     return figure
 
 
-def _extension(values: Array, most: float) -> str:
+def _colourbar_extension(values: Array, most: float) -> str:
     """Return how a bar of colours ends: with arrows if there are signed values beyond its ends."""
     return "both" if float(np.nanmax(np.abs(values))) > most else "neither"
 
@@ -253,13 +253,13 @@ def paired_matrices(
     for axes, name, each in zip(panels, pairs, values, strict=True):
         image = _draw_matrix(axes, each, low, high, signed)
         few = column_names if size <= FEW_NAMES // 2 else None
-        _name_columns(axes, size, few, "column")
+        _write_column_names(axes, size, few, "column")
         axes.set_title(name)
     panels[0].set_ylabel(row_label)
-    _whole_ticks(panels[0].yaxis)
+    _set_integer_ticks(panels[0].yaxis)
     if title:
         figure.suptitle(title)
-    figure.colorbar(image, ax=panels, label=scale, extend=_extension(np.stack(values), high))
+    figure.colorbar(image, ax=panels, label=scale, extend=_colourbar_extension(np.stack(values), high))
     return figure
 
 
@@ -277,11 +277,11 @@ def _draw_matrix(axes: Any, values: Array, low: float, high: float, signed: bool
     )
 
 
-def _name_columns(axes: Any, size: int, names: Sequence[str] | None, label: str) -> None:
+def _write_column_names(axes: Any, size: int, names: Sequence[str] | None, label: str) -> None:
     """Write the names of columns below a matrix, where they are few, else their numbers."""
     if names is None or size > FEW_NAMES:
         axes.set_xlabel(label)
-        _whole_ticks(axes.xaxis)
+        _set_integer_ticks(axes.xaxis)
     else:
         axes.set_xticks(range(size), list(names), rotation=90 if max(map(len, names)) > 3 else 0, size=_name_size(size))
 
@@ -291,7 +291,7 @@ def _name_size(count: int) -> float:
     return 7 if count <= LARGE_NAMES else 5
 
 
-def _whole_ticks(axis: Axis) -> None:
+def _set_integer_ticks(axis: Axis) -> None:
     """Put the ticks of an axis at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
@@ -306,8 +306,8 @@ def add_thumbnails(axes: Axes, places: Array, pictures: Array, *, colours: Seque
     pixels = LARGE if len(places) <= FEW_THUMBNAILS else SMALL
     zoom = pixels / max(pictures.shape[1:])
     axes.autoscale_view()
-    size = pixels * THUMBNAIL / (72 * np.asarray(axes.figure.get_size_inches())) * _ranges(axes, places)  # type: ignore[union-attr]
-    apart = spread_apart(places, size)
+    size = pixels * THUMBNAIL / (72 * np.asarray(axes.figure.get_size_inches())) * _axes_extent(axes, places)  # type: ignore[union-attr]
+    apart = separate_boxes(places, size)
     axes.update_datalim(np.concatenate([apart - size / 2, apart + size / 2]))
     axes.autoscale_view()
     for place, shown, picture, colour in zip(places, apart, pictures, colours, strict=True):
@@ -320,14 +320,14 @@ def add_thumbnails(axes: Axes, places: Array, pictures: Array, *, colours: Seque
         axes.add_artist(box)
 
 
-def _ranges(axes: Axes, places: Array) -> Array:
+def _axes_extent(axes: Axes, places: Array) -> Array:
     """Return width and height (2,) of what the axes show, and at least of the places (n, 2)."""
     shown = [np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]
     ranges: Array = np.maximum(np.maximum(shown, np.ptp(places, axis=0)), 1e-300)
     return ranges
 
 
-def spread_apart(places: Array, size: Array) -> Array:
+def separate_boxes(places: Array, size: Array) -> Array:
     """Return places (n, 2) of boxes of the given size (2,) that do not overlap, near the given ones, by pushing neighbours apart."""
     found = np.asarray(places, dtype=np.float64) / size
     number = np.arange(len(found))

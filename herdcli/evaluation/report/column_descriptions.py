@@ -267,6 +267,6 @@ def metric_title(column: str) -> str:
     return title
 
 
-def described_metrics() -> list[str]:
+def metrics_with_description() -> list[str]:
     """Return the names of all metrics with their own description, sorted."""
     return sorted(MEANT)

@@ -96,8 +96,8 @@ def pair_tables(value: PairRBM, levels: Levels) -> list[SummaryTable]:
             "norm_1": float(norms[0][k]),
             "norm_2": float(norms[1][k]),
             "cosine": float(same[k]),
-            "strongest of image 1": _strongest(first[:, k], names, 2),
-            "of image 2": _strongest(second[:, k], names, 2),
+            "strongest of image 1": _format_strongest_columns(first[:, k], names, 2),
+            "of image 2": _format_strongest_columns(second[:, k], names, 2),
         }
         for k in range(len(value.c))
     ]
@@ -121,14 +121,19 @@ def recurrent_tables(value: RecurrentRBM, levels: Levels) -> list[SummaryTable]:
     units = [f"unit {k + 1}" for k in range(value.hidden)]
     rows = _unit_rows(value.parameters.W, value.parameters.c, names)
     for k, row in enumerate(rows):
-        row["from the step before"] = _strongest(value.parameters.U[:, k], units, 2)
+        row["from the step before"] = _format_strongest_columns(value.parameters.U[:, k], units, 2)
     return [SummaryTable("fit", [run]), limit_rows("hidden units", rows)]
 
 
 def _unit_rows(W: Array, c: Array, names: list[str]) -> list[Row]:
     """Return bias, norm and strongest inputs of each hidden unit with weights W (D, K) and biases c (K,)."""
     return [
-        {"unit": k + 1, "bias": float(c[k]), "norm": float(np.linalg.norm(W[:, k])), "strongest weights": _strongest(W[:, k], names)}
+        {
+            "unit": k + 1,
+            "bias": float(c[k]),
+            "norm": float(np.linalg.norm(W[:, k])),
+            "strongest weights": _format_strongest_columns(W[:, k], names),
+        }
         for k in range(len(c))
     ]
 
@@ -180,7 +185,7 @@ def ica_tables(value: ICA, levels: Levels) -> list[SummaryTable]:
             "power": float(value.power[k]),
             "share": float(value.power[k]) / total if total > 0 else None,
             "kurtosis": float(value.kurtosis[k]),
-            "strongest columns": _strongest(patterns[:, k], names),
+            "strongest columns": _format_strongest_columns(patterns[:, k], names),
         }
         for k in range(len(value.J))
     ]
@@ -194,7 +199,7 @@ def _pixel_names(shape: Array | None, columns: int) -> list[str] | None:
     return [f"({i},{j})" for i in range(int(shape[0])) for j in range(int(shape[1]))]
 
 
-def _strongest(weights: Array, names: list[str], count: int = STRONGEST) -> str:
+def _format_strongest_columns(weights: Array, names: list[str], count: int = STRONGEST) -> str:
     """Return the columns with the largest weights by magnitude, each with its weight."""
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
     shown = names if len(names) == len(weights) else column_names(None, len(weights))

@@ -16,7 +16,7 @@ _whole: ContextVar[bool] = ContextVar("whole", default=False)  # whether tables 
 
 
 @contextmanager
-def all_rows() -> Iterator[None]:
+def show_all_rows() -> Iterator[None]:
     """Make tables with all their rows, for programs."""
     token = _whole.set(True)
     try:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.evaluation.summaries.summary_table import Levels, all_rows, column_names, state_names
+from herdcli.evaluation.summaries.summary_table import Levels, column_names, show_all_rows, state_names
 from herdcli.evaluation.table import all_columns
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 
 if TYPE_CHECKING:
     from herdcli.herding.model import Herding
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 Columns = dict[str, Any]  # name -> an array or a list with one entry per row
 
 
-def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
+def main_table_columns(kind: str, value: Any, levels: Levels) -> Columns:
     """Return the columns of the main table of an artifact: of a data set its rows, of other kinds their largest table in `herd info`.
 
     Raises BadUsage for kinds without tables.
     """
     own = KINDS[kind].table
     if own is not None:
-        found: Columns = import_named(own)(value, levels)
+        found: Columns = import_by_path(own)(value, levels)
         return found
     if kind in ("classifier", "predictor", "tagger") and value.mean is not None:
         return _weight_columns(kind, value)
@@ -46,8 +46,8 @@ def whole_table(kind: str, value: Any, levels: Levels) -> Columns:
         raise BadUsage(
             f"artifacts of kind {kind} have no table of rows", hint="use herd info -v, which lists their arrays (attributes in Python)"
         )
-    with all_rows():
-        tables = import_named(path)(value, levels)
+    with show_all_rows():
+        tables = import_by_path(path)(value, levels)
     rows = max((table.rows for table in tables), key=len)
     return {name: [row.get(name) for row in rows] for name in all_columns(rows)}
 
@@ -196,7 +196,7 @@ def run_columns(value: Herding, levels: Levels) -> Columns:
     """Return the gaps of the moments and the norm of the weights of each run."""
     from herdcli.evaluation.summaries.filters import herding_tables
 
-    with all_rows():
+    with show_all_rows():
         rows = herding_tables(value, levels)[-1].rows
     return {name: [row[name] for row in rows] for name in all_columns(rows)}
 

@@ -129,23 +129,23 @@ def _make_lattice_propagation(network: Network, settings: InferenceSettings, map
     return None
 
 
-def _prefer_frontier(network: Network, settings: InferenceSettings, size: int, limit: int) -> tuple[str, str] | None:
-    """Return the frontier sweep with a reason, if a lattice's junction tree would take `size` bytes and that is much."""
+def _choose_frontier_over_tree(network: Network, settings: InferenceSettings, tree_bytes: int, max_bytes: int) -> tuple[str, str] | None:
+    """Return the frontier sweep with a reason, if a lattice's junction tree would take `tree_bytes` bytes and that is much."""
     import numpy as np
 
     from herdcli.markov.exact import frontier
     from herdcli.markov.model.graphs import lattice_detection
 
-    cells = None if size <= WIDE else lattice_detection.find_lattice_layout(network)
+    cells = None if tree_bytes <= WIDE else lattice_detection.find_lattice_layout(network)
     if cells is None:
         return None
     across = np.log2(network.cardinality[cells]).sum(axis=int(cells.shape[1] <= cells.shape[0])).max()  # of a row along the shorter side
-    if across > math.log2(min(limit, size)) or isinstance(frontier.find_swept_lattice(network), str):
+    if across > math.log2(min(max_bytes, tree_bytes)) or isinstance(frontier.find_swept_lattice(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
     return (
         ("frontier", f"which is exact and sweeps over the lattice in 2^{math.log2(needed):.0f} bytes")
-        if needed <= min(limit, size)
+        if needed <= min(max_bytes, tree_bytes)
         else None
     )
 
@@ -173,13 +173,13 @@ class ExactInfeasible:
 def choose_exact_algorithm(
     network: Network,
     settings: InferenceSettings,
-    limit: int,
+    max_bytes: int,
     run: Callable[[EliminationOrderAlgorithm], OrderSearch] = run_algorithm,
     *,
     file_bytes: int = 0,
     map: Map = map,
 ) -> ExactCandidate | ExactInfeasible:
-    """Return the exact algorithm that `auto` uses, if one fits into `limit` bytes.
+    """Return the exact algorithm that `auto` uses, if one fits into `max_bytes` bytes.
 
     run   runs the search for an elimination order.
     file_bytes  bytes of a file that messages may be stored in.
@@ -187,18 +187,18 @@ def choose_exact_algorithm(
     """
     if network.stored_marginals():
         made = make_inference_method(network, replace(settings, algorithm="junction-tree"))
-        if made.memory() <= limit:
+        if made.memory() <= max_bytes:
             return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", made)
         return ExactInfeasible(f"because {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
     from herdcli.markov.exact.exact_algorithms import EliminationOrderAlgorithm, JunctionTree
 
-    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, limit)
+    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map, max_bytes)
     state = run(EliminationOrderAlgorithm(exact))
     size, what = exact.bytes_needed(state)
-    if size <= min(limit, WIDE):
+    if size <= min(max_bytes, WIDE):
         return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", exact.continue_from_orders(state))
-    size, fits = exact.least(state, limit, file_bytes)
-    if (swept := _prefer_frontier(network, settings, size, limit)) is not None:
+    size, fits = exact.smallest_memory_need(state, max_bytes, file_bytes)
+    if (swept := _choose_frontier_over_tree(network, settings, size, max_bytes)) is not None:
         return ExactCandidate(*swept)
     if fits:
         return ExactCandidate("junction-tree", "which is exact and fits into the allowed memory", exact.continue_from_orders(state))

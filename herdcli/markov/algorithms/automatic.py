@@ -102,11 +102,11 @@ class AutomaticChoice:
         from herdcli.markov import algorithms
 
         why = self.why
-        if (first := self._regions_attempt(why)) is not None:
+        if (first := self._plan_gbp_attempt(why)) is not None:
             yield first
             again = None
             if not self._has_converged("gbp") and "gbp" not in self.unbegun and not self.settings.damping:
-                again = self._regions_attempt("again with more damping, because it did not converge", HEAVIER)
+                again = self._plan_gbp_attempt("again with more damping, because it did not converge", HEAVIER)
             if again is not None:
                 yield again
             why = "to check the result of gbp" if self._has_converged("gbp") else "because gbp did not converge"
@@ -121,17 +121,21 @@ class AutomaticChoice:
         yield MethodAttempt("bp", why, asked, made)
         if first is not None:
             doubt = FAR if self._is_gbp_trusted(first) else CLOSE
-            if self.disagreement() > doubt and not self._is_gbp_trusted(first) and (third := self._tree_ep_attempt()) is not None:
+            if (
+                self.mean_marginal_difference() > doubt
+                and not self._is_gbp_trusted(first)
+                and (third := self._plan_tree_ep_attempt()) is not None
+            ):
                 yield third
-            if self.disagreement() > doubt and (pilot := self._short_chains_attempt()) is not None:
+            if self.mean_marginal_difference() > doubt and (pilot := self._plan_short_chains()) is not None:
                 yield pilot
-                if CHAINS in self.found and (chains := self._long_chains_attempt(pilot.method)) is not None:
+                if CHAINS in self.found and (chains := self._plan_long_chains(pilot.method)) is not None:
                     yield chains
         if CHAINS not in self.found and not any(map(self._has_converged, self.found)):
             why = "because bp did not converge" if first is None else "because no other algorithm converged"
             yield MethodAttempt("ups", why, replace(self.settings, algorithm="ups"))
 
-    def _regions_attempt(self, why: str, damping: float = DAMPING) -> MethodAttempt | None:
+    def _plan_gbp_attempt(self, why: str, damping: float = DAMPING) -> MethodAttempt | None:
         """Return generalised propagation, if the budget allows some iterations."""
         from herdcli.markov import algorithms
 
@@ -143,7 +147,7 @@ class AutomaticChoice:
             made: Any = algorithms.make_inference_method(self.network, asked)
         except DataError:
             return None
-        work = max(1.0, made.regions.work(self.network.cardinality))
+        work = max(1.0, made.regions.work_per_iteration(self.network.cardinality))
         if LEAST * work > self.left or (damping != DAMPING and self._exceeds_time(made, LEAST)):
             return None
         made.steps = int(min(made.steps, self.left // work))
@@ -161,7 +165,7 @@ class AutomaticChoice:
         made: Any = first.method
         return self._has_converged("gbp") and bool(made.regions.is_balanced())
 
-    def _tree_ep_attempt(self) -> MethodAttempt | None:
+    def _plan_tree_ep_attempt(self) -> MethodAttempt | None:
         """Return tree EP, if some iterations are cheap and within the budget.
 
         The cost of all these iterations is charged, even if a time limit ends them early, so that the reported effort reproduces the run.
@@ -170,12 +174,12 @@ class AutomaticChoice:
 
         asked = replace(self.settings, algorithm="tree-ep", iterations=min(self.settings.iterations, THIRD))
         made: Any = algorithms.make_inference_method(self.network, asked)
-        whole = THIRD * max(1.0, made.work())
+        whole = THIRD * max(1.0, made.work_per_step())
         if whole > min(self.left, MOST_THIRD) or self._exceeds_time(made, THIRD):
             return None
         return MethodAttempt("tree-ep", self._reason_for_doubt(), asked, EarlyStopping(made, partial(_is_tree_ep_slow, made)), whole=whole)
 
-    def _short_chains_attempt(self) -> MethodAttempt | None:
+    def _plan_short_chains(self) -> MethodAttempt | None:
         """Return a short run of chains at the network's own temperature, if the budget also allows longer ones at the same cost."""
         if not self.sampled:
             return None
@@ -186,15 +190,15 @@ class AutomaticChoice:
             made: Any = algorithms.make_inference_method(self.network, asked)
         except NegativeResult:
             return None
-        if made.steps * made.work() > self.left or self._exceeds_time(made, 2 * made.steps):
+        if made.steps * made.work_per_step() > self.left or self._exceeds_time(made, 2 * made.steps):
             return None
-        return MethodAttempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work())))
+        return MethodAttempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work_per_step())))
 
-    def _long_chains_attempt(self, short: Any) -> MethodAttempt | None:
+    def _plan_long_chains(self, short: Any) -> MethodAttempt | None:
         """Return chains with as many sweeps as the budget allows, at several temperatures if the short run has not mixed."""
         mixed = CHAINS in self.found and self.found[CHAINS].attributes["residual"] < MIXED - 1
         made = short.with_settings(replace(short.settings, temperatures=1 if mixed else 0))
-        work, count = max(1.0, float(made.work())), len(made.powers)
+        work, count = max(1.0, float(made.work_per_step())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
         # The number of sweeps is a multiple of 24, with a third more for burn-in, so that the reported effort gives the same numbers.
         sweeps = min(self.settings.sweeps // 24 * 24, (steps - count) // 32 * 24)
@@ -228,7 +232,7 @@ class AutomaticChoice:
             return f"because no other algorithm confirms {names[0]}" if names else "because no algorithm has given an answer"
         return f"because {', '.join(names[:-1])} and {names[-1]} disagree"
 
-    def disagreement(self) -> float:
+    def mean_marginal_difference(self) -> float:
         """Return the mean difference of the marginals of the two closest approximations; infinite if there is only one."""
         if self.unsure:
             return float("inf")
@@ -240,9 +244,9 @@ class AutomaticChoice:
         others = [_flatten_marginals(found) for other, found in self.found.items() if other != name and other in among]
         return min((float(np.abs(mine - other).mean()) for other in others), default=float("inf"))
 
-    def best(self) -> tuple[InferenceResult, str, str]:
+    def select_best_result(self) -> tuple[InferenceResult, str, str]:
         """Return the answer that the others confirm, its name, and a note for the user."""
-        scores: dict[str, float] = {name: self._score(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
+        scores: dict[str, float] = {name: self._score_result(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
         converged = [name for name in scores if self._has_converged(name)] or list(scores)
         if CHAINS in scores:
             near = {name: self._distance_from_others(name, (CHAINS,)) for name in converged if name in OPINIONS}
@@ -253,9 +257,9 @@ class AutomaticChoice:
         told = ", ".join(
             f"{name} {score:.2g}" + ("" if self._has_converged(name) else " (not converged)") for name, score in scores.items()
         )
-        return self._add_log_z(name), name, f"the answer is that of {name}; disagreement with the other answers: {told}"
+        return self._result_with_log_z(name), name, f"the answer is that of {name}; disagreement with the other answers: {told}"
 
-    def _score(self, name: str) -> float:
+    def _score_result(self, name: str) -> float:
         """Return the score of a result: the mean standard error of chains, otherwise the distance from the closest other result.
 
         The score of a result that has not converged is its residual.
@@ -269,7 +273,7 @@ class AutomaticChoice:
         apart = self._distance_from_others(name)
         return apart if np.isfinite(apart) else 0.0
 
-    def _add_log_z(self, name: str) -> InferenceResult:
+    def _result_with_log_z(self, name: str) -> InferenceResult:
         """Return the result of algorithm `name`.
 
         Gibbs chains do not estimate log Z; theirs is taken from generalised or else ordinary belief propagation, if one has converged.
@@ -303,7 +307,7 @@ def _is_tree_ep_slow(method: Any, state: MethodState) -> bool:
     """Return True if the residual of tree EP, after the first iterations, falls too slowly to reach the tolerance in time."""
     if state.step != SOON:
         return False
-    expected = method.expected(state)
+    expected = method.estimate_total_steps(state)
     return expected is None or expected >= method.steps
 
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from herdcli.markov.bethe import binary_edges, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.loopy_propagation import make_bethe_result, result_bytes
+from herdcli.markov.bethe.loopy_propagation import bethe_result_bytes, make_bethe_result
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.boltzmann import colour_units, to_boltzmann_machine
 from herdcli.markov.model.network import Network
@@ -56,12 +56,14 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         self.tables = tables
         self.parts = [part[~machine.held[part]] for part in colour_units(machine.W)]
         self.held = machine.held
-        first, last = binary_edges.first_and_last_states(self.graph, self.graph.potential)
+        first, last = binary_edges.first_and_last_state_values(self.graph, self.graph.potential)
         self.bias = np.log(last) - np.log(first)
 
     def init(self) -> BeliefOptimizationState:
         """Return means of one half, or random ones."""
-        first, last = binary_edges.first_and_last_states(self.graph, starts.make_initial_marginals(self.settings, self.graph.cardinality))
+        first, last = binary_edges.first_and_last_state_values(
+            self.graph, starts.make_initial_marginals(self.settings, self.graph.cardinality)
+        )
         return BeliefOptimizationState(
             np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0
         )
@@ -79,7 +81,7 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1
         )
 
-    def _minimise_colour(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
+    def _minimise_colour(self, logit: Array, part: Array, tolerance: float) -> tuple[int, float]:
         """Move the units of a colour to the zero of dF/dq = logit q − b − Σ log M, which increases with q.
 
         Returns the number of scalings, and the largest slope before.
@@ -89,7 +91,7 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         count, first, moves = 0, 0.0, high - low
         for step in range(MOST):
             t = logit[part]
-            slope, bend = self._slope(logit, part, degree)
+            slope, bend = self._free_energy_derivatives(logit, part, degree)
             count += 2 * self.graph.edges
             low, high = np.where(slope < 0, t, low), np.where(slope > 0, t, high)
             outwards = np.where((np.abs(t) >= WIDEST - AT_END) & (slope * t < 0), 0.0, np.abs(slope))
@@ -99,7 +101,7 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             # the slope of a strong pair behaves like a logarithm: a step can be tiny while the root is far away.  So a small step is no
             # criterion of convergence; a small slope and a narrow bracket are.
             narrow = high - low <= FINEST * np.spacing(np.maximum(np.abs(t), 1.0))
-            if np.all((outwards <= max(1e-14, enough)) | narrow):
+            if np.all((outwards <= max(1e-14, tolerance)) | narrow):
                 break
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 newton = t - slope / bend
@@ -109,10 +111,10 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             logit[part] = np.where((slope == 0) | narrow, t, moved)
         return count, first
 
-    def _slope(self, logit: Array, part: Array, degree: Array) -> tuple[Array, Array]:
+    def _free_energy_derivatives(self, logit: Array, part: Array, degree: Array) -> tuple[Array, Array]:
         """Return dF/dq of the units of a colour, and its derivative in t = logit q."""
         t = logit[part]
-        ratio, pair = binary_edges.bouncing_messages(self.graph, self.tables, self._node(logit))
+        ratio, pair = binary_edges.messages_from_marginals(self.graph, self.tables, self._node_marginals(logit))
         # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits
         # cancel.
         slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
@@ -123,7 +125,7 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             # = 1 + Σ_j ρ²/(1 − ρ²): at least 1, and F convex in q_i.  It varies with t, so steps are kept inside a bracket.
             return slope, bend[part] * expit(t) * expit(-t) + 1 - degree
 
-    def _node(self, logit: Array) -> Array:
+    def _node_marginals(self, logit: Array) -> Array:
         node = np.ones(int(self.graph.node_offset[-1]))
         free = np.flatnonzero(~self.held)
         node[self.graph.node_offset[free]] = expit(-logit[free])
@@ -132,12 +134,12 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
 
     def beliefs(self, state: BeliefOptimizationState) -> bethe.PairBeliefs:
         """Return the means, and the pair beliefs with these means that are closest to the couplings."""
-        node = self._node(state.logit)
-        return bethe.PairBeliefs(node, binary_edges.bouncing_messages(self.graph, self.tables, node)[1].ravel())
+        node = self._node_marginals(state.logit)
+        return bethe.PairBeliefs(node, binary_edges.messages_from_marginals(self.graph, self.tables, node)[1].ravel())
 
     def bytes_needed(self, state: BeliefOptimizationState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
-        return result_bytes(self.graph, self.settings.linear_response)
+        return bethe_result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: BeliefOptimizationState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""

@@ -73,7 +73,7 @@ def compute_bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: A
     )
 
 
-def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array, variables: int) -> Array:
+def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array, variable_count: int) -> Array:
     """Compute the (N, N) linear-response covariances of the variables' states as numbers 0, 1, …; 0 for fixed variables.
 
     Raises DataError if the free energy has no second derivatives.
@@ -96,7 +96,7 @@ def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fix
     # moving probability from the reference to state x moves the mean by x − reference
     slope = (number - number[second.reference[owner]])[inside].astype(np.float64)
     means = csr_matrix((slope, (owner[inside], np.arange(len(slope)))), shape=(graph.nodes, len(slope)))
-    whole = (means @ (means @ inverse).T)[:variables, :variables]
+    whole = (means @ (means @ inverse).T)[:variable_count, :variable_count]
     symmetric: Array = 0.5 * (whole + whole.T)
     return symmetric
 
@@ -147,7 +147,7 @@ def _factor_block(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, li
     edges = np.sort(graph.incoming_edges(node) >> 1)
     # Row x of ψ between variable i and the auxiliary node is the indicator of x_i = x over the factor's cells,
     # so E[indicator] and E[products] under the node's belief are the marginals and pair marginals of the factor.
-    indicator = np.concatenate([graph.table_of(int(e)) for e in edges])
+    indicator = np.concatenate([graph.edge_table(int(e)) for e in edges])
     states = np.concatenate([np.arange(graph.node_offset[i], graph.node_offset[i + 1]) for i in graph.tail[2 * edges]])
     p = beliefs.node[graph.node_offset[node] : graph.node_offset[node + 1]]
     moment = (indicator * p) @ indicator.T

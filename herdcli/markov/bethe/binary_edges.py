@@ -23,12 +23,12 @@ def edge_log_tables(graph: PairwiseNetwork) -> Array | None:
     return result
 
 
-def first_and_last_states(graph: PairwiseNetwork, flat: Array) -> tuple[Array, Array]:
+def first_and_last_state_values(graph: PairwiseNetwork, flat: Array) -> tuple[Array, Array]:
     """Return the values of each node's first and of its last state (N,), given values over all states."""
     return flat[graph.node_offset[:-1]], flat[graph.node_offset[1:] - 1]
 
 
-def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tuple[Array, Array]:
+def messages_from_marginals(graph: PairwiseNetwork, tables: Array, node: Array) -> tuple[Array, Array]:
     """Compute the messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge, and pair beliefs (E, 4).
 
     They are not finite if a cell underflows.
@@ -36,7 +36,7 @@ def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tup
     i, j = graph.tail[::2], graph.head[::2]
     w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
     turned = w < 0  # exchange the states of j, so that the coupling is positive
-    p, q = first_and_last_states(graph, node)
+    p, q = first_and_last_state_values(graph, node)
     pi, qi = p[i], q[i]
     pj, qj = np.where(turned, q[j], p[j]), np.where(turned, p[j], q[j])
     less = qi < qj
@@ -99,7 +99,7 @@ def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, 
     """
     directed = 2 * graph.edges
     ratio = np.log(messages[1::2]) - np.log(messages[0::2])
-    first, last = first_and_last_states(graph, graph.potential)
+    first, last = first_and_last_state_values(graph, graph.potential)
     potential = np.log(last) - np.log(first)
     every = np.arange(directed)
     total = potential + np.bincount(graph.head, ratio, graph.nodes)
@@ -107,7 +107,7 @@ def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, 
     cavity = total[graph.tail] - back
     held = fixed[graph.tail] == 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        first, last = first_and_last_states(graph, target)
+        first, last = first_and_last_state_values(graph, target)
         wanted = np.log(last) - np.log(first)
     cavity = np.where(held, wanted[graph.tail] - back, cavity)
     table = np.log(graph.table).reshape(-1, 2, 2)
@@ -119,7 +119,7 @@ def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, 
     # potential and the other messages to the tail (5.25), so its derivative in each of these messages is +1.  If the tail is fixed, c is
     # logit target minus the reverse message (5.26), so its derivative in that message is −1.
     slope = given[:, 1] - given[:, 0]
-    owner = graph.in_edge[_node_ranges(graph.in_offset, graph.tail)]
+    owner = graph.in_edge[_concatenate_node_ranges(graph.in_offset, graph.tail)]
     row = np.repeat(every, np.diff(graph.in_offset)[graph.tail])
     kept = (owner != row ^ 1) & ~held[row]
     rows = np.concatenate([row[kept], every[held]])
@@ -134,7 +134,7 @@ def newton_step_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, 
     return ratios_to_messages(ratio + step) if np.isfinite(step).all() else None
 
 
-def _node_ranges(offset: Array, nodes: Array) -> Array:
+def _concatenate_node_ranges(offset: Array, nodes: Array) -> Array:
     """Return the ranges offset[i] … offset[i+1] of these nodes, concatenated."""
     lengths = np.diff(offset)[nodes]
     starts = np.cumsum(lengths) - lengths

@@ -91,21 +91,21 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         self.offsets = list(itertools.accumulate(cells, initial=0))
         self.potential = np.empty(self.offsets[-1])
         for (group, row), table in zip(self.place, logs, strict=True):
-            self.groups(self.potential)[group][row] = table.ravel()
+            self.outer_table_views(self.potential)[group][row] = table.ravel()
         self.count = np.array(self.regions.count, dtype=np.float64)
         self.several = np.array([len(parents) for parents in self.regions.parents], dtype=np.float64)
         self.kept = self.count if settings.algorithm == "gbp" else np.maximum(self.count, 0.0)
-        self.classes = self._region_classes()
-        self.shares = {each.beliefs.start: self._shares(each) for each in self.classes}
+        self.classes = self._partition_inner_regions()
+        self.shares = {each.beliefs.start: self._tangent_shares(each) for each in self.classes}
         largest = max(map(len, self.regions.outer), default=0)
         self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
 
-    def groups(self, flat: Array) -> list[Array]:
+    def outer_table_views(self, flat: Array) -> list[Array]:
         """Return views of flat tables, with one row for each outer region of that shape."""
         parts = [flat[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
         return [part.reshape(-1, int(np.prod(shape))) for part, shape in zip(parts, self.shapes, strict=True)]
 
-    def _region_classes(self) -> list[RegionClass]:
+    def _partition_inner_regions(self) -> list[RegionClass]:
         """Partition the inner regions greedily into classes without a common outer region, larger ones first."""
         taken: list[tuple[int, set[int]]] = []
         members: list[list[int]] = []
@@ -125,11 +125,11 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             owner = np.repeat(np.arange(len(inner)), lengths)
             first = np.cumsum([0, *lengths[:-1]])
             spans = slice(pairs, pairs + size * k), slice(beliefs, beliefs + len(inner) * k)
-            made.append(RegionClass(np.array(inner), first, owner, self._parts(inner), *spans, k))
+            made.append(RegionClass(np.array(inner), first, owner, self._make_region_pairs(inner), *spans, k))
             pairs, beliefs = spans[0].stop, spans[1].stop
         return made
 
-    def _parts(self, inner: list[int]) -> list[RegionPairs]:
+    def _make_region_pairs(self, inner: list[int]) -> list[RegionPairs]:
         alike: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
         slot = 0
         for b in inner:
@@ -148,13 +148,13 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             parts.append(RegionPairs(group, rows, slots, state, sums))
         return parts
 
-    def _shares(self, each: RegionClass) -> tuple[Array | None, Array]:
+    def _tangent_shares(self, region_class: RegionClass) -> tuple[Array | None, Array]:
         """Return the tangent's share of the counting numbers of a class, and the divisors of beliefs, (inner regions, 1).
 
         The first is None if all shares are 0.
         """
-        tangent = (self.count - self.kept)[each.inner][:, None]
-        return tangent if tangent.any() else None, (self.several + self.kept)[each.inner][:, None]
+        tangent = (self.count - self.kept)[region_class.inner][:, None]
+        return tangent if tangent.any() else None, (self.several + self.kept)[region_class.inner][:, None]
 
     def init(self) -> DoubleLoopState:
         """Return the potentials of each region, and inner beliefs that are uniform, or random."""
@@ -171,7 +171,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         # If ε is smaller than this square, the error does not hide the decrease of F.
         inner = max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * before) ** 2))
         for _ in range(1 if single else INNER_SWEEPS):
-            gap = max((self._update(state, each, last) for each in self.classes), default=0.0)
+            gap = max((self._update_region_class(state, each, last) for each in self.classes), default=0.0)
             state.updates += sum(len(each.owner) for each in self.classes)
             if gap <= inner:
                 break
@@ -181,14 +181,14 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         state.step += 1
         return state
 
-    def _update(self, state: DoubleLoopState, each: RegionClass, last: Array) -> float:
+    def _update_region_class(self, state: DoubleLoopState, region_class: RegionClass, last: Array) -> float:
         """Update the inner regions of a class and make their outer regions agree; return the largest disagreement before the update."""
-        log_tables, k = self.groups(state.tables), each.states
-        multiplier = state.multiplier[each.pairs].reshape(-1, k)
-        tangent, share = self.shares[each.beliefs.start]
-        marginal = np.empty((len(each.owner), k))
+        log_tables, k = self.outer_table_views(state.tables), region_class.states
+        multiplier = state.multiplier[region_class.pairs].reshape(-1, k)
+        tangent, share = self.shares[region_class.beliefs.start]
+        marginal = np.empty((len(region_class.owner), k))
         with np.errstate(divide="ignore", invalid="ignore"):
-            for part in each.parts:
+            for part in region_class.parts:
                 rows = log_tables[part.group][part.rows]
                 top = rows.max(axis=1, keepdims=True)
                 sums = np.exp(rows - top) @ part.sums
@@ -196,14 +196,14 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             gone = marginal == -np.inf
             closed = bool(gone.any())
             without = np.where(gone, -np.inf, marginal - multiplier) if closed else marginal - multiplier
-            total = np.add.reduceat(without, each.first, axis=0)
+            total = np.add.reduceat(without, region_class.first, axis=0)
             if tangent is not None:
-                total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
+                total -= np.where(tangent == 0, 0.0, tangent * last[region_class.beliefs].reshape(-1, k))
             # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal if log b_β = (log Σ b_α − λ_αβ) + λ'_αβ.  The
             # derivative in b_β is 0 if c̃ log b_β + (c − c̃) log b_β^last = −Σ_α λ'_αβ.  Summing the first over α and inserting the second
             # gives the closed form.
             beliefs = _normalise_logs(total / share)
-            wanted = beliefs[each.owner]
+            wanted = beliefs[region_class.owner]
             # λ' − λ = log b_β − log Σ b_α, which is also the change of log b_α.  A state that b_α excludes has −∞ on both sides and does
             # not change.
             change = np.where(gone, 0.0, wanted - marginal) if closed else wanted - marginal
@@ -218,15 +218,15 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             raise Diverged("double-loop failed: the beliefs of a region became zero for all states", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
         multiplier += np.where(change == -np.inf, 0.0, kept * change) if change.min(initial=0.0) == -np.inf else kept * change
-        for part in each.parts:
+        for part in region_class.parts:
             log_tables[part.group][part.rows] += kept * change[part.slots][:, part.state]
-        state.inner[each.beliefs] = beliefs.ravel()
+        state.inner[region_class.beliefs] = beliefs.ravel()
         return float(np.abs(np.exp(wanted) - np.exp(marginal)).max())
 
     def free_energy(self, state: DoubleLoopState) -> float:
         """Compute Σ_α Σ b_α log(b_α/ψ_α) + Σ_β c_β Σ b_β log b_β."""
         total = -self.constant
-        for rows, potential in zip(self.groups(state.tables), self.groups(self.potential), strict=True):
+        for rows, potential in zip(self.outer_table_views(state.tables), self.outer_table_views(self.potential), strict=True):
             logs = _normalise_logs(rows)
             p = np.exp(logs)
             with np.errstate(invalid="ignore"):
@@ -244,7 +244,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
 
     def result(self, state: DoubleLoopState) -> InferenceResult:
         """Return marginals of variables, of factors, and the Kikuchi log Z."""
-        beliefs = [np.exp(_normalise_logs(rows)) for rows in self.groups(state.tables)]
+        beliefs = [np.exp(_normalise_logs(rows)) for rows in self.outer_table_views(state.tables)]
         tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
         cliques: list[Factor] = list(zip(self.regions.outer, tables, strict=True))
         nodes: dict[int, Array] = {}

@@ -21,7 +21,7 @@ from herdcli.schema import Array
 AGREE = 1e-10  # largest difference between regions
 
 
-def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: InferenceSettings) -> Array:
+def find_feasible_marginals(network: Network, graph: PairwiseNetwork, settings: InferenceSettings) -> Array:
     """Return marginals of all nodes, flat, including auxiliary ones."""
     loop = DoubleLoop(network, replace(settings, algorithm="double-loop", regions="edges", tolerance=AGREE))
     state = loop.init()
@@ -30,7 +30,7 @@ def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: Infer
     parts = [*found.nodes, *(np.empty(0) for _ in graph.auxiliary)]
     tables: dict[frozenset[int], Factor] = {frozenset(scope): (scope, p) for scope, p in found.cliques}
     for node, (scope, cells) in graph.auxiliary.items():
-        p = _marginal_over_scope(scope, next(tables[key] for key in _tables_containing(tables, frozenset(scope))))
+        p = _marginal_over_scope(scope, next(tables[key] for key in _scopes_containing(tables, frozenset(scope))))
         parts[node] = p.ravel()[cells]
     for node, p in enumerate(parts):
         possible = graph.potential[graph.node_offset[node] : graph.node_offset[node + 1]] > 0
@@ -38,7 +38,7 @@ def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: Infer
     return np.concatenate(parts)
 
 
-def _tables_containing(tables: dict[frozenset[int], Factor], scope: frozenset[int]) -> list[frozenset[int]]:
+def _scopes_containing(tables: dict[frozenset[int], Factor], scope: frozenset[int]) -> list[frozenset[int]]:
     return [scope] if scope in tables else [key for key in tables if scope <= key]
 
 

@@ -132,7 +132,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         """Do one sweep, or four on large lattices, where only the last is checked."""
         change, energy = self._sweep(state.messages), np.nan
         if self.sweeps == 1:
-            energy = self._free_energy(list(self.map(lambda low: self._process_band(state.messages, low, False), self.bands)))
+            energy = self._free_energy(list(self.map(lambda low: self._compute_row_band(state.messages, low, False), self.bands)))
         return LatticeState(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
     def _sweep(self, messages: Array) -> float:
@@ -164,28 +164,35 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         """Return the Bethe free energy (2.50); a fixed unit counts as a fair coin, which is subtracted."""
         return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
 
-    def _process_band(self, messages: Array, low: int, keep: bool = True) -> RowBand:
-        """Process the rows from `low` on; with `keep` return the beliefs of their pairs."""
+    def _compute_row_band(self, messages: Array, first_row: int, keep_pairs: bool = True) -> RowBand:
+        """Process the rows from `first_row` on; with `keep_pairs` return the beliefs of their pairs."""
         rows, columns = self.lattice.bias.shape
-        high, last = min(low + BAND, rows), min(low + BAND + 1, rows)
-        left, right, up, down = (np.log(join_checkerboard(part[:, low : last + 2], columns)) for part in messages)
-        total = self.lattice.bias[low:last] + left + right + up + down
+        high, last = min(first_row + BAND, rows), min(first_row + BAND + 1, rows)
+        left, right, up, down = (np.log(join_checkerboard(part[:, first_row : last + 2], columns)) for part in messages)
+        total = self.lattice.bias[first_row:last] + left + right + up + down
         m, free = _sigmoid_and_softplus(total)
-        own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and the number of them with a row below
+        own, joined = (
+            slice(0, high - first_row),
+            min(high, rows - 1) - first_row,
+        )  # rows of the band, and the number of them with a row below
         # 2.50 with ψ_ij = e^{w x_i x_j}: Σ b log(b/ψ) of a pair with log cavity ratios ci, cj is ci P(i) + cj P(j) − log Σ exp, because w
         # P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio contains all inputs of a unit
         # except the message across the pair (5.6).
-        energy = -float(np.sum(self.lattice.bias[low:high] * m[own]))
-        energy += float(np.sum((1 - self._neighbour_counts(low, high)) * (total * m - free)[own]))
-        across = _lattice_pair_beliefs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
+        energy = -float(np.sum(self.lattice.bias[first_row:high] * m[own]))
+        energy += float(np.sum((1 - self._neighbour_counts(first_row, high)) * (total * m - free)[own]))
+        across = _lattice_pair_beliefs(
+            total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[first_row:high, :-1]
+        )
         below = slice(1, joined + 1)
-        along = _lattice_pair_beliefs(total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[low : low + joined])
+        along = _lattice_pair_beliefs(
+            total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[first_row : first_row + joined]
+        )
         gap = 0.0
         for p, first, second in ((across, m[own, :-1], m[own, 1:]), (along, m[:joined], m[below])):
             energy += p.energy
             gap = max(gap, float(np.abs(p.first - first).max(initial=0.0)), float(np.abs(p.second - second).max(initial=0.0)))
         none = np.empty((0, 2, 2))
-        return RowBand(energy, m[own], gap, across.tables() if keep else none, along.tables() if keep else none)
+        return RowBand(energy, m[own], gap, across.tables() if keep_pairs else none, along.tables() if keep_pairs else none)
 
     def _neighbour_counts(self, low: int, high: int) -> Array:
         """Return the number of neighbours of the units of some rows (rows, C)."""
@@ -197,7 +204,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
     def result(self, state: LatticeState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
         keep = self.settings.output_marginals == "all"
-        bands = list(self.map(lambda low: self._process_band(state.messages, low, keep), self.bands))
+        bands = list(self.map(lambda low: self._compute_row_band(state.messages, low, keep), self.bands))
         m = np.concatenate([band.mean for band in bands]).ravel()
         energy, held = self._free_energy(bands), self.lattice.held.ravel()
         nodes: Sequence[Array] = FlatMarginals(np.stack([1 - m, m], axis=-1).ravel(), 2 * np.arange(len(m) + 1))

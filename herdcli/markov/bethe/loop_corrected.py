@@ -63,7 +63,7 @@ class MarkovBlanket:
     cavity: slice
     corrections: list[slice]
 
-    def placed(self, table: Array, k: int) -> Array:
+    def reshape_to_blanket(self, table: Array, k: int) -> Array:
         """Reshape a table over the other variables of the k-th factor to all axes."""
         return table.reshape([n if axis in self.axes[k] else 1 for axis, n in enumerate(self.shape)])
 
@@ -127,7 +127,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         if state.step < len(self.around):
             around = self.around[state.step]
             state.cavity[around.cavity], settled = self._log_z_by_states(around)
-            if self._logs(state, around).max() == -np.inf:
+            if self._log_blanket_distribution(state, around).max() == -np.inf:
                 raise NegativeResult(IMPOSSIBLE)
             return replace(state, unsettled=state.unsettled + (not settled), step=state.step + 1)
         largest = max(
@@ -135,20 +135,20 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         )
         return replace(state, residual=np.append(state.residual, largest), step=state.step + 1)
 
-    def _log_z_by_states(self, around: MarkovBlanket) -> tuple[Array, bool]:
+    def _log_z_by_states(self, markov_blanket: MarkovBlanket) -> tuple[Array, bool]:
         """Compute log Z by propagation without a variable, for each state of its blanket; return also whether all runs converged."""
-        blanket, small = around.scope[1:], self.inner.network
+        blanket, small = markov_blanket.scope[1:], self.inner.network
         if not blanket:
             return np.zeros(1), True
-        left = [(scope, np.exp(logs - logs.max())) for a, (scope, logs) in enumerate(self.factors) if a not in set(around.factors)]
+        left = [(scope, np.exp(logs - logs.max())) for a, (scope, logs) in enumerate(self.factors) if a not in set(markov_blanket.factors)]
         rest = build_network(small.cardinality, left)
         graph = reduce_to_pairwise(rest)
         order, scratch = forward_backward_order(graph), graph.scratch()
         whole, sweeps = np.array([0, len(order)], dtype=np.int64), np.zeros(1, dtype=np.int64)
         fixed, target = graph.flatten_fixed_marginals({})
         inner, settled = 0.1 * self.settings.tolerance, True
-        found = np.full(math.prod(around.shape[1:]), -np.inf)
-        for cell, states in enumerate(np.ndindex(*around.shape[1:])):
+        found = np.full(math.prod(markov_blanket.shape[1:]), -np.inf)
+        for cell, states in enumerate(np.ndindex(*markov_blanket.shape[1:])):
             held = replace(graph, potential=_condition_potential(graph.potential, graph.node_offset, blanket, states))
             if not _has_possible_states(held.potential, graph.node_offset, blanket):
                 continue
@@ -159,7 +159,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             if np.isfinite(energy):
                 found[cell] = -energy
                 settled = settled and far <= inner
-            elif _is_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages vanish, but zeros alone allow the states
+            elif _is_arc_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages vanish, but zeros alone allow the states
                 found[cell], settled = np.nan, False
         known = found[np.isfinite(found)]
         if not len(known) and np.isneginf(found).all():
@@ -167,25 +167,27 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         found[np.isnan(found)] = known.mean() if len(known) else 0.0
         return found - found.max(), settled
 
-    def _log_cavity_terms(self, state: LoopCorrectedState, around: MarkovBlanket) -> Iterator[Array]:
+    def _log_cavity_terms(self, state: LoopCorrectedState, markov_blanket: MarkovBlanket) -> Iterator[Array]:
         """Yield log ζ and every log φ of a variable, with all axes."""
-        yield state.cavity[around.cavity].reshape(1, *around.shape[1:])
-        for k, part in enumerate(around.corrections):
-            yield around.placed(state.correction[part], k)
+        yield state.cavity[markov_blanket.cavity].reshape(1, *markov_blanket.shape[1:])
+        for k, part in enumerate(markov_blanket.corrections):
+            yield markov_blanket.reshape_to_blanket(state.correction[part], k)
 
-    def _logs(self, state: LoopCorrectedState, around: MarkovBlanket, without: int | None = None) -> Array:
+    def _log_blanket_distribution(
+        self, state: LoopCorrectedState, markov_blanket: MarkovBlanket, excluded_factor: int | None = None
+    ) -> Array:
         """Return log Q_i, or the same without one factor; not normalised."""
-        total = np.zeros(around.shape)
-        for term in self._log_cavity_terms(state, around):
+        total = np.zeros(markov_blanket.shape)
+        for term in self._log_cavity_terms(state, markov_blanket):
             total = total + term
-        for k, table in enumerate(around.tables):
-            if k != without:
+        for k, table in enumerate(markov_blanket.tables):
+            if k != excluded_factor:
                 total = total + table
         return total
 
-    def _match_factor_marginals(self, state: LoopCorrectedState, around: MarkovBlanket, k: int) -> float:
+    def _match_factor_marginals(self, state: LoopCorrectedState, markov_blanket: MarkovBlanket, k: int) -> float:
         """Update φ_{i,I} to agree with the other variables of factor I; return how far they were apart."""
-        i, a = around.scope[0], around.factors[k]
+        i, a = markov_blanket.scope[0], markov_blanket.factors[k]
         members = self.factors[a][0]
         others = [j for j in members if j != i]
         if not others:
@@ -196,8 +198,8 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         said = np.mean(
             [self._conditional_log_marginal(state, self.around[j], self.around[j].factors.index(a), set(others)) for j in others], axis=0
         )
-        mine = self._conditional_log_marginal(state, around, k, set(others))
-        part = around.corrections[k]
+        mine = self._conditional_log_marginal(state, markov_blanket, k, set(others))
+        part = markov_blanket.corrections[k]
         old = state.correction[part].reshape(mine.shape)
         with np.errstate(invalid="ignore"):
             new = np.where(np.isneginf(said) | np.isneginf(mine), old, old + said - mine)
@@ -207,12 +209,12 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         state.correction[part] = (made - made.max()).ravel()
         return apart
 
-    def _conditional_log_marginal(self, state: LoopCorrectedState, around: MarkovBlanket, k: int, others: set[int]) -> Array:
+    def _conditional_log_marginal(self, state: LoopCorrectedState, markov_blanket: MarkovBlanket, k: int, others: set[int]) -> Array:
         """Return the log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
-        logs = self._logs(state, around, k)
-        kept = [axis for axis, j in enumerate(around.scope) if j in others]
-        found = _log_sum_exp(logs, tuple(axis for axis in range(len(around.scope)) if axis not in kept))
-        found = found.transpose(sorted(range(len(kept)), key=lambda axis: around.scope[kept[axis]]))
+        logs = self._log_blanket_distribution(state, markov_blanket, k)
+        kept = [axis for axis, j in enumerate(markov_blanket.scope) if j in others]
+        found = _log_sum_exp(logs, tuple(axis for axis in range(len(markov_blanket.scope)) if axis not in kept))
+        found = found.transpose(sorted(range(len(kept)), key=lambda axis: markov_blanket.scope[kept[axis]]))
         total = float(_log_sum_exp(found, tuple(range(found.ndim))))
         if total == -np.inf:
             raise NegativeResult(IMPOSSIBLE)
@@ -235,7 +237,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         """Return the marginals of each Q_i, and of each factor from that of its first variable.  There is no log Z."""
         nodes, beliefs = [], []
         for around in self.around:
-            logs = self._logs(state, around)
+            logs = self._log_blanket_distribution(state, around)
             beliefs.append(np.exp(logs - _log_sum_exp(logs, tuple(range(logs.ndim)))))
             nodes.append(beliefs[-1].sum(axis=tuple(range(1, logs.ndim))))
         cliques: list[Factor] = []
@@ -253,7 +255,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             if state.unsettled
             else ""
         )
-        return InferenceResult(self.inner.spread(nodes, self.network.cardinality), cliques, told | {"log_z": np.nan}, warning)
+        return InferenceResult(self.inner.expand_marginals(nodes, self.network.cardinality), cliques, told | {"log_z": np.nan}, warning)
 
 
 def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ...], states: tuple[int, ...]) -> Array:
@@ -265,7 +267,7 @@ def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ..
     return made
 
 
-def _is_consistent(network: Network, states: dict[int, int]) -> bool:
+def _is_arc_consistent(network: Network, states: dict[int, int]) -> bool:
     """Return True if arc consistency leaves the other variables a state in addition to these."""
     try:
         possible_states.find_possible_states(condition_network(network, states))

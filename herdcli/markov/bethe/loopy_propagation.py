@@ -46,7 +46,7 @@ class PropagationState:
     tree: Array = field(default_factory=lambda: np.empty(0))
 
 
-class PropagationRun(Protocol):
+class MessagePassingTrace(Protocol):
     """A run on messages with the data for its convergence attributes."""
 
     residual: Array
@@ -78,10 +78,10 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         first = starts.make_initial_messages(self.settings, self.graph)
         state = PropagationState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule and not self.sweeping:
-            self._room(state)
+            self._allocate_residual_arrays(state)
         return state
 
-    def _room(self, state: PropagationState) -> None:
+    def _allocate_residual_arrays(self, state: PropagationState) -> None:
         """Allocate the arrays of the residual schedule."""
         state.pending = state.messages.copy()
         state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
@@ -90,13 +90,13 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         """Return uniform messages, or random ones."""
         state = self.state_template()
         if len(state.tree):
-            self._look(state)
+            self._compute_next_messages(state)
         return state
 
-    def _look(self, state: PropagationState) -> None:
+    def _compute_next_messages(self, state: PropagationState) -> None:
         """Compute the next value of every message, and how much each would change."""
         every = np.arange(2 * self.graph.edges, dtype=np.int32)
-        self._require_possible_message(self._update(every, state.messages, state.pending, 0.0)[1])
+        self._require_possible_message(self._update_messages(every, state.messages, state.pending, 0.0)[1])
         level = largest_relative_changes(state.messages, state.pending, self.graph.message_offset)
         leaves = len(state.tree) // 2
         state.tree[leaves : leaves + len(level)] = level
@@ -107,8 +107,8 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
     def step(self, state: PropagationState) -> PropagationState:
         """Update every message once (residual schedule: do as many updates as there are messages)."""
         if self.sweeping and not len(state.tree) and has_stalled(state.residual):
-            self._room(state)
-            self._look(state)
+            self._allocate_residual_arrays(state)
+            self._compute_next_messages(state)
         if len(state.tree):
             residual, bad = fast.residual_updates(
                 len(self.order), state.messages, state.pending, state.tree, self.graph.arrays, self.fixed, self.target, self.scratch
@@ -117,7 +117,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             parallel = self.settings.schedule == "parallel"
             out = state.messages.copy() if parallel else state.messages
             damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
-            residual, bad = self._update(self.order, state.messages, out, damping)
+            residual, bad = self._update_messages(self.order, state.messages, out, damping)
             # If an undamped update changes a message by δ, a damped one changes it by (1 − damping) δ (5.28, with α = 1 − damping; in
             # logarithms 5.29): heavy damping would look like convergence.
             residual /= 1 - damping  # the change of an undamped update, to first order
@@ -137,12 +137,12 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             state.tree,
         )
 
-    def _update(self, order: Array, source: Array, out: Array, damping: float) -> tuple[float, int]:
+    def _update_messages(self, order: Array, source: Array, out: Array, damping: float) -> tuple[float, int]:
         geometric = self.settings.damping_kind == "geometric"
         return fast.update_messages(order, source, out, self.graph.arrays, self.fixed, self.target, damping, geometric, self.scratch)
 
-    def _require_possible_message(self, bad: int) -> None:
-        raise_zero_message(self.network, self.graph, bad)
+    def _require_possible_message(self, edge: int) -> None:
+        raise_zero_message(self.network, self.graph, edge)
 
     def meets_criterion(self, state: PropagationState) -> bool:
         """Return True if the residual is at most the tolerance.  A residual of NaN is not."""
@@ -156,7 +156,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
 
     def bytes_needed(self, state: PropagationState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
-        return result_bytes(self.graph, self.settings.linear_response)
+        return bethe_result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: PropagationState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
@@ -203,7 +203,7 @@ def largest_relative_changes(before: Array, after: Array, offset: Array) -> Arra
     return np.maximum.reduceat(change, offset[:-1]) if len(offset) > 1 else np.zeros(0)
 
 
-def result_bytes(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
+def bethe_result_bytes(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
     """Return the bytes of the beliefs, or of linear response, with a description."""
     if linear_response:
         return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
@@ -214,7 +214,7 @@ def make_bethe_result(
     network: Network,
     graph: PairwiseNetwork,
     beliefs: bethe.PairBeliefs,
-    state: PropagationRun,
+    state: MessagePassingTrace,
     converged: bool,
     response: Array | None = None,
     warning: str = "",
@@ -261,15 +261,15 @@ def reduction_note(graph: PairwiseNetwork) -> str:
     return f"{what} over three variables or more became {made} (Weiss & Freeman 2001)"
 
 
-def raise_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> None:
+def raise_zero_message(network: Network, graph: PairwiseNetwork, edge: int) -> None:
     """Raise Diverged if an update left no state possible.
 
     Zeros alone never cause this (possible_states.py), but values outside the range of float64 can, and given marginals that contradict
     zeros.
     """
-    if bad < 0:
+    if edge < 0:
         return
-    i, j = int(graph.tail[bad]), int(graph.head[bad])
+    i, j = int(graph.tail[edge]), int(graph.head[edge])
     names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
     hint = "use --algorithm junction-tree, double-loop or gibbs, which handle zeros and very small values of factors"
     if network.stored_marginals():

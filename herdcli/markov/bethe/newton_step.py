@@ -42,7 +42,7 @@ def propose_newton_step(
         second = compute_bethe_hessian(graph, beliefs, observed)
     except np.linalg.LinAlgError:
         return None
-    slope = _gradient(graph, beliefs, messages, clamped, second.index, second.reference)
+    slope = _free_energy_gradient(graph, beliefs, messages, clamped, second.index, second.reference)
     scale = second.metric.diagonal()
     with np.errstate(invalid="ignore"):
         diagonal = second.factors.diagonal() + second.weight * scale
@@ -55,10 +55,12 @@ def propose_newton_step(
         shift = max(4 * shift, LEAST_SHIFT)
         if shift > LARGEST_SHIFT:
             return None
-    return _move_marginal(graph, beliefs.node, second.index, second.reference, step, max_log_change), shift
+    return _apply_step_to_marginals(graph, beliefs.node, second.index, second.reference, step, max_log_change), shift
 
 
-def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
+def _free_energy_gradient(
+    graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array
+) -> Array:
     """Compute ∂F/∂b over the coordinates."""
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -75,7 +77,9 @@ def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Arra
     return slope
 
 
-def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference: Array, step: Array, max_log_change: float) -> Array:
+def _apply_step_to_marginals(
+    graph: PairwiseNetwork, node: Array, index: Array, reference: Array, step: Array, max_log_change: float
+) -> Array:
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     inside = index >= 0
     change = np.zeros(len(node))

@@ -54,18 +54,18 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
     def init(self) -> ScalingByPropagationState:
         """Return converged messages of the unscaled network."""
         state = self.state_template()
-        self._propagate(state)
+        self._propagate_to_convergence(state)
         return state
 
-    def _scaled(self, state: ScalingByPropagationState) -> PairwiseNetwork:
+    def _scaled_network(self, state: ScalingByPropagationState) -> PairwiseNetwork:
         assert state.potential is not None
         assert state.potential is not None
         return replace(self.graph, potential=state.potential)
 
-    def _propagate(self, state: ScalingByPropagationState) -> bool:
+    def _propagate_to_convergence(self, state: ScalingByPropagationState) -> bool:
         """Run belief propagation to convergence; return True if it converged."""
         sweeps, inner = np.zeros(1, dtype=np.int64), 0.1 * self.settings.tolerance
-        arrays = self._scaled(state).arrays
+        arrays = self._scaled_network(state).arrays
         change, bad = fast.settle(
             self.order, self.whole, state.messages, arrays, self.free, self.nothing, inner, INNER_ITERATIONS, sweeps, self.scratch
         )
@@ -87,7 +87,7 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
             ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
             scaled = state.potential[own] * ratio**power
             state.potential[own] = scaled / scaled.max()
-        settled = self._propagate(state)
+        settled = self._propagate_to_convergence(state)
         found = self.beliefs(state)
         # The scaled node's marginal is correct by construction, but only for beliefs of converged messages.
         residual = self._marginal_error(found.node) if settled else np.inf
@@ -102,11 +102,11 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
 
     def beliefs(self, state: ScalingByPropagationState) -> bethe.PairBeliefs:
         """Compute the beliefs of the present messages and potentials."""
-        return bethe.compute_beliefs(self._scaled(state), state.messages, self.free, self.nothing)
+        return bethe.compute_beliefs(self._scaled_network(state), state.messages, self.free, self.nothing)
 
     def bytes_needed(self, state: ScalingByPropagationState) -> tuple[int, str]:
         """Return the bytes of the beliefs, and their purpose in words."""
-        return loopy_propagation.result_bytes(self.graph, False)
+        return loopy_propagation.bethe_result_bytes(self.graph, False)
 
     def result(self, state: ScalingByPropagationState) -> InferenceResult:
         """Return beliefs, and the Bethe free energy of the unscaled potentials."""

@@ -22,11 +22,11 @@ from herdcli.markov.bethe import binary_edges, clamping, feasible_marginals, new
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.loopy_propagation import (
     PropagationState,
+    bethe_result_bytes,
     forward_backward_order,
     make_bethe_result,
     raise_zero_message,
     reduction_note,
-    result_bytes,
     underflow_warning,
 )
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
@@ -100,7 +100,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
             far, bad = fast.settle(self.order, whole, state.messages, arrays, self.fixed, self.target, inner, FIRST, sweeps, self.scratch)
             state.updates[1] = int(sweeps[0]) * len(self.order)
             if (bad >= 0 or not far <= AGREED) and not self.fixed.any():
-                held = feasible_marginals.feasible_marginals(self.network, self.graph, self.settings)
+                held = feasible_marginals.find_feasible_marginals(self.network, self.graph, self.settings)
                 return replace(state, messages=self.graph.uniform_messages(), pending=held, clamped=self.hidden)
             raise_zero_message(self.network, self.graph, bad)
         return state
@@ -164,7 +164,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
 
     def _clamp_all_nodes(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
         """Return the state with all nodes clamped at these marginals, and an edge whose belief underflows, or −1."""
-        ratio, pair = binary_edges.bouncing_messages(self.graph, tables, node)
+        ratio, pair = binary_edges.messages_from_marginals(self.graph, tables, node)
         if (strange := np.flatnonzero(~np.isfinite(ratio))).size:
             return state, int(strange[0])
         messages, found = binary_edges.ratios_to_messages(ratio), bethe.PairBeliefs(node, pair.ravel())
@@ -192,7 +192,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return replace(made, clamped=plan.clamped), bad
 
     def _finish_iteration(
-        self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, beliefs: bethe.PairBeliefs | None = None
+        self, state: UPSState, messages: Array, fixed: Array, target: Array, new_updates: Array, beliefs: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
         """Return the state after an iteration that ended with these messages, and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
@@ -203,7 +203,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         energy = bethe.bethe_free_energy(graph, beliefs or bethe.compute_beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
         after = UPSState(
-            messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift, reach=state.reach
+            messages, residuals, energies, state.updates + new_updates, state.step + 1, target, shift=state.shift, reach=state.reach
         )
         return after, bad
 
@@ -219,7 +219,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
         """Return the bytes of the beliefs, or of the dense inverse, and their purpose in words."""
-        return result_bytes(self.graph, self.settings.linear_response)
+        return bethe_result_bytes(self.graph, self.settings.linear_response)
 
     def result(self, state: UPSState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""

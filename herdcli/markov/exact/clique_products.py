@@ -59,7 +59,7 @@ class CliqueProducts:
         for k, p in enumerate(tree.parent):
             if p >= 0:
                 self.children[p].append(k)
-        with self.by.held():
+        with self.by.error_handling():
             self.factors = [self._clique_factors(k) for k in range(len(tree.scopes))]
 
     def _clique_factors(self, k: int) -> list[Array]:
@@ -68,7 +68,7 @@ class CliqueProducts:
         for a in self.homes[k]:
             low, high = int(self.network.table_offset[a]), int(self.network.table_offset[a + 1])
             scope = self.scopes[a]
-            table, scale = self.by.scaled(self.by.of(self.network.table[low:high]))
+            table, scale = self.by.scale_to_maximum(self.by.convert_factor_table(self.network.table[low:high]))
             self.constants.append(scale)
             axes = sorted(range(len(scope)), key=lambda axis: self.tree.position[scope[axis]])
             shaped = table.reshape([self.states[i] for i in scope]).transpose(axes)
@@ -80,16 +80,16 @@ class CliqueProducts:
         inside = set(scope)
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
-    def up(self, k: int, fold: Fold) -> tuple[Array, ...]:
+    def fold_clique_product(self, k: int, fold: Fold) -> tuple[Array, ...]:
         """Return the product of a clique folded over its first variable; (2.21) if the fold is the sum."""
         if self.columns[k] is not None:
-            return self._product_by_columns(k, fold)
-        parts, shape = self._parts(k), self._clique_shape(k)
+            return self._fold_product_by_columns(k, fold)
+        parts, shape = self._clique_tables(k), self._clique_shape(k)
         if math.prod(shape) <= SMALL:
             return fold(slab_product(parts, shape, (), self.by))
 
         def folded(prefix: tuple[int, ...]) -> tuple[Array, ...]:
-            with self.by.held():
+            with self.by.error_handling():
                 return fold(slab_product(parts, shape, prefix, self.by))
 
         made: list[Array] = []
@@ -99,17 +99,17 @@ class CliqueProducts:
                 whole[prefix] = piece
         return tuple(made)
 
-    def _product_by_columns(self, k: int, fold: Fold) -> tuple[Array, ...]:
-        parts, states, columns = self._factor_lookups(k), self._clique_shape(k)[0], self._columns(k)
+    def _fold_product_by_columns(self, k: int, fold: Fold) -> tuple[Array, ...]:
+        parts, states, columns = self._factor_lookups(k), self._clique_shape(k)[0], self._possible_clique_columns(k)
         if columns.count == 0:
             raise NegativeResult(IMPOSSIBLE)
 
         def folded(piece: tuple[int, Array]) -> tuple[Array, ...]:
-            with self.by.held():
+            with self.by.error_handling():
                 return fold(sparse_cliques.sparse_product(parts, states, piece[1], self.by))
 
         made: list[Array] = []
-        for (low, column), pieces in self._map_in_order(columns.pieces(), folded):
+        for (low, column), pieces in self._map_in_order(columns.column_chunks(), folded):
             made = made or [np.empty(columns.count, dtype=piece.dtype) for piece in pieces]
             for whole, piece in zip(made, pieces, strict=True):
                 whole[low : low + len(column)] = piece
@@ -117,9 +117,9 @@ class CliqueProducts:
 
     def fold_by_sum(self, table: Array) -> tuple[Array, ...]:
         """The fold that computes the sum."""
-        return (self.by.total(table, (0,)),)
+        return (self.by.sum_axes(table, (0,)),)
 
-    def _columns(self, k: int) -> PossibleColumns:
+    def _possible_clique_columns(self, k: int) -> PossibleColumns:
         found = self.columns[k]
         assert found is not None
         return found
@@ -132,12 +132,12 @@ class CliqueProducts:
         place = {i: axis for axis, i in enumerate(self.tree.scopes[k])}
         return tuple(sorted(place[i] for i in variables))
 
-    def _parts(self, k: int) -> list[Array]:
+    def _clique_tables(self, k: int) -> list[Array]:
         """Return the tables whose product is the table of clique k, with its axes."""
-        arrived = [self._reshape_to_clique(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
+        arrived = [self._reshape_to_clique(self._expand_message(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
         return [*self.factors[k], *arrived]
 
-    def _whole(self, c: int) -> Array:
+    def _expand_message(self, c: int) -> Array:
         """Return the message of clique c, including its impossible states."""
         message, columns = self.messages.get(c), self.columns[c]
         if columns is None:

@@ -43,7 +43,7 @@ class CliqueGraph:
             found[d].append((c, 2 * s + 1))
         return found
 
-    def homes(self, scopes: Sequence[Scope]) -> list[int]:
+    def smallest_containing_cliques(self, scopes: Sequence[Scope]) -> list[int]:
         """Return the smallest clique that contains each scope (every scope must be in one)."""
         return smallest_containing_cliques(self.cliques, scopes)
 
@@ -177,7 +177,7 @@ class ScalingLayout:
         """A, the number of clusters."""
         return len(self.home)
 
-    def send(self, e: int) -> tuple[int, int]:
+    def message_program_row(self, e: int) -> tuple[int, int]:
         """Return message e as a row of a program."""
         return self.clusters + e, self.clusters + (e ^ 1)
 
@@ -185,7 +185,7 @@ class ScalingLayout:
         """Return the slice of a scope's cells in `values`; clusters come first, then separators."""
         return slice(int(self.links[5][scope]), int(self.links[5][scope + 1]))
 
-    def table_of(self, c: int) -> slice:
+    def clique_cells(self, c: int) -> slice:
         """Return the slice of a clique's cells in `tables`."""
         return slice(int(self.links[0][c]), int(self.links[0][c + 1]))
 
@@ -282,28 +282,28 @@ def build_scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Ro
     for root in tree_roots(graph):
         for c, e, first in walk_depth_first(graph, root):
             if e >= 0:
-                rows.append(layout.send(e))
+                rows.append(layout.message_program_row(e))
             if first:
                 rows += [(a, -1) for a in owned[c]]
     return rows
 
 
 def initial_scaling_tables(
-    base_network: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], layout: ScalingLayout
+    base_network: Network | None, tree: JunctionTreeLayout, clique_positions: Sequence[int], layout: ScalingLayout
 ) -> tuple[Array, Array]:
     """Return the clique tables and separator marginals of a base network, or uniform ones.
 
-    kept  the position of each clique in the elimination order of `tree`.
+    clique_positions  the position of each clique in the elimination order of `tree`.
     """
     values = layout.uniform_values()
     if base_network is None:
         return layout.uniform_tables(), values
     home = [min((tree.position[i] for i in scope if base_network.cardinality[i] > 1), default=0) for scope, _ in base_network.factors()]
     found = junction_tree.calibrate(base_network, JunctionTreeLayout(tree.scopes, tree.parent, home, tree.position))
-    tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
+    tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in clique_positions])
     for s, (_, (c, _)) in enumerate(layout.inner):
         k = layout.clusters + 2 * s
         cell = layout.links[4][layout.links[3][k] : layout.links[3][k + 1]]
         at = layout.scope_cells(layout.clusters + s)
-        values[at] = np.bincount(cell, tables[layout.table_of(c)], at.stop - at.start)
+        values[at] = np.bincount(cell, tables[layout.clique_cells(c)], at.stop - at.start)
     return tables, values

@@ -77,7 +77,7 @@ class EliminationPassPlan:
         self.choices: MessageStore | None = None
 
     @property
-    def sparse(self) -> bool:
+    def has_sparse_messages(self) -> bool:
         """True if some messages contain only possible states."""
         return any(columns is not None for columns in self.columns)
 
@@ -111,7 +111,7 @@ class EliminationPassPlan:
             (8 * (self.together + working) + min(best, 8 * self.largest), best + 8 * self.most),
         ]
 
-    def placed(self, choices: MessageStore | None, messages: MessageStore | None) -> EliminationPassPlan:
+    def with_message_stores(self, choices: MessageStore | None, messages: MessageStore | None) -> EliminationPassPlan:
         """Return the same plan with these stores for best states and messages."""
         made = copy(self)
         made.choices, made.messages = choices, messages
@@ -124,7 +124,7 @@ class EliminationPassPlan:
         size = 8 * (self.most + rest + cost_forecast.working_array_size(self.largest)) + self._choice_bytes()
         return told, size + cost_forecast.estimate_object_bytes(self.tree, self.network)
 
-    def answer(self, map: Map = map) -> EliminationPassResult:
+    def run_elimination(self, map: Map = map) -> EliminationPassResult:
         """Return sums, maxima and the remaining table.  Raises NegativeResult if no state is possible."""
         return self._run_pass(map).backtrack_result()
 
@@ -158,11 +158,11 @@ class _PassRun(CliqueProducts):
 
     def run_collection(self) -> _PassRun:
         """Run the pass and return self."""
-        with self.by.held():
+        with self.by.error_handling():
             for k in self.given.sequence:
                 if k < self.given.leaving:
                     self._send_message(k)
-            self.rest, self.scale = self.by.scaled(self._rest())
+            self.rest, self.scale = self.by.scale_to_maximum(self._remaining_table())
         return self
 
     def value(self) -> float:
@@ -174,16 +174,16 @@ class _PassRun(CliqueProducts):
 
     def backtrack_result(self) -> EliminationPassResult:
         """Return the remaining table, and the best states by backtracking."""
-        return EliminationPassResult(self.value(), self._expand_rest(self.rest), self._backtrack_states())
+        return EliminationPassResult(self.value(), self._expand_remaining_table(self.rest), self._backtrack_states())
 
     def _send_message(self, k: int) -> None:
         """Compute the message of a clique, and free those of its children."""
         if self.tree.scopes[k][0] in self.given.maximised:
-            sent, best = self.up(k, max_and_argmax)
+            sent, best = self.fold_clique_product(k, max_and_argmax)
             self.choices.put(k, best)
         else:
-            (sent,) = self.up(k, self.fold_by_sum)
-        message, self.scales[k] = self.by.scaled(sent)
+            (sent,) = self.fold_clique_product(k, self.fold_by_sum)
+        message, self.scales[k] = self.by.scale_to_maximum(sent)
         if self.scales[k] == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
         for c in self.children[k]:
@@ -191,7 +191,7 @@ class _PassRun(CliqueProducts):
         if self.tree.parent[k] >= 0:
             self.messages.put(k, message)
 
-    def _rest(self) -> Array:
+    def _remaining_table(self) -> Array:
         """Return the product of the remaining tables over the remaining variables, with one axis for each, in order."""
         kept = [scope[0] for scope in self.tree.scopes[self.given.leaving :]]
         made = np.full([self.states[i] for i in kept], self.by.one)
@@ -199,7 +199,7 @@ class _PassRun(CliqueProducts):
             inside = set(self.tree.scopes[k])
             for part in (
                 *self.factors[k],
-                *(self._reshape_to_clique(self._whole(c), self.tree.scopes[c][1:], k) for c in self._finished_children(k)),
+                *(self._reshape_to_clique(self._expand_message(c), self.tree.scopes[c][1:], k) for c in self._finished_children(k)),
             ):
                 sizes = dict(zip(self.tree.scopes[k], part.shape, strict=True))
                 self.by.multiply(made, part.reshape([sizes[i] if i in inside else 1 for i in kept]), out=made)
@@ -208,7 +208,7 @@ class _PassRun(CliqueProducts):
     def _finished_children(self, k: int) -> list[int]:
         return [c for c in self.children[k] if c < self.given.leaving]
 
-    def _expand_rest(self, rest: Array) -> Array:
+    def _expand_remaining_table(self, rest: Array) -> Array:
         """Return the table of the remaining variables over all their states, with 0 for removed states; the largest value is 1."""
         numbers = np.exp(rest) if isinstance(self.by, LogArithmetic) else rest
         stays = self.given.trimmed.kept
@@ -231,5 +231,5 @@ class _PassRun(CliqueProducts):
                 x[i] = int(best[tuple(x[j] for j in others)])
             else:
                 column = np.ravel_multi_index([x[j] for j in others], [self.states[j] for j in others])
-                x[i] = int(best[int(columns.rank(np.array([column]))[0][0])])
+                x[i] = int(best[int(columns.rank_columns(np.array([column]))[0][0])])
         return x if stays is None else {i: int(np.flatnonzero(stays[i])[state]) for i, state in x.items()}

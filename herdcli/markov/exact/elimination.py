@@ -178,7 +178,7 @@ def _improve_order_end(
     for _ in range(round(1 / share)):
         kind, spread = kinds[int(random.integers(len(kinds)))], NOISE_LATE[int(random.integers(len(NOISE_LATE)))]
         ties, noise = random.random(len(last)).tolist(), np.exp(spread * random.standard_normal(len(last))).tolist()
-        made = _greedy_run(small, few, kind, ties, best - done.cost, noise=noise)
+        made = _eliminate_greedily(small, few, kind, ties, best - done.cost, noise=noise)
         if made.order is not None and done.cost + made.cost < best:
             best = done.cost + made.cost
             cells, largest, width = done.cells + made.cells, max(done.largest, made.largest), max(done.width, made.width)
@@ -207,7 +207,7 @@ def _greedy_and_linear_runs(
 ) -> Iterator[EliminationRun]:
     """Yield a greedy run, and a linear order if it may cost no more than the best known order."""
     ties, noise = tie_breakers
-    greedy = _greedy_run(graph, states, kind, ties, limit, noise=noise)
+    greedy = _eliminate_greedily(graph, states, kind, ties, limit, noise=noise)
     yield greedy
     if greedy.width <= 1 or len(states) > LONGEST:
         return
@@ -229,7 +229,7 @@ def has_enough_orders(network: Network, state: OrderSearch, orders: int) -> bool
 def min_fill_order(network: Network, seed: int) -> list[int]:
     """Return all variables in the order of one run of min-fill, for cliques of any size."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
-    found = _greedy_run(flatten_graph(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
+    found = _eliminate_greedily(flatten_graph(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
     assert found.order is not None
     return found.order
 
@@ -289,7 +289,7 @@ def _log2_state_counts(states: list[int]) -> Array:
     return np.array([math.log2(count) for count in states], dtype=np.float64)
 
 
-def _greedy_run(
+def _eliminate_greedily(
     graph: FlatGraph,
     states: list[int],
     kind: str,

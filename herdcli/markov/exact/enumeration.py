@@ -96,7 +96,7 @@ def marginal_of_joint(network: Network, joint: Array, scope: tuple[int, ...]) ->
     return result
 
 
-def marginals_of_joint(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
+def joint_marginals_and_log_z(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
     """Return the marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
     nodes = [marginal_of_joint(network, state.joint, (i,)) for i in range(network.count)]
     cliques = [(scope, marginal_of_joint(network, state.joint, scope)) for scope, _ in network.factors() if scope]

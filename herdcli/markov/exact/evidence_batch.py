@@ -136,7 +136,7 @@ class EvidenceBatch(Stepwise[BatchState]):
             allowed.append(possible)
         found = propagate_rows(self.trimmed.network, self.order, allowed, map=self.map, allow_impossible=True)
         rows = slice(state.step * self.rows, state.step * self.rows + len(block))
-        state.marginals[rows] = np.concatenate(self._whole(found.marginals)).T
+        state.marginals[rows] = np.concatenate(self._expand_marginals(found.marginals)).T
         state.log_z[rows] = found.log_z
         state.step += 1
         return state
@@ -147,7 +147,7 @@ class EvidenceBatch(Stepwise[BatchState]):
             return np.arange(int(self.network.cardinality[i]))
         return np.flatnonzero(self.trimmed.kept[i])
 
-    def _whole(self, marginals: list[Array]) -> list[Array]:
+    def _expand_marginals(self, marginals: list[Array]) -> list[Array]:
         """Expand the marginals (states, rows) of each variable to all its states."""
         made = [np.zeros((int(states), p.shape[1])) for states, p in zip(self.network.cardinality, marginals, strict=True)]
         for i, (whole, p) in enumerate(zip(made, marginals, strict=True)):

@@ -91,7 +91,7 @@ class JunctionTree(Stepwise[OrderSearch]):
             return True
         return state.width <= 1 if state.complete else state.step >= (1 if self.network.count > elimination.LONGEST else 2)
 
-    def figure(self, state: OrderSearch) -> str:
+    def progress_text(self, state: OrderSearch) -> str:
         """The size of the best tree so far, as text."""
         return f"treewidth {state.width}" if state.complete else ""
 
@@ -133,11 +133,11 @@ class JunctionTree(Stepwise[OrderSearch]):
             key=lambda tree: self._message_storage_size(message_storage.single_stretch_schedule(tree, self.network).most, tree),
         )
 
-    def _message_storage_size(self, kept: int, tree: JunctionTreeLayout) -> int:
+    def _message_storage_size(self, stored_numbers: int, tree: JunctionTreeLayout) -> int:
         """Return how many numbers the stored messages, and slabs of the largest clique with their sums, need."""
         states = self.network.cardinality.tolist()
         largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
-        return kept + min(3 * largest, table_arithmetic.SLABS)
+        return stored_numbers + min(3 * largest, table_arithmetic.SLABS)
 
     def low_memory_plans(self, state: OrderSearch) -> list[LowMemoryPlan]:
         """Return schedules that need less memory than `bytes_needed` returns, the fastest first."""
@@ -155,23 +155,23 @@ class JunctionTree(Stepwise[OrderSearch]):
             LowMemoryPlan(fewest, 8 * self._message_storage_size(fewest.largest, tree), 8 * fewest.most),
         ]
 
-    def find_fitting_schedule(self, state: OrderSearch, limit: int, file_bytes: int) -> LowMemoryPlan | None:
-        """Return the fastest schedule that needs at most `limit` bytes of memory and `file_bytes` bytes of a file; None if there is
+    def find_fitting_schedule(self, state: OrderSearch, max_bytes: int, file_bytes: int) -> LowMemoryPlan | None:
+        """Return the fastest schedule that needs at most `max_bytes` bytes of memory and `file_bytes` bytes of a file; None if there is
         none."""
-        if (size := self.bytes_needed(state)[0]) <= limit:
+        if (size := self.bytes_needed(state)[0]) <= max_bytes:
             return LowMemoryPlan(None, size, 0)
-        return next((way for way in self.low_memory_plans(state) if way.memory <= limit and way.file <= file_bytes), None)
+        return next((way for way in self.low_memory_plans(state) if way.memory <= max_bytes and way.file <= file_bytes), None)
 
-    def least(self, state: OrderSearch, limit: int, file_bytes: int) -> tuple[int, bool]:
+    def smallest_memory_need(self, state: OrderSearch, max_bytes: int, file_bytes: int) -> tuple[int, bool]:
         """Return the memory of the schedule that fits, otherwise of the smallest one without a file; and whether one fits."""
-        if (way := self.find_fitting_schedule(state, limit, file_bytes)) is not None:
+        if (way := self.find_fitting_schedule(state, max_bytes, file_bytes)) is not None:
             return way.memory, True
         ways = [way.memory for way in self.low_memory_plans(state) if not way.file]
         return min(ways, default=self.bytes_needed(state)[0]), False
 
-    def set_schedule(self, plan: MessageSchedule | None, place: MessageStore | None) -> None:
+    def set_schedule(self, plan: MessageSchedule | None, message_store: MessageStore | None) -> None:
         """Use this schedule for propagation, with messages in this store."""
-        self.chosen, self.messages = plan, place
+        self.chosen, self.messages = plan, message_store
 
     def estimate_cost(self, state: OrderSearch) -> tuple[float, int]:
         """Estimate the seconds of propagation, and its bytes with all messages in memory.
@@ -196,7 +196,7 @@ class JunctionTree(Stepwise[OrderSearch]):
                 self.map,
                 among,
                 LinearArithmetic(),
-            ).found()
+            ).run_propagation()
         except FloatingPointError:
             return cost_forecast.LOGS * told, cost_forecast.estimate_peak_bytes(tree, self.network, among, logs=True) - size
         return 0.0, 0
@@ -209,7 +209,7 @@ class JunctionTree(Stepwise[OrderSearch]):
             whole = self.settings.output_marginals != "nodes"
             among = self.columns(tree, state)
             made = streamed_propagation.propagate(
-                self.network, tree, plan, factors_too=whole, messages=self.messages, map=self.map, possible_columns=among
+                self.network, tree, plan, with_factor_marginals=whole, messages=self.messages, map=self.map, possible_columns=among
             )
             nodes, cliques, log_z = made.nodes, made.factors, made.log_z
         else:
@@ -279,7 +279,7 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
 
     def result(self, state: EnumerationState) -> InferenceResult:
         """Compute marginals, and −KL to the unnormalised P."""
-        nodes, cliques, log_z = enumeration.marginals_of_joint(self.network, state)
+        nodes, cliques, log_z = enumeration.joint_marginals_and_log_z(self.network, state)
         residual = float(state.residual[-1]) if len(state.residual) else 0.0
         trace = ConvergenceTrace(state.residual, np.full(len(state.residual), np.nan))
         scalings = len(self.network.stored_marginals()) * state.step

@@ -121,7 +121,7 @@ class Frontier(Stepwise[FrontierState]):
         self.steps = 2 * self.rows
         self.sizes = [math.prod(row) for row in found.states.tolist()]
         self.made = [self._row_table_sizes(r) for r in range(self.rows)]
-        self.largest = self._cells()
+        self.largest = self._largest_table_cells()
         self.words = self.bytes_needed(None)[1]
         self.tables: list[Array] = []  # work space for the tables of a row, reused; no state refers to it between two steps
 
@@ -131,7 +131,7 @@ class Frontier(Stepwise[FrontierState]):
         Before the third row these are the tables at the ends of all rows, the tables of one row, and temporary ones; later, those that the
         backward pass adds.
         """
-        cells = self._cells()
+        cells = self._largest_table_cells()
         tables = self.columns + 2
         if state is None or state.step < 2:
             tables += self.rows + 4
@@ -141,7 +141,7 @@ class Frontier(Stepwise[FrontierState]):
 
     def memory(self) -> int:
         """Return all the bytes that are needed; 0 if `init` refuses the tables in any case."""
-        return 0 if self._cells() > MOST_CELLS else self.bytes_needed(None)[0]
+        return 0 if self._largest_table_cells() > MOST_CELLS else self.bytes_needed(None)[0]
 
     def progress(self, state: FrontierState) -> RunProgress:
         """Return the steps done and their share of the work; the work of a row is the number of cells of its tables."""
@@ -150,7 +150,7 @@ class Frontier(Stepwise[FrontierState]):
         work = np.concatenate((cells, BACK * cells[::-1]))
         return RunProgress(steps.step, steps.bound, steps.figure, float(work[: state.step].sum() / work.sum()))
 
-    def _cells(self) -> int:
+    def _largest_table_cells(self) -> int:
         """Return the number of cells of the largest table."""
         most: int = max(*self.sizes, *map(max, self.made))
         return most
@@ -163,15 +163,15 @@ class Frontier(Stepwise[FrontierState]):
 
     def init(self) -> FrontierState:
         """Return the state before the first row.  Raises DataError for tables that are too large for any machine."""
-        cells = self._cells()
+        cells = self._largest_table_cells()
         if cells > MOST_CELLS:
             hint = "use an approximation: --algorithm bp or ups"
             raise DataError(
                 f"--algorithm frontier handles tables of at most 2^27 cells, but this lattice needs 2^{math.log2(cells):.1f}", hint=hint
             )
-        return self._empty(logs=False)
+        return self._empty_state(logs=False)
 
-    def _empty(self, logs: bool) -> FrontierState:
+    def _empty_state(self, logs: bool) -> FrontierState:
         K, shape = int(self.lattice.states.max()), self.lattice.states.shape
         ends = np.full((self.rows + 1, max(self.sizes)), -np.inf if logs else 0.0)
         ends[0, 0] = 0.0 if logs else 1.0
@@ -182,26 +182,26 @@ class Frontier(Stepwise[FrontierState]):
         """Process the next row, forward or backward; begin again in logarithms if float64 underflows."""
         if state.step < self.rows:
             r = state.step
-            tables = self._row(state, r, 2)
+            tables = self._forward_row_tables(state, r, 2)
             if tables is None:
-                return self._empty(logs=True)
+                return self._empty_state(logs=True)
             *_, (table, scale) = tables
             state.ends[r + 1, : table.size] = table.ravel()
             state.scale[r + 1] = state.scale[r] + scale
             if not np.isfinite(state.scale[r + 1]):
                 raise NegativeResult(IMPOSSIBLE)
-        elif not self._backward_row(state, 2 * self.rows - 1 - state.step):
-            return self._empty(logs=True)
+        elif not self._process_backward_row(state, 2 * self.rows - 1 - state.step):
+            return self._empty_state(logs=True)
         state.step += 1
         return state
 
-    def _table(self, at: int, rows: int, columns: int) -> Array:
+    def _reused_array(self, at: int, rows: int, columns: int) -> Array:
         """Return a (rows, columns) array to be overwritten, in the memory that is reused for table `at`."""
         while len(self.tables) <= at:
             self.tables.append(np.empty(self.largest))
         return self.tables[at][: rows * columns].reshape(rows, columns)
 
-    def _row(self, state: FrontierState, r: int, last: int) -> list[tuple[Array, float]] | None:
+    def _forward_row_tables(self, state: FrontierState, r: int, last: int) -> list[tuple[Array, float]] | None:
         """Compute α after each cell of row r, with axes (next to be removed, …, new), and log scales since the row's start.
 
         The first entry is the table before the row.  Only those of the `last` cells are valid; the memory of earlier ones is overwritten.
@@ -216,13 +216,13 @@ class Frontier(Stepwise[FrontierState]):
                 # α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x): the cell above, u, is the first axis and is summed over; x
                 # comes last, next to its left neighbour, so that φ h multiplies the last two axes.  The scale includes the constants
                 # divided out of tables and factors.
-                grown = _log_product(table.reshape(len(above), -1).T, above)
+                grown = _log_matrix_product(table.reshape(len(above), -1).T, above)
                 grown = (grown.reshape(-1, beside.size) + beside.ravel()).ravel()
                 top = float(grown.max())
                 made.append((grown - top if top > -np.inf else grown, scale + top))
                 continue
             rest = table.size // len(above)
-            grown = self._table(c % last, rest, above.shape[1])
+            grown = self._reused_array(c % last, rest, above.shape[1])
             np.matmul(table.reshape(len(above), rest).T, above, out=grown)
             _multiply_rows(grown.reshape(-1, beside.size), beside.ravel())
             top = float(grown.max())
@@ -247,11 +247,11 @@ class Frontier(Stepwise[FrontierState]):
             return (above, left, 0.0) if logs else (np.exp(above), np.exp(left), 0.0)
         return np.exp(above - tops[0]), np.exp(left - tops[1]), sum(tops)
 
-    def _backward_row(self, state: FrontierState, r: int) -> bool:
+    def _process_backward_row(self, state: FrontierState, r: int) -> bool:
         """Compute β before row r from β after it, and the marginals of the row's cells and pairs; return False if float64 underflows."""
         if not state.beta.size:
             state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
-        tables = self._row(state, r, self.columns)
+        tables = self._forward_row_tables(state, r, self.columns)
         if tables is None:
             return False
         for c in range(self.columns - 1, -1, -1):
@@ -265,7 +265,7 @@ class Frontier(Stepwise[FrontierState]):
                 coming = (state.beta.reshape(-1, beside.size) + beside.ravel()).reshape(-1, above.shape[1])
                 up = np.stack([log_sum_exp(before + coming[:, x], (1,)) for x in range(above.shape[1])], axis=1) + above
                 up = np.exp(up - up.max())
-                beta = _log_product(coming, above.T).T
+                beta = _log_matrix_product(coming, above.T).T
                 state.beta = (beta - beta.max()).ravel()
             else:
                 pair = np.einsum("ij,ij->j", after.reshape(-1, beside.size), state.beta.reshape(-1, beside.size)).reshape(beside.shape)
@@ -273,16 +273,16 @@ class Frontier(Stepwise[FrontierState]):
                 coming = state.beta.reshape(-1, above.shape[1])
                 up = (before @ coming) * above
                 # The last table of a row belongs to the state.
-                made = self._table(self.columns + c % 2, len(above), len(coming)) if c else None
+                made = self._reused_array(self.columns + c % 2, len(above), len(coming)) if c else None
                 state.beta = np.matmul(above, coming.T, out=made).ravel()
                 top = float(state.beta.max())
                 if pair.sum() < LEAST_SUM or top < LEAST_TOP:
                     return False
                 state.beta *= 1 / top
-            self._keep(state, r, c, pair / pair.sum(), up / up.sum())
+            self._store_marginals(state, r, c, pair / pair.sum(), up / up.sum())
         return True
 
-    def _keep(self, state: FrontierState, r: int, c: int, pair: Array, up: Array) -> None:
+    def _store_marginals(self, state: FrontierState, r: int, c: int, pair: Array, up: Array) -> None:
         states = int(self.lattice.states[r, c])
         state.single[r, c, :states] = pair.sum(axis=0)
         state.left[r, c, : len(pair), :states] = pair
@@ -300,10 +300,10 @@ class Frontier(Stepwise[FrontierState]):
                 first = r - down, c - across
                 scope = int(lattice.place[first]), int(lattice.place[r, c])
                 cliques.append((scope, tables[r, c, : lattice.states[first], : lattice.states[r, c]].copy()))
-        log_z = lattice.constant + float(state.scale[self.rows]) + self._last(state)
+        log_z = lattice.constant + float(state.scale[self.rows]) + self._log_total(state)
         return InferenceResult(nodes, cliques, {"log_z": log_z, "free_energy": -log_z, "iterations": state.step})
 
-    def _last(self, state: FrontierState) -> float:
+    def _log_total(self, state: FrontierState) -> float:
         """Return the log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
         return float(log_sum_exp(table, (0,))) if state.logs else math.log(float(table.sum()))
@@ -320,7 +320,7 @@ def _multiply_rows(table: Array, factor: Array) -> None:
     table[whole:] *= factor
 
 
-def _log_product(left: Array, right: Array) -> Array:
+def _log_matrix_product(left: Array, right: Array) -> Array:
     """Compute log(exp(left) @ exp(right)), left (n, k), right (k, m)."""
     columns = []
     for j in range(right.shape[1]):

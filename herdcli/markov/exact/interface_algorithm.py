@@ -36,7 +36,7 @@ class SliceTree:
     """
 
     def __init__(self, template: SliceTemplate, *, first: bool) -> None:
-        interface = template.interface()
+        interface = template.interface_variables()
         before = [] if first else interface
         self.offset, n = len(before), template.count
         place = {i: k for k, i in enumerate(before)} | {i + n: self.offset + i for i in range(n)}
@@ -125,7 +125,7 @@ class SliceInference(Stepwise[SliceState]):
         self.block = max(1, math.isqrt(max(0, len(rows) - 1)) + 1)
         self.blocks = -(-len(rows) // self.block) if task.kind == "smoothing" else 0
         self.steps = len(rows) + self.blocks
-        self.shape = tuple(template.cardinality[template.interface()].tolist())
+        self.shape = tuple(template.cardinality[template.interface_variables()].tolist())
         self.none = np.full(template.count, NONE)
 
     def init(self) -> SliceState:
@@ -147,22 +147,22 @@ class SliceInference(Stepwise[SliceState]):
     def step(self, state: SliceState) -> SliceState:
         """Process one slice forward, or one block backward."""
         if state.step < len(self.rows):
-            self._forward_slices(state, state.step)
+            self._process_slice_forward(state, state.step)
         else:
-            self._backward_block(state, self.blocks - 1 - (state.step - len(self.rows)))
+            self._process_block_backward(state, self.blocks - 1 - (state.step - len(self.rows)))
         state.step += 1
         return state
 
-    def _propagate(self, t: int, alpha: Array, row: Array, beta: Array | None = None) -> tuple[SliceTree, CalibratedTree]:
+    def _propagate_in_slice(self, t: int, alpha: Array, row: Array, beta: Array | None = None) -> tuple[SliceTree, CalibratedTree]:
         tree = self.trees[t > 0]
         try:
             return tree, tree.propagate(alpha, row, beta)
         except NegativeResult:
             raise NegativeResult(f"row {t} of the evidence has probability 0 given the rows before it") from None
 
-    def _forward_slices(self, state: SliceState, t: int) -> None:
+    def _process_slice_forward(self, state: SliceState, t: int) -> None:
         before = state.alpha
-        tree, found = self._propagate(t, before, self.rows[t])
+        tree, found = self._propagate_in_slice(t, before, self.rows[t])
         state.log_z[t] = found.log_z
         state.alpha = tree.log_alpha_after(found)
         kind, many = self.task.kind, self.task.steps
@@ -171,39 +171,39 @@ class SliceInference(Stepwise[SliceState]):
         elif kind == "prediction":
             alpha = state.alpha
             for _ in range(many):
-                ahead, later = self._propagate(1, alpha, self.none)
+                ahead, later = self._propagate_in_slice(1, alpha, self.none)
                 alpha = ahead.log_alpha_after(later)
             state.answers[t] = ahead.marginals(later)
         elif kind == "lag":
             state.kept = np.roll(state.kept, -1, axis=0)
             state.kept[-1] = before
             last = t == len(self.rows) - 1
-            self._smooth_slices(state, list(range(max(0, t - many), t + 1)), None, state.kept[-min(many, t) - 1 :], every=last)
+            self._smooth_slices(state, list(range(max(0, t - many), t + 1)), None, state.kept[-min(many, t) - 1 :], every_slice=last)
         elif t % self.block == 0:
             state.kept[t // self.block] = before
 
-    def _smooth_slices(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every: bool) -> Array:
+    def _smooth_slices(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every_slice: bool) -> Array:
         """Go backward over some slices, given α before each; compute the marginals of the first, or of every one.
 
         Returns β before the first slice.
         """
         for t, alpha in zip(reversed(slices), alphas[::-1], strict=True):
-            tree, found = self._propagate(t, alpha, self.rows[t], beta)
-            if every or (t == slices[0] and len(slices) > self.task.steps):
+            tree, found = self._propagate_in_slice(t, alpha, self.rows[t], beta)
+            if every_slice or (t == slices[0] and len(slices) > self.task.steps):
                 state.answers[t] = tree.marginals(found)
             beta = tree.log_beta_before(found, alpha) if t else np.zeros(self.shape)
         assert beta is not None
         return beta
 
-    def _backward_block(self, state: SliceState, number: int) -> None:
+    def _process_block_backward(self, state: SliceState, number: int) -> None:
         """Process the slices of a block: recompute α forward, then β backward."""
         slices = list(range(number * self.block, min(len(self.rows), (number + 1) * self.block)))
         alphas = [state.kept[number]]
         for t in slices[:-1]:
-            tree, found = self._propagate(t, alphas[-1], self.rows[t])
+            tree, found = self._propagate_in_slice(t, alphas[-1], self.rows[t])
             alphas.append(tree.log_alpha_after(found))
         last = number == self.blocks - 1
-        state.beta = self._smooth_slices(state, slices, None if last else state.beta, np.array(alphas), every=True)
+        state.beta = self._smooth_slices(state, slices, None if last else state.beta, np.array(alphas), every_slice=True)
 
     def bytes_needed(self, state: SliceState | None) -> tuple[int, str]:
         """Return 0, because nothing is needed in addition to the state."""

@@ -82,7 +82,7 @@ def separator_sizes(tree: JunctionTreeLayout, network: Network, possible_columns
     sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
     if possible_columns is None:
         return sizes
-    return [size if columns is None else columns.numbers for size, columns in zip(sizes, possible_columns, strict=True)]
+    return [size if columns is None else columns.memory_in_float64s for size, columns in zip(sizes, possible_columns, strict=True)]
 
 
 def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, possible_columns: Among | None = None) -> MessageSchedule:

@@ -75,7 +75,7 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         return cliques.build_scaling_layout(self.graph.cliques, self.graph.inner(), self.network.cardinality, self.scopes, targets)
 
     @cached_property
-    def program(self) -> Array:
+    def sweep_program(self) -> Array:
         """The rows of a sweep."""
         assert self.graph is not None
         return np.array(cliques.build_scaling_schedule(self.graph, self.layout), dtype=np.int32).reshape(-1, 2)
@@ -92,12 +92,12 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
     def step(self, state: ObservedTreeState) -> ObservedTreeState:
         """Do one sweep over the observed marginals."""
         made = self.layout
-        far, _, bad = fast.clique_updates(self.program, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
+        far, _, bad = fast.clique_updates(self.sweep_program, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
         if bad >= 0:
-            name = self.network.name(self.scopes[int(self.program[bad, 0])][0])
+            name = self.network.name(self.scopes[int(self.sweep_program[bad, 0])][0])
             raise NegativeResult(f"the observed marginal of {name} gives a positive probability to a state that the network excludes")
-        scalings = int(np.count_nonzero(self.program[:, 1] < 0))
-        counts = state.counts + np.array([scalings, len(self.program) - scalings])
+        scalings = int(np.count_nonzero(self.sweep_program[:, 1] < 0))
+        counts = state.counts + np.array([scalings, len(self.sweep_program) - scalings])
         return ObservedTreeState(state.tables, state.values, np.append(state.residual, far), counts, state.step + 1)
 
     def result(self, state: ObservedTreeState) -> InferenceResult:

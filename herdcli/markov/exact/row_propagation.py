@@ -97,7 +97,7 @@ class _RowPropagation(PropagationRun):
 
     def run_rows(self) -> RowResults:
         """Run both passes."""
-        with self.by.held():
+        with self.by.error_handling():
             self._collect_all()
             self._distribute_all()
         log_z = np.full(int(self.network.cardinality[-1]), math.fsum(self.constants))
@@ -118,18 +118,18 @@ class _RowPropagation(PropagationRun):
         top: Array = table.max(axis=tuple(range(table.ndim - 1)))
         return top
 
-    def _scaled(self, k: int, sent: Array) -> Array:
-        if sent.ndim == 0:  # the rows themselves were summed
+    def _scale_upward_message(self, k: int, unscaled_message: Array) -> Array:
+        if unscaled_message.ndim == 0:  # the rows themselves were summed
             return np.asarray(self.by.one)
-        top = self._row_maxima(sent)
+        top = self._row_maxima(unscaled_message)
         if (none := top == self.by.none).any():
             if not self.lets_in:
                 raise ImpossibleEvidence(int(np.argmax(none)))
             self.dead |= none
-            top = self._row_maxima(self._neutralise_impossible(sent))
+            top = self._row_maxima(self._neutralise_impossible(unscaled_message))
         linear = isinstance(self.by, LinearArithmetic)
         self.scaling.append(np.log(top) if linear else top)
-        return sent / top if linear else sent - top
+        return unscaled_message / top if linear else unscaled_message - top
 
     def _neutralise_impossible(self, table: Array) -> Array:
         """Set impossible rows of the table to one, in place."""
@@ -137,11 +137,11 @@ class _RowPropagation(PropagationRun):
             table[..., self.dead] = self.by.one
         return table
 
-    def _told(self, above: Array) -> Array:
-        top = self._row_maxima(self._neutralise_impossible(above))
-        return above / top if isinstance(self.by, LinearArithmetic) else above - top
+    def _scale_downward_message(self, message: Array) -> Array:
+        top = self._row_maxima(self._neutralise_impossible(message))
+        return message / top if isinstance(self.by, LinearArithmetic) else message - top
 
-    def _normalise(self, table: Array) -> Array:
+    def _normalise_marginal(self, table: Array) -> Array:
         if table.ndim:
             self._neutralise_impossible(table)
         if table.ndim == 0 or isinstance(self.by, LinearArithmetic):

@@ -37,11 +37,11 @@ class PossibleColumns:
     count: int
 
     @property
-    def numbers(self) -> int:
+    def memory_in_float64s(self) -> int:
         """The memory, as a number of float64s: the bits, the counts, and one message."""
         return 2 * len(self.words) + self.count
 
-    def pieces(self) -> Iterator[tuple[int, Array]]:
+    def column_chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (rank of the first, numbers of the columns) of the possible columns, in order, about CHUNK at a time."""
         low, step = 0, max(1, int(CHUNK / 64 * self.size / max(1, self.count)))
         for first in range(0, len(self.words), step):
@@ -55,7 +55,7 @@ class PossibleColumns:
         """Return the numbers of all possible columns."""
         return np.flatnonzero(np.unpackbits(self.words.view(np.uint8), bitorder="little"))
 
-    def rank(self, column: Array) -> tuple[Array, Array]:
+    def rank_columns(self, column: Array) -> tuple[Array, Array]:
         """Return the ranks of columns among the possible ones, and which of them are possible (for others the rank is meaningless)."""
         word, bit = column >> 6, (column & 63).astype(np.uint64)
         bits = self.words[word]
@@ -95,7 +95,7 @@ class ColumnLookup:
     low: Array
     first: int
 
-    def at(self, column: Array) -> Array:
+    def cells_of_columns(self, column: Array) -> Array:
         """Return the cells of columns."""
         found: Array = self.high[column // len(self.low)] + self.low[column % len(self.low)]
         return found

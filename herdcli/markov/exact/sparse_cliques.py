@@ -40,14 +40,14 @@ class SparseFactor:
     values: Array
     columns: PossibleColumns | None
 
-    def at(self, column: Array, state: int, by: Arithmetic) -> Array:
+    def values_at_columns(self, column: Array, state: int, arithmetic: Arithmetic) -> Array:
         """Return the values of columns at a state of the first variable."""
-        cell = self.lookup.at(column) + state * self.lookup.first
+        cell = self.lookup.cells_of_columns(column) + state * self.lookup.first
         if self.columns is None:
             found: Array = self.values[cell]
             return found
-        rank, possible = self.columns.rank(cell)
-        return np.where(possible, self.values[rank], by.none)
+        rank, possible = self.columns.rank_columns(cell)
+        return np.where(possible, self.values[rank], arithmetic.none)
 
 
 def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, arithmetic: Arithmetic) -> Array:
@@ -55,10 +55,10 @@ def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, ar
     made = np.full((states, len(column)), arithmetic.one)
     for part in parts:
         if part.lookup.first == 0:
-            arithmetic.multiply(made, part.at(column, 0, arithmetic), out=made)
+            arithmetic.multiply(made, part.values_at_columns(column, 0, arithmetic), out=made)
             continue
         for state in range(states):
-            arithmetic.multiply(made[state], part.at(column, state, arithmetic), out=made[state])
+            arithmetic.multiply(made[state], part.values_at_columns(column, state, arithmetic), out=made[state])
     return made
 
 
@@ -76,21 +76,21 @@ class MarginalAccumulator:
 
     def cells(self, column: Array, states: int) -> Array:
         """Return the cell of each column (states, n), −1 if it is impossible."""
-        cell = self.lookup.at(column) + self.lookup.first * np.arange(states)[:, None]
+        cell = self.lookup.cells_of_columns(column) + self.lookup.first * np.arange(states)[:, None]
         if self.columns is None:
             return np.broadcast_to(cell, (states, len(column)))
-        rank, possible = self.columns.rank(cell)
+        rank, possible = self.columns.rank_columns(cell)
         return np.broadcast_to(np.where(possible, rank, -1), (states, len(column)))
 
-    def add(self, cell: Array, table: Array, by: Arithmetic) -> None:
+    def add(self, cell: Array, table: Array, arithmetic: Arithmetic) -> None:
         """Add a table to its cells; values at impossible cells are zero."""
         if self.columns is None:
-            by.add_at_cells(self.values, cell.reshape(-1), table.reshape(-1))
+            arithmetic.add_at_cells(self.values, cell.reshape(-1), table.reshape(-1))
             return
         possible = cell >= 0
-        by.add_at_cells(self.values, cell[possible], table[possible])
+        arithmetic.add_at_cells(self.values, cell[possible], table[possible])
 
-    def made(self) -> Array:
+    def accumulated_marginal(self) -> Array:
         """Return the sums."""
         return self.values if self.columns is not None else self.values.reshape(self.shape)
 
@@ -114,11 +114,11 @@ def possible_columns_if_worthwhile(
     """
     if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or estimate_possible_columns_bytes(network, tree) > limit:
         return [None] * len(tree.scopes)
-    return possible_columns(network, tree)
+    return find_possible_columns(network, tree)
 
 
 def estimate_possible_columns_bytes(network: Network, tree: JunctionTreeLayout) -> int:
-    """Return the bytes of `possible_columns`.
+    """Return the bytes of `find_possible_columns`.
 
     They are one bit per column of all cliques, as much for the counts, and truth values of the largest.
     """
@@ -127,13 +127,13 @@ def estimate_possible_columns_bytes(network: Network, tree: JunctionTreeLayout) 
     return sum(sizes) // 4 + 4 * max(sizes, default=0)
 
 
-def possible_columns(network: Network, tree: JunctionTreeLayout) -> list[PossibleColumns | None]:
+def find_possible_columns(network: Network, tree: JunctionTreeLayout) -> list[PossibleColumns | None]:
     """Return, for each message, its possible states if these are few; computed by both passes on truth values."""
     if network.table.all():
         return [None] * len(tree.scopes)
     supports = ColumnPropagation(network, tree)
     for k in range(len(tree.scopes)):
-        supports.collect(k)
+        supports.restrict_to_children(k)
     for k in range(len(tree.scopes) - 1, -1, -1):
         supports.restrict_children(k)
     return [found if is_packing_worthwhile(found) else None for found in supports.found]
@@ -162,7 +162,7 @@ class ColumnPropagation:
     def _reshape_to_clique(self, table: Array, inside: set[int], k: int) -> Array:
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
-    def _parts(self, k: int) -> list[Array]:
+    def _constraint_tables(self, k: int) -> list[Array]:
         """Return the tables that make states of clique k impossible: factors, and the children that have impossible columns."""
         parts = merge_small_tables(self.factors[k], self.by)
         for c in self.children[k]:
@@ -170,9 +170,9 @@ class ColumnPropagation:
                 parts.append(self._reshape_to_clique(unpack_columns(below, [below.size]), {*self.tree.scopes[c][1:]}, k))
         return parts
 
-    def collect(self, k: int) -> None:
+    def restrict_to_children(self, k: int) -> None:
         """Find the columns of clique k that its factors and children leave possible."""
-        shape, parts = tuple(self.states[i] for i in self.tree.scopes[k]), self._parts(k)
+        shape, parts = tuple(self.states[i] for i in self.tree.scopes[k]), self._constraint_tables(k)
         up = np.ones(shape[1:], dtype=np.bool_)
         for prefix in slab_indices(shape) if parts else ():
             up[prefix] = reduce_axes(slab_product(parts, shape, prefix, self.by), (0,), np.logical_or)
@@ -181,7 +181,7 @@ class ColumnPropagation:
     def restrict_children(self, k: int) -> None:
         """Restrict its children's columns to those that clique k and its parent leave possible."""
         scope, own = self.tree.scopes[k], self.found[k]
-        shape, parts = tuple(self.states[i] for i in scope), self._parts(k)
+        shape, parts = tuple(self.states[i] for i in scope), self._constraint_tables(k)
         if own.count < own.size:
             parts.append(unpack_columns(own, shape[1:])[None])
         wanted = [c for c in self.children[k] if self.found[c].size >= LEAST]

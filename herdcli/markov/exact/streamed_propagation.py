@@ -54,23 +54,27 @@ def propagate(
     tree: JunctionTreeLayout,
     plan: MessageSchedule,
     *,
-    factors_too: bool = True,
+    with_factor_marginals: bool = True,
     messages: MessageStore | None = None,
     map: Map = map,
     possible_columns: Sequence[PossibleColumns | None] | None = None,
 ) -> PropagationResult:
     """Collect towards the root, then distribute.  Raises NegativeResult if no state has a probability.
 
-    factors_too    also compute the marginals of factors.
+    with_factor_marginals    also compute the marginals of factors.
     map      like the built-in `map`, perhaps over workers.
     possible_columns  for each message its possible states, if it contains only these.
     """
     some = [None] * len(tree.scopes) if possible_columns is None else possible_columns
     try:
-        return PropagationRun(network, tree, plan, factors_too, messages or MemoryMessageStore(), map, some, LinearArithmetic()).found()
+        return PropagationRun(
+            network, tree, plan, with_factor_marginals, messages or MemoryMessageStore(), map, some, LinearArithmetic()
+        ).run_propagation()
     except FloatingPointError:
         pass  # the references that the first run holds are released with the error
-    return PropagationRun(network, tree, plan, factors_too, messages or MemoryMessageStore(), map, some, LogArithmetic()).found()
+    return PropagationRun(
+        network, tree, plan, with_factor_marginals, messages or MemoryMessageStore(), map, some, LogArithmetic()
+    ).run_propagation()
 
 
 class PropagationRun(CliqueProducts):
@@ -94,9 +98,9 @@ class PropagationRun(CliqueProducts):
         self.nodes: list[Array] = [np.empty(0)] * network.count
         self.marginals: dict[int, Array] = {}
 
-    def found(self) -> PropagationResult:
+    def run_propagation(self) -> PropagationResult:
         """Run both passes and return the result."""
-        with self.by.held():
+        with self.by.error_handling():
             self._collect_all()
             log_z = math.fsum([*self.scales, *self.constants])
             if log_z == -math.inf:
@@ -107,7 +111,7 @@ class PropagationRun(CliqueProducts):
     def _collect_all(self) -> None:
         """Collect all messages towards the root."""
         for t, stretch in enumerate(self._clique_stretches()):
-            self._collect(stretch)
+            self._collect_stretch(stretch)
             if t < len(self.waiting) - 1:
                 left = set(self.waiting[t])
                 for k in stretch:
@@ -123,65 +127,65 @@ class PropagationRun(CliqueProducts):
         for t in range(len(stretches) - 1, -1, -1):
             if t < len(stretches) - 1:
                 told = set(self.waiting[t])  # parents after the stretch replaced these messages; the stretch does not need the old ones
-                self._collect([k for k in stretches[t] if k not in told])
+                self._collect_stretch([k for k in stretches[t] if k not in told])
             for k in reversed(stretches[t]):
-                self._distribute(k)
+                self._distribute_from_clique(k)
                 self.messages.drop(k)
 
-    def _collect(self, stretch: list[int]) -> None:
+    def _collect_stretch(self, stretch: list[int]) -> None:
         """Compute the messages of some cliques to their parents."""
         for k in stretch:
             # 2.21: the product of a clique's factors and of its children's messages, summed over the variables that the parent does not
             # have.
-            self.messages.put(k, self._scaled(k, self.up(k, self.fold_by_sum)[0]))
+            self.messages.put(k, self._scale_upward_message(k, self.fold_clique_product(k, self.fold_by_sum)[0]))
 
-    def _scaled(self, k: int, sent: Array) -> Array:
+    def _scale_upward_message(self, k: int, unscaled_message: Array) -> Array:
         """Scale the message of clique k to maximum 1."""
-        message, self.scales[k] = self.by.scaled(sent)
+        message, self.scales[k] = self.by.scale_to_maximum(unscaled_message)
         if self.scales[k] == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
         return message
 
-    def _told(self, above: Array) -> Array:
+    def _scale_downward_message(self, message: Array) -> Array:
         """Scale a message to a child to maximum 1."""
-        return self.by.scaled(above)[0]
+        return self.by.scale_to_maximum(message)[0]
 
-    def _normalise(self, table: Array) -> Array:
+    def _normalise_marginal(self, table: Array) -> Array:
         """Normalise a marginal."""
         return self.by.normalise(table)
 
-    def _distribute(self, k: int) -> None:
+    def _distribute_from_clique(self, k: int) -> None:
         """Compute the marginals of a clique, and the messages to its children."""
         own = self.wanted[k]
         wanted = [self._axes_in_clique(k, self.tree.scopes[c][1:]) for c in self.children[k]]
         wanted += [self._axes_in_clique(k, scope) for _, scope in own] + [(0,)]
-        made = self._marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
+        made = self._clique_marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
         for c, above in zip(self.children[k], made, strict=False):
             # Hugin (2.24): the separator marginal divided by the child's message is the message from all others; 0/0 is 0.
-            self.messages.put(c, self._told(self.by.divide(above, self.messages.get(c))))
+            self.messages.put(c, self._scale_downward_message(self.by.divide(above, self.messages.get(c))))
         for (a, _), table in zip(own, made[len(self.children[k]) :], strict=False):
-            self.marginals[a] = self._normalise(table)
+            self.marginals[a] = self._normalise_marginal(table)
         self.nodes[self.tree.scopes[k][0]] = self.by.normalise(made[-1])
 
-    def _marginals(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
+    def _clique_marginals(self, k: int, axes_of_marginals: list[tuple[int, ...]]) -> list[Array]:
         """Compute marginals over given axes, small ones from larger ones that contain them; those of children by their columns."""
         shape = self._clique_shape(k)
         # The message from the parent has the axes of the separator: all except the first.
-        parts = [*self._parts(k), self.messages.get(k)[None]]
+        parts = [*self._clique_tables(k), self.messages.get(k)[None]]
         if math.prod(shape) <= SMALL:
             table = slab_product(parts, shape, (), self.by)
-            sums = [self.by.total(table, tuple(axis for axis in range(len(shape)) if axis not in axes)) for axes in wanted]
-            return self._column_marginals(k, sums)
-        plan = plan_marginal_targets(shape, wanted)
+            sums = [self.by.sum_axes(table, tuple(axis for axis in range(len(shape)) if axis not in axes)) for axes in axes_of_marginals]
+            return self._restrict_child_marginals(k, sums)
+        plan = plan_marginal_targets(shape, axes_of_marginals)
         first = [t for t, target in enumerate(plan) if target.source < 0]
         made = {t: np.full([shape[axis] for axis in plan[t].axes], self.by.none) for t in first}
 
         def summed(prefix: tuple[int, ...]) -> list[Array]:
-            with self.by.held():
+            with self.by.error_handling():
                 table = slab_product(parts, shape, prefix, self.by)
                 gone = range(1, 1 + len(prefix))
                 inside = [axis for axis in range(len(shape)) if axis not in gone]
-                return [self.by.total(table, tuple(at for at, axis in enumerate(inside) if axis not in plan[t].axes)) for t in first]
+                return [self.by.sum_axes(table, tuple(at for at, axis in enumerate(inside) if axis not in plan[t].axes)) for t in first]
 
         for prefix, pieces in self._map_in_order(slab_indices(shape), summed):
             for t, piece in zip(first, pieces, strict=True):
@@ -192,34 +196,37 @@ class PropagationRun(CliqueProducts):
             target = plan[t]
             if target.source >= 0:
                 axes = plan[target.source].axes
-                made[t] = self.by.total(made[target.source], tuple(at for at, axis in enumerate(axes) if axis not in target.axes))
-        return self._column_marginals(k, [made[t] for t in range(len(plan))])
+                made[t] = self.by.sum_axes(made[target.source], tuple(at for at, axis in enumerate(axes) if axis not in target.axes))
+        return self._restrict_child_marginals(k, [made[t] for t in range(len(plan))])
 
-    def _column_marginals(self, k: int, made: list[Array]) -> list[Array]:
+    def _restrict_child_marginals(self, k: int, marginals: list[Array]) -> list[Array]:
         """Restrict the marginals of children with possible columns to these."""
         for t, c in enumerate(self.children[k]):
             if (columns := self.columns[c]) is not None:
-                made[t] = made[t].reshape(-1)[columns.all()]
-        return made
+                marginals[t] = marginals[t].reshape(-1)[columns.all()]
+        return marginals
 
-    def _marginals_by_columns(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
+    def _marginals_by_columns(self, k: int, axes_of_marginals: list[tuple[int, ...]]) -> list[Array]:
         """Compute the same marginals if clique k has only possible columns."""
-        shape, columns = self._clique_shape(k), self._columns(k)
+        shape, columns = self._clique_shape(k), self._possible_clique_columns(k)
         parts, told = self._factor_lookups(k), self.messages.get(k)
-        inside = [self.columns[c] for c in self.children[k]] + [None] * (len(wanted) - len(self.children[k]))
-        goals = [sparse_cliques.empty_marginal_accumulator(shape, axes, among, self.by) for axes, among in zip(wanted, inside, strict=True)]
+        inside = [self.columns[c] for c in self.children[k]] + [None] * (len(axes_of_marginals) - len(self.children[k]))
+        goals = [
+            sparse_cliques.empty_marginal_accumulator(shape, axes, among, self.by)
+            for axes, among in zip(axes_of_marginals, inside, strict=True)
+        ]
 
-        def found(piece: tuple[int, Array]) -> tuple[Array, list[Array]]:
+        def run_propagation(piece: tuple[int, Array]) -> tuple[Array, list[Array]]:
             low, column = piece
-            with self.by.held():
+            with self.by.error_handling():
                 table = sparse_cliques.sparse_product(parts, shape[0], column, self.by)
                 self.by.multiply(table, told[low : low + len(column)], out=table)
                 return table, [goal.cells(column, shape[0]) for goal in goals]
 
-        for _, (table, cells) in self._map_in_order(columns.pieces(), found):
+        for _, (table, cells) in self._map_in_order(columns.column_chunks(), run_propagation):
             for goal, cell in zip(goals, cells, strict=True):
                 goal.add(cell, table, self.by)
-        return [goal.made() for goal in goals]
+        return [goal.accumulated_marginal() for goal in goals]
 
     def _factor_marginals(self) -> list[Factor]:
         """Return the marginals in the order of the factors, with their own axes."""

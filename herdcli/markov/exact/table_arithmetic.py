@@ -27,7 +27,7 @@ class LinearArithmetic:
     none: float = 0.0
     dtype: type = np.float64
 
-    def held(self) -> np.errstate:
+    def error_handling(self) -> np.errstate:
         """Return NumPy's error handling, to be set in the thread that computes."""
         return np.errstate(under="raise", over="raise")
 
@@ -36,7 +36,7 @@ class LinearArithmetic:
         made: Array = np.multiply(left, right, out=out)
         return made
 
-    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
+    def sum_axes(self, table: Array, axes: tuple[int, ...]) -> Array:
         """Return the sum over some axes."""
         return sum_over_axes(table, axes)
 
@@ -45,13 +45,13 @@ class LinearArithmetic:
         made: Array = left + right
         return made
 
-    def divide(self, above: Array, below: Array) -> Array:
+    def divide(self, numerator: Array, denominator: Array) -> Array:
         """Return the quotient of a sum and one of its factors, with 0/0 = 0."""
         # If the divisor is 0, the dividend is 0 too: 0/1 gives 0 without a mask, which is slow in NumPy.
-        made: Array = np.add(below, below == 0)
-        return np.divide(above, made, out=made)
+        made: Array = np.add(denominator, denominator == 0)
+        return np.divide(numerator, made, out=made)
 
-    def scaled(self, table: Array) -> tuple[Array, float]:
+    def scale_to_maximum(self, table: Array) -> tuple[Array, float]:
         """Scale the table to maximum 1, in place; return it and the logarithm of the divisor."""
         top = float(table.max())
         if top == 0:
@@ -64,13 +64,13 @@ class LinearArithmetic:
         made: Array = table / table.sum()
         return made
 
-    def of(self, table: Array) -> Array:
+    def convert_factor_table(self, table: Array) -> Array:
         """Return the values of a factor."""
         return table.copy()
 
-    def add_at_cells(self, made: Array, cell: Array, table: Array) -> None:
+    def add_at_cells(self, sums: Array, cell: Array, table: Array) -> None:
         """Add each number to its cell."""
-        np.add.at(made, cell, table)
+        np.add.at(sums, cell, table)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class LogArithmetic:
     none: float = -math.inf
     dtype: type = np.float64
 
-    def held(self) -> np.errstate:
+    def error_handling(self) -> np.errstate:
         """Return NumPy's error handling: values much smaller than the largest become 0."""
         return np.errstate(under="ignore", divide="ignore")
 
@@ -90,7 +90,7 @@ class LogArithmetic:
         made: Array = np.add(left, right, out=out)
         return made
 
-    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
+    def sum_axes(self, table: Array, axes: tuple[int, ...]) -> Array:
         """Compute log Σ exp over some axes."""
         return log_sum_exp(table, axes)
 
@@ -99,11 +99,11 @@ class LogArithmetic:
         made: Array = np.logaddexp(left, right)
         return made
 
-    def divide(self, above: Array, below: Array) -> Array:
+    def divide(self, numerator: Array, denominator: Array) -> Array:
         """Return the logarithm of the quotient, with 0/0 = 0."""
-        return above - np.where(below == -np.inf, 0.0, below)
+        return numerator - np.where(denominator == -np.inf, 0.0, denominator)
 
-    def scaled(self, table: Array) -> tuple[Array, float]:
+    def scale_to_maximum(self, table: Array) -> tuple[Array, float]:
         """Shift the table to maximum 0, in place; return it and the subtracted maximum."""
         top = float(table.max())
         if top > -math.inf:
@@ -116,14 +116,14 @@ class LogArithmetic:
         made: Array = p / p.sum()
         return made
 
-    def of(self, table: Array) -> Array:
+    def convert_factor_table(self, table: Array) -> Array:
         """Return the logarithms of a factor."""
         with np.errstate(divide="ignore"):
             return np.log(table)
 
-    def add_at_cells(self, made: Array, cell: Array, table: Array) -> None:
+    def add_at_cells(self, sums: Array, cell: Array, table: Array) -> None:
         """Add each number, as a logarithm, to its cell."""
-        np.logaddexp.at(made, cell, table)
+        np.logaddexp.at(sums, cell, table)
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,14 @@ class _BIFTokens(TokenStream):
     def __init__(self, text: str) -> None:
         super().__init__(text, _TOKEN, _COMMENT if "/" in text else _NO_COMMENT)
 
-    def next(self, what: str) -> str:
+    def next(self, description: str) -> str:
         """Return the next token without its quotes."""
-        return super().next(what).strip('"')
+        return super().next(description).strip('"')
 
-    def next_keyword(self, what: str) -> str:
+    def next_keyword(self, description: str) -> str:
         """Return the next token in lower case; a closing bracket in quotes does not count as one."""
         raw = self.peek()
-        found = self.next(what).lower()
+        found = self.next(description).lower()
         return f'"{found}"' if raw.startswith('"') else found
 
     def names(self, end: str) -> list[str]:
@@ -44,7 +44,7 @@ class _BIFTokens(TokenStream):
         found = self.read_tokens_until(end)
         return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
-    def numbers(self) -> Array:
+    def read_numbers(self) -> Array:
         """Return the numbers before a semicolon; NA is NaN."""
         words = self.names(";")
         try:
@@ -54,11 +54,11 @@ class _BIFTokens(TokenStream):
             try:
                 values = np.array(list(map(float, words)))
             except ValueError:
-                raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
+                raise self.make_error(f"'{' '.join(words)[:40]}' are not numbers") from None
         if not (plain := "".join(words)).isascii() or "_" in plain:
-            raise self.error(f"'{' '.join(words)[:40]}' are not numbers")
+            raise self.make_error(f"'{' '.join(words)[:40]}' are not numbers")
         if (lost := find_first_underflow(words, values)) is not None:
-            raise self.error(TOO_SMALL.format(words[lost][:40]))
+            raise self.make_error(TOO_SMALL.format(words[lost][:40]))
         return values
 
     def skip_property(self) -> None:
@@ -114,91 +114,91 @@ def _parse_blocks(text: str) -> Network:
             reader.read_tokens_until("}")
         elif block == "variable":
             name = reader.next("a name")
-            with reader.placed():
+            with reader.add_line_to_errors():
                 made.declare_variable(name, _read_variable(reader, name, made.auxiliary))
         elif block == "probability":
-            with reader.placed():
+            with reader.add_line_to_errors():
                 _read_probability(reader, made)
         else:
-            raise reader.error(f"'{block[:40]}' is neither network, variable nor probability")
-    return made.network("probability block")
+            raise reader.make_error(f"'{block[:40]}' is neither network, variable nor probability")
+    return made.assemble_network("probability block")
 
 
 def _read_variable(reader: _BIFTokens, name: str, auxiliary: set[str]) -> list[str]:
     """Parse `type discrete [ n ] { a, b };` and properties; all but the mark of auxiliary variables are skipped."""
-    reader.expect("{")
+    reader.expect_token("{")
     found: list[str] = []
     while (token := reader.next_keyword("'}'")) != "}":
         if token == "type":
             if reader.next_keyword("discrete") != "discrete":
-                raise reader.error(f"variable {name} is not discrete")
-            reader.expect("[")
+                raise reader.make_error(f"variable {name} is not discrete")
+            reader.expect_token("[")
             count = reader.next("the number of states")
-            reader.expect("]")
-            reader.expect("{")
+            reader.expect_token("]")
+            reader.expect_token("{")
             found = reader.names("}")
-            reader.expect(";")
+            reader.expect_token(";")
             if not count.isdecimal() or int(count) != len(found) or not found:
-                raise reader.error(f"variable {name} declares {count} states and names {len(found)}")
+                raise reader.make_error(f"variable {name} declares {count} states and names {len(found)}")
         elif reader.read_tokens_until(";") == AUXILIARY_MARK.split():
             auxiliary.add(name)
     if not found:
-        raise reader.error(f"variable {name} has no type")
+        raise reader.make_error(f"variable {name} has no type")
     return found
 
 
 def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     """Parse `( child | parents )` with one row per configuration of the parents, or a whole table."""
-    reader.expect("(")
+    reader.expect_token("(")
     names = [word.strip('"') for k, word in enumerate(reader.read_tokens_until(")")) if not (k == 1 and word == "|")]
     if not names:
-        raise reader.error("a probability block names no variable")
+        raise reader.make_error("a probability block names no variable")
     child, parents = names[0], names[1:]
-    shape = assembly.shape(child, parents)
+    shape = assembly.table_shape(child, parents)
     if child in assembly.tables:
-        raise reader.error(f"variable {child} has a second probability block")
+        raise reader.make_error(f"variable {child} has a second probability block")
     table, given = np.zeros(shape), np.zeros(shape[:-1], dtype=bool)
-    reader.expect("{")
+    reader.expect_token("{")
     place = [{state: k for k, state in enumerate(assembly.states[name])} for name in parents]
     seen: set[tuple[int, ...]] = set()
     while (token := reader.next_keyword("'}'")) != "}":
         if token == "table":
-            values = reader.numbers()
+            values = reader.read_numbers()
             if len(values) != math.prod(shape):
-                raise reader.error(f"the table of {child} has {len(values)} values, expected {math.prod(shape)}")
+                raise reader.make_error(f"the table of {child} has {len(values)} values, expected {math.prod(shape)}")
             table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states vary slowest
             given[...] = True
         elif token in ("(", "default"):
-            rows = _row_index(reader, child, parents, place) if token == "(" else ~given
+            rows = _read_row_index(reader, child, parents, place) if token == "(" else ~given
             if isinstance(rows, tuple) and rows in seen:
-                raise reader.error(f"a row of {child} is given twice")
+                raise reader.make_error(f"a row of {child} is given twice")
             seen |= {rows} if isinstance(rows, tuple) else set()
-            values = reader.numbers()
+            values = reader.read_numbers()
             if len(values) != shape[-1]:
-                raise reader.error(f"a row of {child} has {len(values)} values, the variable has {shape[-1]} states")
+                raise reader.make_error(f"a row of {child} has {len(values)} values, the variable has {shape[-1]} states")
             table[rows], given[rows] = values, True
         else:
             reader.skip_property()
     if not given.any():
-        raise reader.error(f"the table of {child} is empty")
+        raise reader.make_error(f"the table of {child} is empty")
     if not given.all():
-        raise reader.error(f"the table of {child} has no row for {int((~given).sum())} states of its parents")
+        raise reader.make_error(f"the table of {child} has no row for {int((~given).sum())} states of its parents")
     if (wrong := np.abs((sums := table.sum(axis=-1)) - 1) > ROUNDED).any():
-        raise reader.error(f"a row of the table of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
+        raise reader.make_error(f"a row of the table of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
     assembly.add_table(child, parents, table)
 
 
-def _row_index(reader: _BIFTokens, child: str, parents: list[str], state_positions: list[dict[str, int]]) -> tuple[int, ...]:
+def _read_row_index(reader: _BIFTokens, child: str, parents: list[str], state_positions: list[dict[str, int]]) -> tuple[int, ...]:
     given = reader.names(")")
     if len(given) != len(parents):
-        raise reader.error(f"a row of {child} names {len(given)} states, the variable has {len(parents)} parents")
+        raise reader.make_error(f"a row of {child} names {len(given)} states, the variable has {len(parents)} parents")
     try:
         return tuple([numbers[state] for numbers, state in zip(state_positions, given, strict=True)])
     except KeyError:
         name, state = next(
             (name, state) for name, numbers, state in zip(parents, state_positions, given, strict=True) if state not in numbers
         )
-        raise reader.error(f"variable {name} has no state '{state}'") from None
+        raise reader.make_error(f"variable {name} has no state '{state}'") from None
 
 
 def write_bif(network: Network) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from herdcli.errors import DataError
-from herdcli.markov.formats.evidence_tables import written_pairs
+from herdcli.markov.formats.evidence_tables import parse_json_or_csv_pairs
 from herdcli.markov.model.network import Network, require_state
 from herdcli.markov.model.variable_names import QUOTED, VariableNaming, find_unquoted, numbers_match_indices, strip_quotes, suggest_name
 from herdcli.schema import boolean_level_index
@@ -33,7 +33,7 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not _is_comment(line, network)]
     naming, told = VariableNaming(network.listed_names), notes if notes is not None else []
-    if (written := written_pairs(text, lines)) is not None:
+    if (written := parse_json_or_csv_pairs(text, lines)) is not None:
         return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in written])
     if any("=" in QUOTED.sub("", line) for line in lines):
         try:
@@ -99,7 +99,7 @@ def _unique_split(network: Network, parts: Sequence[tuple[str, str]], text: str,
     """Return the variable and the written state of the only division that fits.  Raises DataError if several fit."""
     fitting = {}
     for name, state in parts:
-        i = naming.find(strip_quotes(name))
+        i = naming.find_index(strip_quotes(name))
         if 0 <= i < network.listed_count and _state_index(network, i, strip_quotes(state)) is not None:
             fitting[name, state] = (i, strip_quotes(state))
     if len(fitting) > 1:
@@ -169,7 +169,7 @@ def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pa
     ):
         find_variable(network, str(i))  # raises DataError: labels of a factor graph that skip numbers
     require_state(network, i, state)
-    named = VariableNaming(network.listed_names).places.get(str(i), i)
+    named = VariableNaming(network.listed_names).index_by_name.get(str(i), i)
     own = network.states_of(i)
     if named != i:
         notes.append(f"an evidence file of numbers counts variables from 0: {i} is {network.name(i)}, not the variable with the name {i}")
@@ -202,7 +202,7 @@ def find_variable(network: Network, name: str, naming: VariableNaming | None = N
     naming  the network's naming, for repeated calls.
     """
     naming = naming or VariableNaming(network.listed_names)
-    found = naming.find(name)
+    found = naming.find_index(name)
     if found < 0:
         raise DataError(f"there is no variable '{name}'", hint=suggest_name(name, network.listed_names or (), "variables"))
     if found >= network.listed_count:

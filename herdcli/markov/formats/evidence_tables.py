@@ -10,7 +10,7 @@ from herdcli.errors import DataError
 VARIABLE, STATE, STATE_NAME = "variable", "state", "state_name"
 
 
-def written_pairs(text: str, lines: list[str]) -> list[tuple[str, str]] | None:
+def parse_json_or_csv_pairs(text: str, lines: list[str]) -> list[tuple[str, str]] | None:
     """Return the variables and states of evidence in JSON or CSV as they are written; None for text in another layout.
 
     A column `state_name`, which tables of most probable states have, comes before `state`.  Raises DataError for damaged JSON, for states
@@ -19,15 +19,15 @@ def written_pairs(text: str, lines: list[str]) -> list[tuple[str, str]] | None:
     lines  those of the text that are neither empty nor comments.
     """
     if text.lstrip().startswith("{"):
-        return _pairs_of_object(text)
+        return _parse_json_pairs(text)
     try:
         head = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
-        return _pairs_of_table(lines, head) if VARIABLE in head and STATE in head else None
+        return _parse_csv_pairs(lines, head) if VARIABLE in head and STATE in head else None
     except csv.Error as error:
         raise DataError(f"the table of evidence cannot be read ({error})", hint="close every quote") from None
 
 
-def _pairs_of_object(text: str) -> list[tuple[str, str]]:
+def _parse_json_pairs(text: str) -> list[tuple[str, str]]:
     try:
         found = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str)
     except (RecursionError, ValueError) as error:
@@ -38,7 +38,7 @@ def _pairs_of_object(text: str) -> list[tuple[str, str]]:
     return [(name, str(state)) for name, state in found]
 
 
-def _pairs_of_table(lines: list[str], head: list[str]) -> list[tuple[str, str]]:
+def _parse_csv_pairs(lines: list[str], head: list[str]) -> list[tuple[str, str]]:
     variable, state = head.index(VARIABLE), head.index(STATE_NAME if STATE_NAME in head else STATE)
     pairs = []
     for number, row in enumerate(csv.reader(lines[1:], strict=True), 1):

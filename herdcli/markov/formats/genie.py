@@ -46,14 +46,14 @@ class GenieNode:
 def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
     """Read variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
-    if root.tag != "smile" or (nodes := root.first("nodes")) is None:
+    if root.tag != "smile" or (nodes := root.find_first_child("nodes")) is None:
         raise DataError(f"is not a GeNIe network: its root element is <{root.tag}>, but must be <smile> with <nodes> inside")
     made = NetworkAssembly()
     elements = list(_node_elements(nodes))
     for element in elements:
-        if element.first("dynamic") is not None:
+        if element.find_first_child("dynamic") is not None:
             raise DataError(f"node {element.attributes.get('id', '')} belongs to a dynamic GeNIe network, which herd does not read")
-        for each in element.all("property"):
+        for each in element.find_children("property"):
             key = each.attributes.get("id", "")
             if key == TITLE:
                 made.titles[element.attributes.get("id", "")] = each.text
@@ -61,13 +61,13 @@ def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
                 made.state_titles.setdefault(element.attributes.get("id", ""), []).append(each.text)
             elif key == AUXILIARY:
                 made.auxiliary.add(element.attributes.get("id", ""))
-    _assemble(made, [_parse_xdsl_node(element) for element in elements], turned=_is_written_by_agrum(root))
+    _add_nodes(made, [_parse_xdsl_node(element) for element in elements], first_parent_fastest=_is_written_by_agrum(root))
     return _finish_network(made, notes)
 
 
 def _is_written_by_agrum(root: safe_xml.XMLElement) -> bool:
-    extensions = root.first("extensions")
-    return any("agrum" in each.attributes.get("app", "").lower() for each in (extensions.all("genie") if extensions else ()))
+    extensions = root.find_first_child("extensions")
+    return any("agrum" in each.attributes.get("app", "").lower() for each in (extensions.find_children("genie") if extensions else ()))
 
 
 def _node_elements(nodes: safe_xml.XMLElement) -> Iterator[safe_xml.XMLElement]:
@@ -80,19 +80,19 @@ def _node_elements(nodes: safe_xml.XMLElement) -> Iterator[safe_xml.XMLElement]:
 
 def _parse_xdsl_node(element: safe_xml.XMLElement) -> GenieNode:
     def words(tag: str) -> list[str]:
-        found = element.first(tag)
+        found = element.find_first_child(tag)
         return [] if found is None else found.text.split()
 
     tags = {"noisymax": "parameters", "deterministic": "resultingstates"}
-    states = [state.attributes.get("id", "") for state in element.all("state")]
+    states = [state.attributes.get("id", "") for state in element.find_children("state")]
     values = words(tags.get(element.tag, "probabilities"))
     return GenieNode(element.tag, element.attributes.get("id", ""), states, words("parents"), values, words("strengths"))
 
 
-def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool) -> None:
+def _add_nodes(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, first_parent_fastest: bool) -> None:
     """Declare all variables, then add their tables.
 
-    turned  True if the first parent varies faster than the last.
+    first_parent_fastest  True if the first parent varies faster than the last.
     """
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
@@ -110,13 +110,13 @@ def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: 
             values = np.eye(len(node.states))[[place[state] for state in node.values]].ravel() if node.values else np.empty(0)
         else:
             values = parse_numbers(node.values, what)
-        parents = node.parents[::-1] if turned else node.parents
+        parents = node.parents[::-1] if first_parent_fastest else node.parents
         assembly.add_table(node.name, parents, values)
 
 
 def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
     """Parse the causes, with a row for each state of each parent, and the leak."""
-    shape, what = assembly.shape(node.name, node.parents), f"the noisy-max of {node.name}"
+    shape, what = assembly.table_shape(node.name, node.parents), f"the noisy-max of {node.name}"
     rows, states = sum(shape[:-1]), shape[-1]
     values = parse_numbers(node.values, what)
     if values.size != (rows + 1) * states:
@@ -142,13 +142,13 @@ def _sort_rows_by_state(rows: Array, strengths: list[int]) -> Array:
 def read_dsl(text: str, notes: list[str] | None = None) -> Network:
     """Read a network in the older format."""
     tokens, made = TokenStream(text, TOKEN, COMMENT), NetworkAssembly()
-    tokens.expect("net")
+    tokens.expect_token("net")
     tokens.next("a name")
     _, blocks = _parse_block(tokens)
     nodes = []
     for name, block in blocks:
-        kind, definition = _string_field(block, "TYPE"), _inner_fields(block, "DEFINITION")
-        if AUXILIARY in _inner_fields(block, "USER_PROPERTIES"):
+        kind, definition = _string_field(block, "TYPE"), _nested_fields(block, "DEFINITION")
+        if AUXILIARY in _nested_fields(block, "USER_PROPERTIES"):
             made.auxiliary.add(name)
         kinds = {"CPT": "cpt", "NOISY_MAX": "noisymax", "TRUTHTABLE": "deterministic"}
         values = {"noisymax": "PROBABILITIES", "deterministic": "RESULTING_STATES"}
@@ -157,12 +157,12 @@ def read_dsl(text: str, notes: list[str] | None = None) -> Network:
             GenieNode(known, name, _string_field(definition, "NAMESTATES"), _string_field(block, "PARENTS"),
                  _string_field(definition, values.get(known, "PROBABILITIES")), _string_field(definition, "STRENGTHS"))
         )  # fmt: skip
-    _assemble(made, nodes, turned=False)
+    _add_nodes(made, nodes, first_parent_fastest=False)
     return _finish_network(made, notes)
 
 
 def _finish_network(assembly: NetworkAssembly, notes: list[str] | None) -> Network:
-    network = assembly.network()
+    network = assembly.assemble_network()
     if notes is not None:
         notes.extend(assembly.notes)
     return network
@@ -174,8 +174,8 @@ Fields = dict[str, "list[str] | Fields"]
 def _parse_block(tokens: TokenStream, depth: int = 0) -> tuple[Fields, list[tuple[str, Fields]]]:
     """Parse `{ KEY = value; … node NAME { … }; … }`; return the values, and the nodes including those of submodels."""
     if depth > 32:
-        raise tokens.error("has more than 32 blocks inside one another")
-    tokens.expect("{")
+        raise tokens.make_error("has more than 32 blocks inside one another")
+    tokens.expect_token("{")
     fields: Fields = {}
     nodes: list[tuple[str, Fields]] = []
     while (key := tokens.next("'}'")) != "}":
@@ -184,7 +184,7 @@ def _parse_block(tokens: TokenStream, depth: int = 0) -> tuple[Fields, list[tupl
             inner, below = _parse_block(tokens, depth + 1)
             nodes += [(name, inner)] if key == "node" else below
         elif key != ";":
-            tokens.expect("=")
+            tokens.expect_token("=")
             fields[key] = (
                 _parse_block(tokens, depth + 1)[0]
                 if tokens.peek() == "{"
@@ -200,7 +200,7 @@ def _string_field(fields: Fields, key: str) -> list[str]:
     return [word for word in found if word not in ("(", ")", ",")] if isinstance(found, list) else []
 
 
-def _inner_fields(fields: Fields, key: str) -> Fields:
+def _nested_fields(fields: Fields, key: str) -> Fields:
     found = fields.get(key, {})
     return found if isinstance(found, dict) else {}
 

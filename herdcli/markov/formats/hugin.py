@@ -37,35 +37,35 @@ def read_net(text: str, notes: list[str] | None = None) -> Network:
             if word == "net":
                 _read_fields(tokens)
             else:
-                tokens.expect("{")
+                tokens.expect_token("{")
         elif word in ("discrete", "node"):
             if word == "discrete":
-                tokens.expect("node")
+                tokens.expect_token("node")
             _read_node(tokens, made)
         elif word == "potential":
-            with tokens.placed():
+            with tokens.add_line_to_errors():
                 _read_potential(tokens, made)
         elif word in OTHERS:
-            raise tokens.error(f"a {word} node, but herd reads only discrete chance nodes")
+            raise tokens.make_error(f"a {word} node, but herd reads only discrete chance nodes")
         elif word != "}":
-            raise tokens.error(f"'{word[:40]}' is neither net, node nor potential")
-    network = made.network()
+            raise tokens.make_error(f"'{word[:40]}' is neither net, node nor potential")
+    network = made.assemble_network()
     (notes if notes is not None else []).extend(made.notes)
     return network
 
 
-def _quote_intervals(found: re.Match[str]) -> str:
+def _quote_intervals(match: re.Match[str]) -> str:
     """Return a list of states with quotes around intervals such as [0;1.5[, which pyAgrum writes without them."""
-    if '"' in found[2] or ";" not in found[2]:
-        return found[0]
-    return found[1] + " ".join(f'"{word}"' for word in found[2].split()) + found[3]
+    if '"' in match[2] or ";" not in match[2]:
+        return match[0]
+    return match[1] + " ".join(f'"{word}"' for word in match[2].split()) + match[3]
 
 
-def _split_names(words: list[str], known: Collection[str]) -> list[str]:
+def _join_words_to_names(words: list[str], known_names: Collection[str]) -> list[str]:
     """Join words to names of variables, which pgmpy writes with blanks and without quotes; the longest known name is taken."""
     found, at = [], 0
     while at < len(words):
-        end = next((end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in known), at + 1)
+        end = next((end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in known_names), at + 1)
         found.append(" ".join(words[at:end]))
         at = end
     return found
@@ -73,10 +73,10 @@ def _split_names(words: list[str], known: Collection[str]) -> list[str]:
 
 def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
     """Parse `{ name = value; … }`; return the tokens of each value."""
-    tokens.expect("{")
+    tokens.expect_token("{")
     found: dict[str, list[str]] = {}
     while (name := tokens.next("'}'")) != "}":
-        tokens.expect("=")
+        tokens.expect_token("=")
         found[name] = tokens.read_tokens_until(";")
     return found
 
@@ -86,7 +86,7 @@ def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     while tokens.peek() not in ("{", ""):
         name += " " + tokens.next("'{'")
     fields = _read_fields(tokens)
-    with tokens.placed():
+    with tokens.add_line_to_errors():
         states = [tokens.without_quotes(token) for token in fields.get("states", []) if token not in "(),"]
         if not states and (fields.get("subtype") == ["boolean"]):
             states = ["false", "true"]
@@ -98,11 +98,11 @@ def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
 
 
 def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
-    tokens.expect("(")
+    tokens.expect_token("(")
     scope = tokens.read_tokens_until(")")
     cut = scope.index("|") if "|" in scope else len(scope)
     child, parents = (
-        _split_names([word for word in words if word != ","], assembly.states.keys()) for words in (scope[:cut], scope[cut + 1 :])
+        _join_words_to_names([word for word in words if word != ","], assembly.states.keys()) for words in (scope[:cut], scope[cut + 1 :])
     )
     if len(child) != 1:
         raise DataError(
@@ -123,7 +123,7 @@ def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
 def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: NetworkAssembly) -> NoisyMax:
     """Parse the causes and the leak of NoisyOR (A, q, B, q, …); `true` as a cause is the leak."""
     words = [word for word in model if word not in "(),"][1:]
-    assembly.shape(child, parents)
+    assembly.table_shape(child, parents)
     if len(words) % 2 or any(len(assembly.states[name]) != 2 for name in (child, *parents)):
         raise DataError(f"the NoisyOR of {child} needs two-state variables, and one inhibitor for each cause")
     inhibitors = dict(zip(words[::2], parse_numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))

@@ -18,7 +18,7 @@ from herdcli.markov.model.network import Network
 UNREADABLE = "does not hold the names of a network"
 
 
-def loses_names(network: Network, labels: str) -> bool:
+def would_lose_names(network: Network, labels: str) -> bool:
     """Return True if a format with such labels (see `network_formats.NetworkFormat`) loses names of this network."""
     if labels == "all" or (network.names is None and network.states is None):
         return False
@@ -42,7 +42,7 @@ def write_names(network: Network, labels: str) -> str:
     return f'{{"variables": [\n{lines}\n]}}\n'
 
 
-def holds_names(text: str) -> bool:
+def is_names_file(text: str) -> bool:
     """Return True if a text is a file of names, of whatever network."""
     try:
         return all("name" in each for each in json.loads(text)["variables"])

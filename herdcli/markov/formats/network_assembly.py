@@ -47,7 +47,7 @@ class NetworkAssembly:
             )
         self.states[name] = list(states)
 
-    def shape(self, child: str, parents: Sequence[str]) -> list[int]:
+    def table_shape(self, child: str, parents: Sequence[str]) -> list[int]:
         """Return the numbers of states of the parents, then of the child.  Raises DataError for undeclared and repeated variables."""
         scope = [*parents, child]
         for name in scope:
@@ -62,7 +62,7 @@ class NetworkAssembly:
 
         normalise  rows may have any positive sum.  Raises DataError for a wrong number of values, and for rows with a wrong sum.
         """
-        shape = self.shape(child, parents)
+        shape = self.table_shape(child, parents)
         if child in self.tables or child in self.noisy:
             raise DataError(f"variable {child} has two tables")
         size, table = math.prod(shape), np.asarray(values, dtype=np.float64).ravel()
@@ -82,7 +82,7 @@ class NetworkAssembly:
 
     def add_noisy_max(self, child: str, parents: Sequence[str], model: NoisyMax) -> None:
         """Add P(child | parents) as a noisy-max.  Raises DataError for tables of other shapes."""
-        shape = self.shape(child, parents)
+        shape = self.table_shape(child, parents)
         if child in self.tables or child in self.noisy:
             raise DataError(f"variable {child} has two tables")
         given = [*(cause.shape for cause in model.causes), model.leak.shape]
@@ -95,15 +95,15 @@ class NetworkAssembly:
         self.noisy[child] = model
         self.tables[child] = (list(parents), np.empty(0))
 
-    def network(self, what: str = "table") -> Network:
+    def assemble_network(self, description: str = "table") -> Network:
         """Return the network.  Raises DataError for variables without a table, and for a cycle of parents.
 
-        what  the name of a table in the format.
+        description  the name of a table in the format.
         """
         if not self.states:
             raise DataError("the network has no variables")
         if missing := [name for name in self.states if name not in self.tables]:
-            raise DataError(f"variable {missing[0]} has no {what}")
+            raise DataError(f"variable {missing[0]} has no {description}")
         require_acyclic({child: parents for child, (parents, _) in self.tables.items()})
         found: dict[str, tuple[list[str], Array]] = {}
         for child, (parents, table) in self.tables.items():
@@ -128,7 +128,7 @@ class NetworkAssembly:
 
     def _noisy_max_tables(self, child: str, parents: list[str]) -> dict[str, tuple[list[str], Array]]:
         """Return the tables of a noisy-max: one if it is small, otherwise one for each parent, joined by auxiliary variables."""
-        model, shape = self.noisy[child], self.shape(child, parents)
+        model, shape = self.noisy[child], self.table_shape(child, parents)
         if math.prod(shape) <= MOST_CELLS or len(parents) < 3:
             return {child: (parents, noisy_max_table(model))}
         names: list[str] = []

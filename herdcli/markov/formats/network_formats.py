@@ -54,33 +54,35 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
     words = WordStream(text)
     written = words.next("MARKOV or BAYES")
     if (preamble := written.upper()) not in ("MARKOV", "BAYES"):
-        raise DataError(f"{words.place(0)}: a UAI network begins with MARKOV or BAYES, not with '{written[:40]}'")
-    cardinality = words.integers(words.integer("the number of variables", 1), "a cardinality", 1)
+        raise DataError(f"{words.describe_position(0)}: a UAI network begins with MARKOV or BAYES, not with '{written[:40]}'")
+    cardinality = words.read_integers(words.read_integer("the number of variables", 1), "a cardinality", 1)
     scopes = []
-    for a in range(words.integer("the number of factors")):
-        scopes.append(words.integers(words.integer(f"the size of scope {a}"), f"a variable of factor {a}"))
+    for a in range(words.read_integer("the number of factors")):
+        scopes.append(words.read_integers(words.read_integer(f"the size of scope {a}"), f"a variable of factor {a}"))
         if scopes[-1] and max(scopes[-1]) >= len(cardinality):
             at, n = words.at - len(scopes[-1]) + int(np.argmax(scopes[-1])), len(cardinality)
             raise DataError(
-                f"{words.place(at)}: factor {a} contains variable {max(scopes[-1])}, but the {n} variables are numbered 0 to {n - 1}"
+                f"{words.describe_position(at)}: factor {a} contains variable {max(scopes[-1])}, but the {n} variables are numbered 0 to "
+                f"{n - 1}"
             )
     factors: list[Factor] = []
     for a, scope in enumerate(scopes):
-        count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
+        count, size = words.read_integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
         if count != size:
             shape = format_product([cardinality[i] for i in scope])
             raise DataError(
-                f"{words.place(words.at - 1)}: factor {a} has {count} values, but its variables have {size} joint states ({shape})"
+                f"{words.describe_position(words.at - 1)}: factor {a} has {count} values, but its variables have {size} joint states "
+                f"({shape})"
             )
-        factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
-    words.finish()
-    factors = _in_order_of_agrum(factors, cardinality, text, notes)
+        factors.append((tuple(scope), words.read_numbers(count, f"a value of factor {a}")))
+    words.require_end()
+    factors = _transpose_agrum_tables(factors, cardinality, text, notes)
     if preamble == "BAYES":
-        factors = _in_order_of_pgmpy(factors, cardinality, notes)
+        factors = _transpose_pgmpy_tables(factors, cardinality, notes)
     return build_network(cardinality, factors, directed=preamble == "BAYES")
 
 
-def _in_order_of_agrum(factors: list[Factor], cardinality: list[int], text: str, notes: list[str] | None) -> list[Factor]:
+def _transpose_agrum_tables(factors: list[Factor], cardinality: list[int], text: str, notes: list[str] | None) -> list[Factor]:
     """Return the factors of a file; tables of several parents in a Bayesian network of pyAgrum are transposed."""
     told = notes if notes is not None else []
     if AGRUM_COUNT.search(text) and any(len(scope) > 1 for scope, _ in factors):
@@ -98,7 +100,7 @@ def _in_order_of_agrum(factors: list[Factor], cardinality: list[int], text: str,
     return made
 
 
-def _in_order_of_pgmpy(factors: list[Factor], cardinality: list[int], notes: list[str] | None) -> list[Factor]:
+def _transpose_pgmpy_tables(factors: list[Factor], cardinality: list[int], notes: list[str] | None) -> list[Factor]:
     """Return the factors of a Bayesian network; they are transposed if all rows sum to one only if the first variable varies fastest."""
     shapes = [[cardinality[i] for i in scope] for scope, _ in factors]
 
@@ -145,9 +147,9 @@ def read_fg(text: str, notes: list[str] | None = None) -> Network:
     words = WordStream(text)
     cardinality: dict[int, int] = {}
     blocks: list[tuple[list[int], Array]] = []
-    for a in range(words.integer("the number of factors")):
-        blocks.append(_read_block(words, a, cardinality))
-    words.finish()
+    for a in range(words.read_integer("the number of factors")):
+        blocks.append(_read_factor(words, a, cardinality))
+    words.require_end()
     labels = sorted(cardinality)
     index = {label: i for i, label in enumerate(labels)}
     names = None if labels == list(range(len(labels))) else [f"x{label}" for label in labels]
@@ -155,25 +157,25 @@ def read_fg(text: str, notes: list[str] | None = None) -> Network:
     return build_network([cardinality[label] for label in labels], factors, names=names)
 
 
-def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple[list[int], Array]:
+def _read_factor(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple[list[int], Array]:
     """Parse one factor: labels, states, the number of entries, then pairs of index and value; the first variable varies fastest."""
-    scope = words.integers(words.integer(f"the number of variables of factor {a}"), f"a variable of factor {a}")
-    states = words.integers(len(scope), f"a cardinality of factor {a}", 1)
+    scope = words.read_integers(words.read_integer(f"the number of variables of factor {a}"), f"a variable of factor {a}")
+    states = words.read_integers(len(scope), f"a cardinality of factor {a}", 1)
     for label, count in zip(scope, states, strict=True):
         if cardinality.setdefault(label, count) != count:
-            place = words.place(words.at - 1)
+            place = words.describe_position(words.at - 1)
             raise DataError(f"{place}: variable {label} has {count} states in factor {a}, but {cardinality[label]} in an earlier factor")
     size = math.prod(states)
     if size > LARGEST_TABLE:
-        raise DataError(f"{words.place(words.at - 1)}: factor {a} has {size} values, but herd reads at most {LARGEST_TABLE}")
+        raise DataError(f"{words.describe_position(words.at - 1)}: factor {a} has {size} values, but herd reads at most {LARGEST_TABLE}")
     table = np.zeros(size)
-    entries = words.integer(f"the number of entries of factor {a}")
+    entries = words.read_integer(f"the number of entries of factor {a}")
     for _ in range(entries):
-        at = words.integer(f"an index into factor {a}")
+        at = words.read_integer(f"an index into factor {a}")
         if at >= size:
             what = f"the table of factor {a}, which has {size} entries, one for each joint state of its variables"
-            raise DataError(f"{words.place(words.at - 1)}: entry {at} is outside {what}")
-        table[at] = words.numbers(1, f"a value of factor {a}")[0]
+            raise DataError(f"{words.describe_position(words.at - 1)}: entry {at} is outside {what}")
+        table[at] = words.read_numbers(1, f"a value of factor {a}")[0]
     return scope, table.reshape(states, order="F").ravel()
 
 
@@ -211,15 +213,15 @@ class NetworkFormat:
 
         notes  receives sentences about changes that the reader made.
         """
-        reader: Callable[[str, list[str]], Network] = self._function("read")
+        reader: Callable[[str, list[str]], Network] = self._import_function("read")
         return reader(text, notes)
 
     def write(self, network: Network) -> str:
         """Return the text of a network."""
-        writer: Callable[[Network], str] = self._function("write")
+        writer: Callable[[Network], str] = self._import_function("write")
         return writer(network)
 
-    def _function(self, verb: str) -> Any:
+    def _import_function(self, verb: str) -> Any:
         return getattr(import_module(f"herdcli.markov.formats.{self.module}"), f"{verb}_{self.name}")
 
 

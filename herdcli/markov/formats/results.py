@@ -49,9 +49,9 @@ def read_mar(text: str) -> list[Array]:
     lines = [line.split() for line in text.splitlines() if line.split()]
     if len(lines) > 2 and lines[1] == ["1"]:
         words.next("the number of cases")
-    found = [words.numbers(words.integer(f"the states of variable {i}", 1), f"a probability of variable {i}")
-             for i in range(words.integer("the number of variables", 1))]  # fmt: skip
-    words.finish()
+    found = [words.read_numbers(words.read_integer(f"the states of variable {i}", 1), f"a probability of variable {i}")
+             for i in range(words.read_integer("the number of variables", 1))]  # fmt: skip
+    words.require_end()
     for i, p in enumerate(found):
         if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-3:
             raise DataError(f"the marginal of variable {i} is not a distribution: values must be at least 0 and sum to 1")

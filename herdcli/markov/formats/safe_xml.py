@@ -38,13 +38,13 @@ class XMLElement:
         """The text, without blanks at both ends."""
         return "".join(self.pieces).strip()
 
-    def all(self, *tags: str) -> Iterator[XMLElement]:
+    def find_children(self, *tags: str) -> Iterator[XMLElement]:
         """Return the children with these names."""
         return (child for child in self.children if child.tag in tags)
 
-    def first(self, tag: str) -> XMLElement | None:
+    def find_first_child(self, tag: str) -> XMLElement | None:
         """Return the first child with this name."""
-        return next(self.all(tag), None)
+        return next(self.find_children(tag), None)
 
 
 class _TreeBuilder:

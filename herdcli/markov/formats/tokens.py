@@ -44,55 +44,56 @@ class WordStream:
         self.at = 0
 
     @property
-    def left(self) -> int:
+    def remaining_words(self) -> int:
         """The number of remaining words."""
         return len(self.words) - self.at
 
-    def next(self, what: str) -> str:
+    def next(self, description: str) -> str:
         """Return the next word.  Raises DataError, with the end of the text, if there is none."""
-        if not self.left:
+        if not self.remaining_words:
             raise DataError(
-                f"the file ends at {self.place(len(self.words) - 1)}, where {what} is expected", hint="check whether the file is complete"
+                f"the file ends at {self.describe_position(len(self.words) - 1)}, where {description} is expected",
+                hint="check whether the file is complete",
             )
         self.at += 1
         return self.words[self.at - 1]
 
-    def integer(self, what: str, low: int = 0) -> int:
+    def read_integer(self, description: str, low: int = 0) -> int:
         """Return the next word as an integer from `low` upwards."""
-        return int(self.integers(1, what, low)[0])
+        return int(self.read_integers(1, description, low)[0])
 
-    def integers(self, count: int, what: str, low: int = 0) -> list[int]:
+    def read_integers(self, count: int, description: str, low: int = 0) -> list[int]:
         """Return the next words as integers from `low` upwards."""
-        values = self._take_words(count, what, _parse_integer, "an integer")
+        values = self._take_words(count, description, _parse_integer, "an integer")
         for k, value in enumerate(values):
             if abs(value) > LARGEST:
-                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, but must be at most {LARGEST}")
+                raise DataError(f"{self.describe_position(self.at - count + k)}: {description} is {value}, but must be at most {LARGEST}")
             if value < low:
-                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, but must be {low} or more")
+                raise DataError(f"{self.describe_position(self.at - count + k)}: {description} is {value}, but must be {low} or more")
         return values
 
-    def numbers(self, count: int, what: str) -> Array:
+    def read_numbers(self, count: int, description: str) -> Array:
         """Return the next words as float64."""
-        values = np.array(self._take_words(count, what, _parse_number, "a number"), dtype=np.float64)
+        values = np.array(self._take_words(count, description, _parse_number, "a number"), dtype=np.float64)
         first = self.at - count
         if (lost := find_first_underflow(self.words[first : self.at], values)) is not None:
-            raise DataError(f"{self.place(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
+            raise DataError(f"{self.describe_position(first + lost)}: {TOO_SMALL.format(self.words[first + lost][:40])}", hint=SCALED)
         return values
 
-    def _take_words(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
+    def _take_words(self, count: int, description: str, convert: Callable[[str], T], expected: str) -> list[T]:
         words = self.words[self.at : self.at + count]
         if len(words) < count:
             self.at = len(self.words)
-            self.next(what)
+            self.next(description)
         try:
             values = [convert(word) for word in words]
         except ValueError:
             bad = next(k for k, word in enumerate(words) if not _is_convertible(word, convert))
-            raise DataError(f"{self.place(self.at + bad)}: {what} must be {expected}, not '{words[bad][:40]}'") from None
+            raise DataError(f"{self.describe_position(self.at + bad)}: {description} must be {expected}, not '{words[bad][:40]}'") from None
         self.at += count
         return values
 
-    def place(self, word: int) -> str:
+    def describe_position(self, word: int) -> str:
         """Return the line and token of a word, counted from 1."""
         seen = 0
         for number, line in enumerate(self.text.split("\n"), 1):
@@ -102,10 +103,12 @@ class WordStream:
             seen += here
         return "line 1"
 
-    def finish(self) -> None:
+    def require_end(self) -> None:
         """Raise DataError if words are left over."""
-        if self.left:
-            raise DataError(f"{self.place(self.at)}: the network is complete, but the file continues with '{self.words[self.at][:40]}'")
+        if self.remaining_words:
+            raise DataError(
+                f"{self.describe_position(self.at)}: the network is complete, but the file continues with '{self.words[self.at][:40]}'"
+            )
 
 
 def _parse_integer(word: str) -> int:
@@ -122,15 +125,15 @@ def _parse_number(word: str) -> float:
     return float(word)
 
 
-def parse_numbers(words: Sequence[str], what: str) -> Array:
+def parse_numbers(words: Sequence[str], description: str) -> Array:
     """Return words as float64.  Raises DataError for other words, and for numbers that underflow in float64."""
     try:
         values = np.array(list(map(_parse_number, words)), dtype=np.float64)
     except ValueError:
         bad = next(word for word in words if not _is_convertible(word, _parse_number))
-        raise DataError(f"{what} has '{bad[:40]}', which is not a number") from None
+        raise DataError(f"{description} has '{bad[:40]}', which is not a number") from None
     if (lost := find_first_underflow(words, values)) is not None:
-        raise DataError(f"{what}: {TOO_SMALL.format(words[lost][:40])}")
+        raise DataError(f"{description}: {TOO_SMALL.format(words[lost][:40])}")
     return values
 
 
@@ -150,17 +153,17 @@ class TokenStream:
         """Return the next token without consuming it, "" at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
-    def next(self, what: str) -> str:
+    def next(self, description: str) -> str:
         """Consume and return the next token.  Raises DataError at the end."""
         if self.at == len(self.tokens):
-            raise self.short(what)
+            raise self.make_truncation_error(description)
         self.at += 1
         return self.tokens[self.at - 1]
 
-    def expect(self, token: str) -> None:
+    def expect_token(self, token: str) -> None:
         """Consume this token.  Raises DataError for another one."""
         if (found := self.next(f"'{token}'")) != token:
-            raise self.error(f"'{found[:40]}' where '{token}' is expected")
+            raise self.make_error(f"'{found[:40]}' where '{token}' is expected")
 
     def read_tokens_until(self, end: str) -> list[str]:
         """Return the tokens before the next `end`, and consume them with it."""
@@ -168,7 +171,7 @@ class TokenStream:
             closing = self.tokens.index(end, self.at)
         except ValueError:
             self.at = len(self.tokens)
-            raise self.short(f"'{end}'") from None
+            raise self.make_truncation_error(f"'{end}'") from None
         found = self.tokens[self.at : closing]
         self.at = closing + 1
         return found
@@ -178,12 +181,12 @@ class TokenStream:
         """Return a token without its quotes."""
         return re.sub(r"\\(.)", r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
 
-    def short(self, what: str) -> DataError:
+    def make_truncation_error(self, description: str) -> DataError:
         """Return the DataError for a text that ends too soon."""
         lines = self.text.rstrip().count("\n") + 1
-        return DataError(f"the file ends at line {lines}, where {what} is expected", hint="check whether the file is complete")
+        return DataError(f"the file ends at line {lines}, where {description} is expected", hint="check whether the file is complete")
 
-    def error(self, message: str) -> DataError:
+    def make_error(self, message: str) -> DataError:
         """Return a DataError about the last token."""
         return DataError(f"line {self.line()}: {message}")
 
@@ -193,7 +196,7 @@ class TokenStream:
         return self.text.count("\n", 0, found.start()) + 1
 
     @contextmanager
-    def placed(self) -> Iterator[None]:
+    def add_line_to_errors(self) -> Iterator[None]:
         """Add the line of the last token to errors that are raised inside."""
         try:
             yield

@@ -20,32 +20,32 @@ _FAST = re.compile(r"fast\s*=\s*.*?(?:\{(?P<labels>[^{}]*)\}|\[(?P<range>[^\[\]]
 def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
     """Read variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
-    networks = [root] if root.tag == "network" else list(root.all("network"))
+    networks = [root] if root.tag == "network" else list(root.find_children("network"))
     if len(networks) != 1:
         raise DataError(
             f"holds {len(networks)} networks, but herd reads only one" if networks else f"is not XMLBIF: its root is <{root.tag}>"
         )
     made = NetworkAssembly()
-    for variable in networks[0].all("variable"):
+    for variable in networks[0].find_children("variable"):
         kind = variable.attributes.get("type", "nature")
         name = _child_text(variable, "name")
         if kind != "nature":
             raise DataError(f"variable {name} is a {kind} node, but herd reads only chance nodes")
-        made.declare_variable(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
-        if any(each.text == AUXILIARY_MARK for each in variable.all("property")):
+        made.declare_variable(name, [state.text for state in variable.find_children("outcome", "value")] or _parse_fast_states(variable))
+        if any(each.text == AUXILIARY_MARK for each in variable.find_children("property")):
             made.auxiliary.add(name)
-    for definition in networks[0].all("definition", "probability"):
+    for definition in networks[0].find_children("definition", "probability"):
         child = _child_text(definition, "for")
-        if len(list(definition.all("for"))) > 1:
+        if len(list(definition.find_children("for"))) > 1:
             raise DataError(f"the table of {child} is a joint table of several variables, which herd does not read")
-        table = definition.first("table")
+        table = definition.find_first_child("table")
         values = parse_numbers([] if table is None else table.text.split(), f"the table of {child}")
-        made.add_table(child, [given.text for given in definition.all("given")], values)
-    return made.network()
+        made.add_table(child, [given.text for given in definition.find_children("given")], values)
+    return made.assemble_network()
 
 
 def _child_text(element: safe_xml.XMLElement, tag: str) -> str:
-    found = element.first(tag)
+    found = element.find_first_child(tag)
     if found is None or not found.text:
         raise DataError(f"an element <{element.tag}> has no <{tag}> inside")
     return found.text
@@ -53,7 +53,7 @@ def _child_text(element: safe_xml.XMLElement, tag: str) -> str:
 
 def _parse_fast_states(variable: safe_xml.XMLElement) -> list[str]:
     """Return the states of a property `fast = name{yes|no}` or `name[3]`, which pyAgrum writes."""
-    for each in variable.all("property"):
+    for each in variable.find_children("property"):
         if (found := _FAST.match(each.text)) is None:
             continue
         if found["labels"] is not None:

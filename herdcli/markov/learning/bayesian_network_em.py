@@ -51,9 +51,9 @@ class ExpectationMaximisation:
         self.x, self.weight = (cases.x, cases.weight) if cases.complete else _weighted_distinct_rows(cases)
         self.search: elimination.OrderSearch | None = None
         if not cases.complete:
-            self._prepare(seed, orders)  # rows with missing values are completed on a junction tree
+            self._choose_order_and_blocks(seed, orders)  # rows with missing values are completed on a junction tree
 
-    def _prepare(self, seed: int, orders: int) -> None:
+    def _choose_order_and_blocks(self, seed: int, orders: int) -> None:
         """Find an elimination order and the number of rows per block; raise DataError if no tree is small enough."""
         self.search = cliques.search_elimination_orders(self._make_network([np.ones(shape) for shape in self.shapes]), seed, orders)
         if not self.search.complete or self.search.width + 2 > MOST_AXES:
@@ -84,14 +84,14 @@ class ExpectationMaximisation:
     def step(self, state: BayesianNetworkEMState) -> BayesianNetworkEMState:
         """Compute expected counts under the tables, then the tables of these counts."""
         tables = self.split_into_tables(state.tables)
-        expected, likelihood = self.expected(tables)
+        expected, likelihood = self.compute_expected_counts(tables)
         prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
         new = [normalise_to_conditional(found, self.smoothing) for found in expected]
         return BayesianNetworkEMState(
             np.concatenate([part.ravel() for part in new]), np.append(state.objective, likelihood + prior), likelihood, state.step + 1
         )
 
-    def expected(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
+    def compute_expected_counts(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
         """Return the expected counts of each family, and the log-likelihood of all rows."""
         if self.search is None:
             return self._count_complete_rows(tables)
@@ -99,7 +99,7 @@ class ExpectationMaximisation:
         found = [np.zeros(shape) for shape in self.shapes]
         total = 0.0
         for start in range(0, len(self.x), self.rows):
-            total += self._block(given, slice(start, start + self.rows), found)
+            total += self._add_block_counts(given, slice(start, start + self.rows), found)
         return found, total
 
     def _count_complete_rows(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
@@ -109,8 +109,8 @@ class ExpectationMaximisation:
             raise DataError("the initial tables give a training row probability 0", hint="use --smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
 
-    def _block(self, network: Network, rows: slice, found: list[Array]) -> float:
-        """Add the expected counts of a block of rows to `found`; return its log-likelihood.
+    def _add_block_counts(self, network: Network, rows: slice, counts: list[Array]) -> float:
+        """Add the expected counts of a block of rows to `counts`; return its log-likelihood.
 
         The row number is one more variable, in every clique; the joint marginal of a family and the row variable has the results of all
         rows.
@@ -122,7 +122,7 @@ class ExpectationMaximisation:
             made = propagate_rows(network, self.search.order, allowed, factors_instead=True)
         except ImpossibleEvidence:
             raise DataError("the initial tables give a training row probability 0", hint="use --smoothing 1") from None
-        for expected, p in zip(found, made.marginals, strict=True):
+        for expected, p in zip(counts, made.marginals, strict=True):
             expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
         return float(weight @ made.log_z)
 

@@ -79,7 +79,7 @@ class FamilyScores:
         self.groups: dict[int, _Groups] = {}
         self.states: list[int] = cases.cardinality.tolist()
 
-    def of(self, i: int, parents: tuple[int, ...]) -> float:
+    def score_of_family(self, i: int, parents: tuple[int, ...]) -> float:
         """Return the score of a family with its parents in ascending order."""
         found = self.known.get((i, parents))
         if found is None:
@@ -89,7 +89,7 @@ class FamilyScores:
                     found = float(scores[k])
                     break
             else:
-                found = self._count_one(i, parents) if self.complete else score_family(self.score, self.cases, i, parents)
+                found = self._count_and_score_family(i, parents) if self.complete else score_family(self.score, self.cases, i, parents)
             self.known[i, parents] = found
         return found
 
@@ -100,13 +100,13 @@ class FamilyScores:
             found = self.added[i, parents] = np.full(len(self.columns), np.nan)
         missing = others[np.isnan(found[others])]
         if self.complete and len(missing):
-            self._count(i, parents, missing, found)
+            self._score_in_groups(i, parents, missing, found)
             missing = missing[np.isnan(found[missing])]
         for k in missing.tolist():
-            found[k] = self.of(i, tuple(sorted((*parents, k))))
+            found[k] = self.score_of_family(i, tuple(sorted((*parents, k))))
         return found[others]
 
-    def _count_one(self, i: int, parents: tuple[int, ...]) -> float:
+    def _count_and_score_family(self, i: int, parents: tuple[int, ...]) -> float:
         """Count and score one family."""
         scope = (*parents, i)
         cells = math.prod(self.states[j] for j in scope)
@@ -124,14 +124,14 @@ class FamilyScores:
             code += self.columns[j]
         return code
 
-    def _count(self, i: int, parents: tuple[int, ...], others: Array, out: Array) -> None:
+    def _score_in_groups(self, i: int, parents: tuple[int, ...], others: Array, out: Array) -> None:
         """Count and score the families with each of the other variables; those of more than LARGEST_GROUP states are left out."""
         scope = (*parents, i)
         shared = math.prod(self.states[j] for j in scope)
         if shared > MOST_CELLS:
             out[others] = -math.inf
             return
-        groups = self._packed(shared)
+        groups = self._choose_groups(shared)
         wanted = np.zeros(len(self.columns), dtype=bool)
         wanted[others] = True
         wanted = wanted[groups.members]
@@ -147,7 +147,7 @@ class FamilyScores:
         rows = groups.states[wanted] * (shared // self.states[i])
         out[groups.members[wanted]] = score_stacked_tables(self.score, tables, rows, self.states[i], self.total)
 
-    def _packed(self, shared: int) -> _Groups:
+    def _choose_groups(self, shared: int) -> _Groups:
         """Return groups of so few states that counting them with the shared variables takes less time than reading the rows."""
         size = 1
         while size < LARGEST_GROUP and 4 * size * shared <= min(JOINT_CELLS, self.columns.shape[1]):

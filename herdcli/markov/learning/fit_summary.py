@@ -71,12 +71,12 @@ def calibrate_network(
     return junction_tree.calibrate(whole, tree) if tree.bytes_needed(whole) <= limit else None
 
 
-def scope_marginals(network: Network, found: junction_tree.CalibratedTree, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
+def scope_marginals(network: Network, calibrated_tree: junction_tree.CalibratedTree, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Return the marginals over scopes that were given to `calibrate_network`."""
     made = build_network(network.cardinality, [(scope, np.ones([int(network.cardinality[i]) for i in scope])) for scope in scopes])
-    home = [min((found.tree.position[i] for i in scope if network.cardinality[i] > 1), default=0) for scope in scopes]
-    tree = junction_tree.JunctionTreeLayout(found.tree.scopes, found.tree.parent, home, found.tree.position)
-    return [p for _, p in junction_tree.factor_marginals(made, replace(found, tree=tree))]
+    home = [min((calibrated_tree.tree.position[i] for i in scope if network.cardinality[i] > 1), default=0) for scope in scopes]
+    tree = junction_tree.JunctionTreeLayout(calibrated_tree.tree.scopes, calibrated_tree.tree.parent, home, calibrated_tree.tree.position)
+    return [p for _, p in junction_tree.factor_marginals(made, replace(calibrated_tree, tree=tree))]
 
 
 def mean_log_likelihood(network: Network, rows: StateRows | Counts, limit: float) -> float:

@@ -98,15 +98,15 @@ def _parse_cluster(a: int, item: dict[str, JsonValue], cardinality: Array, names
 
 
 def _parse_variable(a: int, word: JsonValue, count: int, names: Sequence[str] | None) -> int:
-    found = -1 if isinstance(word, bool) else VariableNaming(names).find(str(word))
+    found = -1 if isinstance(word, bool) else VariableNaming(names).find_index(str(word))
     if not 0 <= found < count:
         raise DataError(f"cluster {a}: there is no variable {word!r}: the network has {count}, numbered 0 to {count - 1}")
     return found
 
 
-def _parse_numbers(values: JsonValue, what: str) -> Array:
+def _parse_numbers(values: JsonValue, description: str) -> Array:
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{what} must be numbers") from None
+        raise DataError(f"{description} must be numbers") from None
     return found

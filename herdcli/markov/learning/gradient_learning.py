@@ -64,7 +64,7 @@ class _SmoothMinimisation(SizedLearner, Stepwise[GradientDescentState]):
 
     def init(self) -> GradientDescentState:
         """Return the state at θ = 0."""
-        return GradientDescentState(lbfgs.initial_state(self.objective, np.zeros(len(self.parameters.target))), empty_residual(), 0)
+        return GradientDescentState(lbfgs.initial_lbfgs_state(self.objective, np.zeros(len(self.parameters.target))), empty_residual(), 0)
 
     def step(self, state: GradientDescentState) -> GradientDescentState:
         """Do one step of L-BFGS."""
@@ -75,7 +75,7 @@ class _SmoothMinimisation(SizedLearner, Stepwise[GradientDescentState]):
         """Return True if the gradient is at most the tolerance, or only rounding errors are left."""
         return self.converged(state) or state.now.stuck
 
-    def figure(self, state: GradientDescentState) -> str:
+    def progress_text(self, state: GradientDescentState) -> str:
         """The objective, and its largest remaining slope."""
         return f"objective {state.now.value:.6g}, gradient {state.residual[-1]:.3g}"
 
@@ -105,7 +105,7 @@ class ExactGradient(_SmoothMinimisation):
         target, penalty = self.parameters.target, self.settings.penalty
         # The negative of 6.9; its gradient E_P f − E_P̂ f is that of 2.53 with the other sign.
         value = log_z - float(theta @ target) + 0.5 * penalty * float(theta @ theta)
-        return value, self.parameters.pull(marginals) - target + penalty * theta
+        return value, self.parameters.compute_expectations(marginals) - target + penalty * theta
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class PseudoLikelihoodStatistics(BlockStatistics):
         slopes = [np.zeros(len(table)) for table in self.logs[: self.count]]
         value = 0.0
         for i in range(x.shape[1]):
-            p = given.probabilities(i, x, cells, self.logs)
+            p = given.conditional_probabilities(i, x, cells, self.logs)
             with np.errstate(divide="ignore"):
                 value -= float(weight @ np.log(p[rows, x[:, i]]))
             p *= weight[:, None]
@@ -166,7 +166,7 @@ class PseudoLikelihood(_SmoothMinimisation):
         logs = [*self.parameters.log_tables(theta), *self.fixed]
         sums = sum_statistics(self.source, PseudoLikelihoodStatistics(self.given, logs, count))
         ends = np.cumsum([len(table) for table in logs[:count]])
-        gradient = self.parameters.pull(np.split(sums["slopes"], ends)[:count])
+        gradient = self.parameters.compute_expectations(np.split(sums["slopes"], ends)[:count])
         penalty = self.settings.penalty
         return float(sums["value"][0]) + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
 
@@ -199,9 +199,9 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
     def init(self) -> SampledGradientState:
         """Return θ = 0 and chains that start at data rows; if there are no rows, at uniformly random states."""
         zero = np.zeros(len(self.parameters.target))
-        return SampledGradientState(zero, zero.copy(), self._begin(0), empty_residual(), 0)
+        return SampledGradientState(zero, zero.copy(), self._draw_initial_chains(0), empty_residual(), 0)
 
-    def _begin(self, step: int) -> Array:
+    def _draw_initial_chains(self, step: int) -> Array:
         random = generator(self.settings.seed, Stream.LEARNING, unit=1, step=step)
         rows = self.problem.rows
         if not isinstance(rows, StateRows):
@@ -212,16 +212,16 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
     def step(self, state: SampledGradientState) -> SampledGradientState:
         """Do some sweeps of every chain, and one update."""
         if self.settings.expectations == "cd":
-            state.chains = self._begin(state.step)
+            state.chains = self._draw_initial_chains(state.step)
         logs = [*self.parameters.log_tables(state.theta), *self.fixed]
         random = generator(self.settings.seed, Stream.LEARNING, step=state.step)
         for _ in range(self.settings.sweeps):
-            self.given.sweep(state.chains, logs, random)
+            self.given.gibbs_sweep(state.chains, logs, random)
         cells = self.given.cells(state.chains)
         marginals = [np.bincount(cells[:, a], minlength=len(logs[a])) / len(state.chains) for a in range(len(self.problem.clusters))]
         # 2.53 with the mean over chains for E_P f.  Chains that begin at rows and do a few sweeps give contrastive divergence (2.61 without
         # its last term), chains that continue give the persistent variant.
-        gradient = self.parameters.target - self.parameters.pull(marginals) - self.settings.penalty * state.theta
+        gradient = self.parameters.target - self.parameters.compute_expectations(marginals) - self.settings.penalty * state.theta
         state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
         state.step += 1
         kept = state.step - self.steps // 2
@@ -230,7 +230,7 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
         state.residual = np.append(state.residual, np.abs(gradient).max())
         return state
 
-    def figure(self, state: SampledGradientState) -> str:
+    def progress_text(self, state: SampledGradientState) -> str:
         """The largest sampled slope."""
         return f"gradient {state.residual[-1]:.3g}"
 

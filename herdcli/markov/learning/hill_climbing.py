@@ -77,11 +77,11 @@ class HillClimbing:
             self.allowed[i, j] = False
         for i, j in required:
             self.required[i, j] = True
-        self.start = self._start(start)
+        self.start = self._initial_graph(start)
         self.gains: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
         self.columns = _ColumnCache(self.count)
 
-    def _start(self, start: Parents) -> Array:
+    def _initial_graph(self, start: Parents) -> Array:
         """Return the initial graph: the required edges, and those of `start` that close no cycle."""
         edge = self.required.copy()
         if circle := find_cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
@@ -97,9 +97,9 @@ class HillClimbing:
     def init(self) -> HillClimbingState:
         """Return the initial graph."""
         edge = self.start.copy()
-        return HillClimbingState(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
+        return HillClimbingState(edge, np.array([self._graph_score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
 
-    def _score(self, edge: Array) -> float:
+    def _graph_score(self, edge: Array) -> float:
         self._update_caches(edge)
         return sum(self.columns.score)
 
@@ -111,7 +111,7 @@ class HillClimbing:
             return
         for j in known.changed_children(edge):
             parents = _parent_indices(edge, j)
-            known.score[j] = self.families.of(j, parents)
+            known.score[j] = self.families.score_of_family(j, parents)
             known.add[:, j], known.away[:, j] = self._parent_gains(j, parents)
         known.store_graph(edge)
         known.content = content
@@ -147,7 +147,7 @@ class HillClimbing:
             edge[j, i] |= kind == 2
             if self.tabu:
                 state.recent = np.concatenate([state.recent, [[i, j]]])[-self.tabu :]
-            score = self._score(edge)
+            score = self._graph_score(edge)
             if score > state.score.max() + LEAST:
                 state.best, state.stale = edge.copy(), 0
             else:
@@ -159,7 +159,7 @@ class HillClimbing:
     def _parent_gains(self, j: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
         """Return the gain of each variable as a further parent of j, and the gain of removing each parent."""
         if (j, parents) not in self.gains:
-            now = self.families.of(j, parents)
+            now = self.families.score_of_family(j, parents)
             add, away = np.full(self.count, -np.inf), np.full(self.count, -np.inf)
             if len(parents) < self.most:
                 others = self.allowed[:, j].copy()
@@ -167,7 +167,7 @@ class HillClimbing:
                 where = np.flatnonzero(others)
                 add[where] = self.families.score_added_parents(j, parents, where) - now
             for i in parents:
-                away[i] = self.families.of(j, tuple(k for k in parents if k != i)) - now
+                away[i] = self.families.score_of_family(j, tuple(k for k in parents if k != i)) - now
             self.gains[j, parents] = add, away
         return self.gains[j, parents]
 

@@ -57,7 +57,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return self.count
 
     @cached_property
-    def _chosen(self) -> LearningSettings:
+    def _fit_settings(self) -> LearningSettings:
         return replace(self.settings, algorithm="ups-jt", tolerance=TOLERANCE, iterations=SWEEPS)
 
     def init(self) -> InductionState:
@@ -67,13 +67,13 @@ class Induction(FixedLengthAlgorithm[InductionState]):
     def step(self, state: InductionState) -> InductionState:
         """Fit the model and add the pair with the largest gain."""
         problem = self._add_pairs(state.pairs)
-        fitted = IterativeScaling(problem, self._chosen)
+        fitted = IterativeScaling(problem, self._fit_settings)
         gain = pair_divergences(
             self.empirical, all_pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done))
         )
         for cluster in problem.clusters:
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0
-        found = self._best(state.pairs, gain)
+        found = self._best_pair_that_fits(state.pairs, gain)
         state.step += 1
         if found is None:
             state.ended = True
@@ -81,13 +81,13 @@ class Induction(FixedLengthAlgorithm[InductionState]):
             state.pairs, state.gains = np.vstack([state.pairs, found]), np.append(state.gains, gain[found])
         return state
 
-    def _best(self, pairs: Array, gain: Array) -> tuple[int, int] | None:
+    def _best_pair_that_fits(self, pairs: Array, gain: Array) -> tuple[int, int] | None:
         """Return the pair of largest gain whose junction tree fits."""
         for flat in np.argsort(-np.triu(gain).ravel(), kind="stable").tolist():
             i, j = divmod(flat, len(gain))
             if not gain[i, j] > 0 or j <= i:
                 return None
-            if IterativeScaling(self._add_pairs(np.vstack([pairs, (i, j)])), self._chosen).bytes_needed()[0] <= self.limit:
+            if IterativeScaling(self._add_pairs(np.vstack([pairs, (i, j)])), self._fit_settings).bytes_needed()[0] <= self.limit:
                 return i, j
         return None
 
@@ -108,7 +108,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
 
     def memory(self) -> int:
         """Return the bytes of the junction tree, before a pair is added."""
-        return IterativeScaling(self.problem, self._chosen).bytes_needed()[0]
+        return IterativeScaling(self.problem, self._fit_settings).bytes_needed()[0]
 
     def progress(self, state: InductionState) -> RunProgress:
         """The number of pairs, and the gain of the last one."""
@@ -127,7 +127,7 @@ def pair_divergences(empirical: PairTables, model: Array) -> Array:
         # P f/Z' with any f(x_i, x_j) has E_P̂ log f − log Z' nats per row more than P.  The maximum is at f = P̂_ij/P_ij: then Z' = Σ P_ij
         # f = 1 and the gain is KL(P̂_ij ‖ P_ij).
         terms = np.where(p > 0, p * np.log(p / model), 0.0)
-    return empirical.sums(terms)
+    return empirical.sum_over_pair_blocks(terms)
 
 
 def all_pair_marginals(model: IterativeScaling, state: ipf.IterativeScalingState) -> Array:
@@ -139,15 +139,16 @@ def all_pair_marginals(model: IterativeScaling, state: ipf.IterativeScalingState
     offset = np.concatenate(([0], np.cumsum(states)))
     graph = model.graph
     assert graph is not None
-    home = graph.homes([(i,) for i in range(len(states))])
+    home = graph.smallest_containing_cliques([(i,) for i in range(len(states))])
     places = []
     for i, c in enumerate(home):
         axis = graph.cliques[c].index(i)
         shape = [states[j] for j in graph.cliques[c]]
         cell = np.broadcast_to(np.arange(states[i]).reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape).ravel()
-        places.append((made.table_of(c), cell))
+        places.append((made.clique_cells(c), cell))
     routes = {
-        c: np.array([made.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0], dtype=np.int32) for c in set(home)
+        c: np.array([made.message_program_row(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0], dtype=np.int32)
+        for c in set(home)
     }
     table = np.zeros((int(offset[-1]), int(offset[-1])))
     for i, (at, cell) in enumerate(places):

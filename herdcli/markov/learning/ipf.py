@@ -73,7 +73,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
         return cliques.build_scaling_layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
 
     @cached_property
-    def program(self) -> list[Array | int]:
+    def sweep_program(self) -> list[Array | int]:
         """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
         assert self.graph is not None
         rows = (_effective_ipf_schedule if self.settings.algorithm == "effective-ipf" else cliques.build_scaling_schedule)(
@@ -109,7 +109,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
         """Do one sweep."""
         furthest = 0.0
         made = self.layout
-        for part in self.program:
+        for part in self.sweep_program:
             if isinstance(part, int):
                 furthest = max(furthest, self._tilt_cluster(part, state))
                 state.counts[0] += 1
@@ -127,7 +127,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
         cluster, made = self.problem.clusters[a], self.layout
         assert cluster.features is not None
         cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
-        at, table = made.scope_cells(a), made.table_of(made.home[a])
+        at, table = made.scope_cells(a), made.clique_cells(made.home[a])
         p = np.bincount(cell, state.tables[table], at.stop - at.start)
         p = p / p.sum()
         flat = cluster.features.reshape(len(cluster.features), -1)
@@ -177,7 +177,7 @@ def _effective_ipf_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[R
         rows.append((a, -1))
         # `walk_depth_first` visits neighbouring cliques in turn: each clique takes the new marginal from the clique before it on the walk
         # (6.12).
-        rows += [layout.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
+        rows += [layout.message_program_row(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
     return rows
 
 

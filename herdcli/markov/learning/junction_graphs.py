@@ -37,7 +37,7 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
     within = cliques.junction_tree_from_order(
         junction_tree.build_clique_tree(problem.structure_network(), found.order, keep_single_states=True)
     )[0].cliques
-    information = compute_pair_tables(problem.rows, problem.cardinality).information()
+    information = compute_pair_tables(problem.rows, problem.cardinality).mutual_informations()
     return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)
 
 
@@ -46,6 +46,6 @@ def multiply_base_into_cliques(layout: ScalingLayout, tables: Array, problem: Le
     states = problem.cardinality.tolist()
     base = problem.base_factors
     for c, (scope, factor) in zip(cliques.smallest_containing_cliques(layout.cliques, [scope for scope, _ in base]), base, strict=True):
-        at = layout.table_of(c)
+        at = layout.clique_cells(c)
         tables[at] *= factor.ravel()[cliques.map_cells_to_scope(layout.cliques[c], scope, states)]
         tables[at] /= tables[at].sum()

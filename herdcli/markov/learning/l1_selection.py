@@ -41,7 +41,7 @@ class PenaltyPath:
     score: Array
 
     @property
-    def best(self) -> int:
+    def best_index(self) -> int:
         """The index of the lowest score."""
         return int(np.argmin(self.score))
 

@@ -34,7 +34,7 @@ class LogLinearParameters:
             part if f is None else _weighted_features(part, f) for part, f in zip(np.split(theta, self.ends), self.features, strict=True)
         ]
 
-    def pull(self, tables: list[Array]) -> Array:
+    def compute_expectations(self, tables: list[Array]) -> Array:
         """Map marginals to expectations: the adjoint of `log_tables`."""
         return np.concatenate([p if f is None else f @ p for p, f in zip(tables, self.features, strict=True)])
 
@@ -123,7 +123,7 @@ class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSett
         logs = self.parameters.log_tables(state.theta)
         marginals, log_z = self.expect(logs)
         state.expectations += 1
-        present = self.parameters.pull(marginals)
+        present = self.parameters.compute_expectations(marginals)
         residual = float(np.abs(present - self.parameters.target).max())
         above, below = self.parameters.target - self.low, present - self.low
         if ((below <= 0) & (above > 0)).any():
@@ -146,7 +146,7 @@ class FeatureScaling(SizedLearner, ToTolerance[FeatureScalingState, LearningSett
         curves = []
         for u in NODES * reach:
             tilted, tilted_z = self.expect([part + u * total for part, total in zip(logs, self.total, strict=True)])
-            moment = self.parameters.pull(tilted) - self.low
+            moment = self.parameters.compute_expectations(tilted) - self.low
             with np.errstate(divide="ignore"):
                 # E_P[s_i e^{u t}] = E_u[s_i] Z_u/Z, with E_u and Z_u of P tilted by e^{u t}: one propagation gives the left side of 2.54
                 # for every i.

@@ -75,7 +75,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
     def propagation_sends(self) -> tuple[Array, Array, Array]:
         """All propagations, and those that leave each clique."""
         made = self.layout
-        rows = np.array([made.send(e) for e in range(2 * len(self.graph.separators))], dtype=np.int32).reshape(-1, 2)
+        rows = np.array([made.message_program_row(e) for e in range(2 * len(self.graph.separators))], dtype=np.int32).reshape(-1, 2)
         leaving: list[list[int]] = [[e for _, e in near] for near in self.graph.neighbours()]
         offset = np.concatenate(([0], np.cumsum([len(part) for part in leaving]))).astype(np.int64)
         return rows, offset, np.array([e for part in leaving for e in part], dtype=np.int32)
@@ -101,18 +101,18 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
     def step(self, state: LoopyScalingState) -> LoopyScalingState:
         """Propagate to convergence and scale, cluster by cluster; with damping, scale all clusters and propagate once."""
         damped = self.settings.damping and not self.graph.is_tree  # on trees propagation ends, at the right marginals
-        furthest = self._scaled(state) if damped else self._settled(state)
+        furthest = self._scale_all_then_propagate(state) if damped else self._scale_after_propagation(state)
         return LoopyScalingState(
             state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1
         )
 
-    def _settled(self, state: LoopyScalingState) -> float:
+    def _scale_after_propagation(self, state: LoopyScalingState) -> float:
         """Scale every cluster, each after propagation, and return the largest error of a marginal before its scaling."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
         return self._scale_clusters(state, self.order, 1.0, inner, INNER_SWEEPS)
 
-    def _scaled(self, state: LoopyScalingState) -> float:
+    def _scale_all_then_propagate(self, state: LoopyScalingState) -> float:
         """Scale all clusters, propagate once with damping, and return the largest error of a cluster or change of a separator.
 
         Damped propagations make only a share of each change; the result is the change that undamped ones would make.
@@ -130,15 +130,15 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         _normalise_segments(state.values, scope_offset[self.layout.clusters :])
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
-    def _scale_clusters(self, state: LoopyScalingState, scalings: Array, keep: float, inner: float, most: int) -> float:
+    def _scale_clusters(self, state: LoopyScalingState, scalings: Array, exponent: float, tolerance: float, max_sweeps: int) -> float:
         """Scale each of these clusters, and return the largest error of a marginal before its scaling.
 
-        Before each scaling, at most `most` sweeps of propagations are made, with their ratios raised to the power `keep`.
+        Before each scaling, at most `max_sweeps` sweeps of propagations are made, with their ratios raised to the power `exponent`.
         """
         made = self.layout
         furthest, bad = fast.settle_and_scale(
-            scalings, *self.propagation_sends, state.tables, state.values, made.target, made.links, (1.0, keep),
-            inner, most, state.pending, state.counts, made.scratch,
+            scalings, *self.propagation_sends, state.tables, state.values, made.target, made.links, (1.0, exponent),
+            tolerance, max_sweeps, state.pending, state.counts, made.scratch,
         )  # fmt: skip
         if bad >= 0:
             raise impossible_cluster_error(self.problem, int(self.order[bad]))

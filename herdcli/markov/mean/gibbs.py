@@ -51,7 +51,7 @@ class BinaryGibbs(Stepwise[BinaryGibbsState]):
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in network.factors()}
         self.pairs = np.array(sorted(pair for pair in pairs if len(pair) == 2), dtype=np.int64).reshape(-1, 2)
 
-    def work(self) -> int:
+    def work_per_step(self) -> int:
         """The number of units and couplings that a sweep of all chains visits."""
         return self.settings.chains * (self.network.count + int(self.machine.W.nnz))
 

@@ -36,22 +36,22 @@ class _FactorGroup:
     places: list[Array]
     logs: Array
 
-    def expected(self, own: list[Array], logs: Array, *, without: int | None = None) -> Array:
+    def expected_logs(self, own: list[Array], logs: Array, *, excluded_axis: int | None = None) -> Array:
         """Compute E_Q of finite logs over all axes (G,), or over all except one (G, s).
 
         own  q of the variables of each axis, (G, s) each.
         """
         axes = LETTERS[: len(own)]
-        used = [axis for axis in range(len(own)) if axis != without]
+        used = [axis for axis in range(len(own)) if axis != excluded_axis]
         inputs = ",".join([f"z{axes}", *(f"z{axes[axis]}" for axis in used)])
-        made: Array = np.einsum(f"{inputs}->z{'' if without is None else axes[without]}", logs, *(own[axis] for axis in used))
+        made: Array = np.einsum(f"{inputs}->z{'' if excluded_axis is None else axes[excluded_axis]}", logs, *(own[axis] for axis in used))
         return made
 
     def axis_distributions(self, q: Array) -> list[Array]:
         """Return q of the variables on each axis (G, s)."""
         return [np.asarray(q[place]) for place in self.places]
 
-    def soft(self) -> Array:
+    def finite_logs(self) -> Array:
         """Return the logs with a finite number in place of log 0."""
         return np.maximum(self.logs, FORBIDDEN)
 
@@ -81,7 +81,7 @@ def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> f
     groups, constant = _group_factors_by_shape(network, start)
     if not np.isfinite(constant):
         return None
-    work = [(group, group.soft()) for group in groups]
+    work = [(group, group.finite_logs()) for group in groups]
     uniform = _ascend(work, -np.log(network.cardinality[owner].astype(np.float64)), start, owner)
     modes = _modes(uniform, start)
     state = _one_state(_likely_state(network, modes), start)
@@ -99,7 +99,7 @@ def _ascend(work: list[tuple[_FactorGroup, Array]], log_q: Array, start: Array, 
         for group, soft in work:
             own = group.axis_distributions(q)
             for axis, place in enumerate(group.places):
-                expected = group.expected(own, soft, without=axis)
+                expected = group.expected_logs(own, soft, excluded_axis=axis)
                 if axis == 0:  # E_Q log f_a = Σ_x q_i(x) E_Q[log f_a | x_i = x], for any variable i of the factor
                     found += float((own[0] * expected).sum())
                 field += np.bincount(place.ravel(), expected.ravel(), len(q))
@@ -170,4 +170,4 @@ def _variational_bound(groups: list[_FactorGroup], q: Array) -> float:
     """Compute Σ_a E_Q log f_a + Σ_i H(q_i); −∞ if Q allows a forbidden state."""
     if any(group.reaches_zero(q) for group in groups):
         return -math.inf
-    return _total_entropy(q) + sum(float(group.expected(group.axis_distributions(q), group.soft()).sum()) for group in groups)
+    return _total_entropy(q) + sum(float(group.expected_logs(group.axis_distributions(q), group.finite_logs()).sum()) for group in groups)

@@ -67,11 +67,11 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
             starts.make_initial_marginals(self.settings, self.inner.network.cardinality), np.empty(0), np.empty(0), 0
         )
 
-    def _expected(self, a: int, logs: Array, q: Array, without: int | None = None) -> Array:
+    def _expected_log_table(self, a: int, logs: Array, q: Array, excluded_variable: int | None = None) -> Array:
         """Compute E_q of a log table over all variables of factor a except one."""
         left = logs
         for axis, i in reversed(list(enumerate(self.factors[a][0]))):
-            if i != without:
+            if i != excluded_variable:
                 own = q[self.first[i] : self.first[i + 1]]
                 some = own > 0  # 0 · log 0 is 0
                 left = np.tensordot(np.compress(some, left, axis=axis), own[some], axes=(axis, 0))
@@ -82,7 +82,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         largest = 0.0
         for i, owners in enumerate(self.owners):
             here = slice(int(self.first[i]), int(self.first[i + 1]))
-            logs = sum((self._expected(a, self.soft[a], state.q, i) for a in owners), start=np.zeros(here.stop - here.start))
+            logs = sum((self._expected_log_table(a, self.soft[a], state.q, i) for a in owners), start=np.zeros(here.stop - here.start))
             new = np.exp(logs - logs.max())
             new /= new.sum()
             new = (1 - self.settings.damping) * new + self.settings.damping * state.q[here]
@@ -95,7 +95,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         """Compute Σ q log q − Σ_a E_q[log f_a]."""
         some = q > 0
         entropy = -float((q[some] * np.log(q[some])).sum())
-        return -entropy - sum(float(self._expected(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
+        return -entropy - sum(float(self._expected_log_table(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
 
     def bytes_needed(self, state: MultistateMeanFieldState) -> tuple[int, str]:
         """Return the bytes of the log tables, and their purpose in words."""
@@ -107,7 +107,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         q /= np.repeat(np.add.reduceat(q, self.first[:-1]), np.diff(self.first))
         hard = self.free_energy(q, [logs for _, logs in self.factors])
         energy = min(hard, self.free_energy(state.q, self.soft))
-        nodes = self.inner.spread(np.split(q, self.first[1:-1]), self.network.cardinality)
+        nodes = self.inner.expand_marginals(np.split(q, self.first[1:-1]), self.network.cardinality)
         told = make_convergence_attributes(energy, self.meets_criterion(state), state.step, state.residual, state.free_energy)
         warning = (
             ""

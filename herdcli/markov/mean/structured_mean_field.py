@@ -21,7 +21,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamping, starts
 from herdcli.markov.bethe import free_energy as bethe
-from herdcli.markov.bethe.loopy_propagation import result_bytes, underflow_warning
+from herdcli.markov.bethe.loopy_propagation import bethe_result_bytes, underflow_warning
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.graphs.union_find import find_root
@@ -58,9 +58,9 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
             hint = "use --algorithm bp or ups, which work for any network"
             raise BadUsage(f"--algorithm structured-mean-field needs factors of at most two variables, but one has {len(scope)}", hint=hint)
         self.tree, kept = partition_into_trees(whole)
-        self.graph = _subgraph(whole, np.flatnonzero(kept))
+        self.graph = _graph_with_edges(whole, np.flatnonzero(kept))
         self.cut = np.flatnonzero(~kept)
-        if zero := [e for e in self.cut if not whole.table_of(int(e)).all()]:
+        if zero := [e for e in self.cut if not whole.edge_table(int(e)).all()]:
             i, j = network.name(int(whole.tail[2 * zero[0]])), network.name(int(whole.head[2 * zero[0]]))
             raise BadUsage(
                 f"--algorithm structured-mean-field cannot leave out the edge between {i} and {j}, because its factor has a zero",
@@ -146,7 +146,7 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
 
     def bytes_needed(self, state: StructuredMeanFieldState) -> tuple[int, str]:
         """Return the bytes of the beliefs, and their purpose in words."""
-        return result_bytes(self.graph, False)
+        return bethe_result_bytes(self.graph, False)
 
     def result(self, state: StructuredMeanFieldState) -> InferenceResult:
         """Return marginals, pair beliefs of kept edges, products for the cut ones, and the bound on log Z."""
@@ -173,7 +173,7 @@ def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
         between[i][j] += 1
         between[j][i] += 1
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(graph.table_of(e))
+            logs = np.log(graph.edge_table(e))
             # log ψ(x, y) ψ(x', y') / ψ(x, y') ψ(x', y) over all pairs of rows and columns: the part that no field on i or on j can
             # represent
             odds = logs[:, None, :, None] - logs[:, None, None, :] - logs[None, :, :, None] + logs[None, :, None, :]
@@ -196,7 +196,7 @@ def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
     return np.unique(roots, return_inverse=True)[1], kept
 
 
-def _subgraph(graph: PairwiseNetwork, edges: Array) -> PairwiseNetwork:
+def _graph_with_edges(graph: PairwiseNetwork, edges: Array) -> PairwiseNetwork:
     """Return the graph with the same nodes and only these edges."""
     directed = np.stack([2 * edges, 2 * edges + 1], axis=1).ravel()
     tail, head = graph.tail[directed], graph.head[directed]
@@ -223,7 +223,7 @@ def _cut_couplings(graph: PairwiseNetwork, cut: Array) -> csr_matrix:
         i, j = graph.tail[2 * e], graph.head[2 * e]
         own, others = (np.arange(graph.node_offset[k], graph.node_offset[k + 1]) for k in (i, j))
         at = np.meshgrid(own, others, indexing="ij")
-        logs = np.log(graph.table_of(e)).ravel()
+        logs = np.log(graph.edge_table(e)).ravel()
         rows += [at[0].ravel(), at[1].ravel()]
         columns += [at[1].ravel(), at[0].ravel()]
         values += [logs, logs]

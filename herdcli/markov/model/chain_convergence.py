@@ -58,12 +58,12 @@ class EnergySums:
     sums: Array
     level: float
 
-    def add(self, log_values: Array, kept: int, half: int) -> None:
+    def add(self, log_values: Array, sweep: int, half: int) -> None:
         """Add the values of one sweep.
 
-        kept  index of the sweep in the run.
+        sweep  index of the sweep in the run.
         """
-        if kept == 0:
+        if sweep == 0:
             self.level = float(log_values[0])
         self.sums[half] += np.stack([log_values - self.level, (log_values - self.level) ** 2])
 

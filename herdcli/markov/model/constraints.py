@@ -121,23 +121,23 @@ class PairTables:
     def __post_init__(self) -> None:
         object.__setattr__(self, "offset", np.concatenate(([0], np.cumsum(self.cardinality))))
 
-    def single(self) -> Array:
+    def variable_marginals(self) -> Array:
         """Return the marginals of all variables, flat (Σ card,)."""
         return np.diag(self.table).copy()
 
-    def of(self, i: int, j: int) -> Array:
+    def pair_marginal(self, i: int, j: int) -> Array:
         """Return P(x_i, x_j)."""
         block: Array = self.table[self.offset[i] : self.offset[i + 1], self.offset[j] : self.offset[j + 1]].copy()
         return block
 
-    def information(self) -> Array:
+    def mutual_informations(self) -> Array:
         """Return the mutual informations (N, N) in nats, 0 on the diagonal."""
-        p = self.single()
+        p = self.variable_marginals()
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(self.table > 0, self.table * np.log(self.table / np.outer(p, p)), 0.0)
-        return self.sums(terms)
+        return self.sum_over_pair_blocks(terms)
 
-    def sums(self, terms: Array) -> Array:
+    def sum_over_pair_blocks(self, terms: Array) -> Array:
         """Return the sums (N, N) of `terms` over the blocks, 0 on the diagonal."""
         starts = self.offset[:-1]
         found: Array = np.maximum(np.add.reduceat(np.add.reduceat(terms, starts, axis=0), starts, axis=1), 0.0)
@@ -170,7 +170,7 @@ def make_clusters(
     return [
         Cluster(
             scope,
-            pair_tables.of(*scope)
+            pair_tables.pair_marginal(*scope)
             if pair_tables and len(scope) == 2
             else rows.empirical_marginal(scope, [states[i] for i in scope], smoothing),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from herdcli.records import dataclass, former_classes
+from herdcli.records import dataclass, former_class_getattr
 from herdcli.schema import Array, array
 
 
@@ -46,4 +46,4 @@ class FitRecord:
         return found
 
 
-__getattr__ = former_classes(__name__, Fit="FitRecord")  # names in pickles of version 0.1
+__getattr__ = former_class_getattr(__name__, Fit="FitRecord")  # names in pickles of version 0.1

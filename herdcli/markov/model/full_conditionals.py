@@ -23,7 +23,7 @@ class FullConditionals:
         # The product is computed in floating point, so that BLAS does it; whole numbers below 2^53 are exact.
         return np.asarray((x.astype(np.float64) @ self.strides.T.astype(np.float64)).astype(np.int64))
 
-    def probabilities(self, i: int, x: Array, cells: Array, log_tables: Sequence[Array]) -> Array:
+    def conditional_probabilities(self, i: int, x: Array, cells: Array, log_tables: Sequence[Array]) -> Array:
         """Return P(x_i | the other variables), (n, card)."""
         states = np.arange(int(self.cardinality[i]))
         logits = np.zeros((len(x), len(states)))
@@ -36,11 +36,11 @@ class FullConditionals:
         p /= p.sum(axis=1, keepdims=True)
         return p
 
-    def sweep(self, x: Array, log_tables: Sequence[Array], random: np.random.Generator) -> None:
+    def gibbs_sweep(self, x: Array, log_tables: Sequence[Array], random: np.random.Generator) -> None:
         """Do one Gibbs sweep of rows (n, N) int64, in place."""
         cells = self.cells(x)
         for i in range(x.shape[1]):
-            p = self.probabilities(i, x, cells, log_tables)
+            p = self.conditional_probabilities(i, x, cells, log_tables)
             drawn = (p.cumsum(axis=1)[:, :-1] < random.random((len(x), 1))).sum(axis=1)
             change = drawn - x[:, i]
             for a in self.owners[i]:

@@ -78,7 +78,7 @@ class PairwiseNetwork:
         """Allocate work space for the loops in `fast`."""
         return np.empty(4 * int(self.cardinality.max()))
 
-    def table_of(self, e: int) -> Array:
+    def edge_table(self, e: int) -> Array:
         """Return ψ of undirected edge e; its rows belong to the tail of directed edge 2e."""
         rows, columns = self.cardinality[self.tail[2 * e]], self.cardinality[self.head[2 * e]]
         found: Array = self.table[self.table_offset[e] : self.table_offset[e + 1]].reshape(rows, columns)

@@ -21,11 +21,11 @@ class RestrictedNetwork:
     states: list[Array]
     constant: float
 
-    def to_original(self, x: dict[int, int]) -> dict[int, int]:
+    def original_states(self, x: dict[int, int]) -> dict[int, int]:
         """Convert states of the restricted network to those of the whole one."""
         return {i: int(self.states[i][value]) for i, value in x.items()}
 
-    def spread(self, marginals: list[Array], cardinality: Array) -> list[Array]:
+    def expand_marginals(self, marginals: list[Array], cardinality: Array) -> list[Array]:
         """Expand marginals to all states, with 0 for those that are not possible."""
         made = []
         for p, kept, count in zip(marginals, self.states, cardinality.tolist(), strict=True):

@@ -43,7 +43,7 @@ class SliceTemplate:
         """The number of variables of a slice."""
         return len(self.names)
 
-    def interface(self) -> list[int]:
+    def interface_variables(self) -> list[int]:
         """Return the variables of a slice that the next one depends on."""
         return sorted({i for scope, _ in self.transition for i in scope if i < self.count})
 

@@ -29,18 +29,18 @@ class FactorGroup:
         """The number of variables of a factor."""
         return int(self.first.shape[1])
 
-    def places(self, axis: int) -> Array:
+    def state_positions(self, axis: int) -> Array:
         """Return the positions (G, s) of the states of the variable on one axis in flat arrays."""
         found: Array = self.first[:, axis, None] + np.arange(self.logs.shape[axis + 1])
         return found
 
-    def along(self, rows: Array, axis: int) -> Array:
+    def broadcast_along_axis(self, rows: Array, axis: int) -> Array:
         """Reshape rows (G, s) so that they broadcast along one axis of the tables."""
         shape = [len(rows)] + [1] * self.width
         shape[axis + 1] = rows.shape[1]
         return rows.reshape(shape)
 
-    def others(self, axis: int) -> tuple[int, ...]:
+    def other_axes(self, axis: int) -> tuple[int, ...]:
         """Return all axes of a table except one."""
         return tuple(k + 1 for k in range(self.width) if k != axis)
 

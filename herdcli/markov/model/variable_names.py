@@ -24,7 +24,7 @@ class VariableNaming:
         self.names = names
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def index_by_name(self) -> dict[str, int]:
         """The index of each name."""
         return {name: i for i, name in reversed(list(enumerate(self.names or ())))}
 
@@ -33,10 +33,10 @@ class VariableNaming:
         """Return True if a name is the number of another variable, as in X1, X2, … or 1, 2, …, where x1 could be either."""
         return not numbers_match_indices([name.lower().removeprefix("x") for name in self.names or ()])
 
-    def find(self, word: str) -> int:
+    def find_index(self, word: str) -> int:
         """Return the index of a variable, −1 if it is not found.  A number is not checked against the number of variables."""
-        if word in self.places:
-            return self.places[word]
+        if word in self.index_by_name:
+            return self.index_by_name[word]
         number = word.removeprefix("x")
         return int(number) if number.isdecimal() and not self.has_misleading_numbers else -1
 
@@ -46,10 +46,10 @@ def numbers_match_indices(names: Sequence[str]) -> bool:
     return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())
 
 
-def suggest_name(name: str, known_names: Sequence[str], what: str) -> str | None:
+def suggest_name(name: str, known_names: Sequence[str], description: str) -> str | None:
     """Return a hint for an unknown name: similar names, or else the first few known names.
 
-    what  the named things, in the plural.
+    description  the named things, in the plural.
     """
     if not known_names:
         return None
@@ -57,7 +57,7 @@ def suggest_name(name: str, known_names: Sequence[str], what: str) -> str | None
     near = folded or (_similar_names(name, known_names) if len(known_names) <= MOST_COMPARED else [])
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near[:3])}?"
-    return f"its {what} are {', '.join(known_names[:5])}{' …' if len(known_names) > 5 else ''}"
+    return f"its {description} are {', '.join(known_names[:5])}{' …' if len(known_names) > 5 else ''}"
 
 
 def _similar_names(name: str, known_names: Sequence[str]) -> list[str]:

@@ -76,12 +76,12 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         self.cells = largest_affordable_bucket(network, order, found, min(effort / SHARE, limit / 24))
         self.told = mini_bucket.eliminate_log_tables(network, order, found, frozenset(order), self.cells)
         self.parts = [[([place[i] for i in part.scope[1:]], part.logs) for part in parts] for _, parts in self.told.parts]
-        self.seen = self._seen()
+        self.seen = self._boundary_positions()
         each = len(self.order) ** 2 * (1 + max(self.cardinality, default=1))
         self.width = int(max(8, min(WIDEST, limit / 4 // max(1, each))))
         self.steps = 1 << 40
 
-    def _seen(self) -> list[Array]:
+    def _boundary_positions(self) -> list[Array]:
         """Return, for each depth, the places from there on that factors beginning before it contain."""
         last: list[set[int]] = [set() for _ in range(len(self.order) + 1)]
         now: set[int] = set()
@@ -102,7 +102,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         kind = np.min_scalar_type(max(self.cardinality, default=1) - 1)
         states, held = self.begin[self.order].astype(kind), np.zeros((1, count), dtype=kind)
         return BestFirstState(
-            held, np.array([count]), np.array([self.told.bound]), states, self._value(states), float(SHARE * self.size), 0
+            held, np.array([count]), np.array([self.told.bound]), states, self._log_value(states), float(SHARE * self.size), 0
         )
 
     @property
@@ -110,7 +110,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         """The number of cells of all mini-buckets."""
         return sum(logs.size for parts in self.parts for _, logs in parts)
 
-    def _value(self, x: Array) -> float:
+    def _log_value(self, x: Array) -> float:
         return float(sum(float(logs[tuple(x[scope])]) for scope, logs in self.factors))
 
     def _pruning_threshold(self, state: BestFirstState) -> float:
@@ -143,47 +143,47 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         state.spent += STEP + float(NODE * gain.size * (1 + len(self.parts[place])))
         state.step += 1
         if place == 0:
-            self._ended(state, made, bounds)
+            self._evaluate_complete_states(state, made, bounds)
         else:
-            self._add(state, made, bounds, place)
+            self._add_open_nodes(state, made, bounds, place)
         return state
 
-    def _ended(self, state: BestFirstState, made: Array, bounds: Array) -> None:
+    def _evaluate_complete_states(self, state: BestFirstState, states: Array, bounds: Array) -> None:
         """Evaluate complete states; the value of the best is computed from the factors."""
         best = int(bounds.argmax())
-        if (value := self._value(made[best])) > state.value:
-            state.states, state.value = made[best], value
+        if (value := self._log_value(states[best])) > state.value:
+            state.states, state.value = states[best], value
 
-    def _add(self, state: BestFirstState, made: Array, bounds: Array, place: int) -> None:
+    def _add_open_nodes(self, state: BestFirstState, nodes: Array, bounds: Array, place: int) -> None:
         """Add the nodes that can still be better than the best states.
 
         Among nodes that agree in the variables of later factors, open nodes included, only the best is kept.
         """
         good = bounds > self._pruning_threshold(state)
-        made, bounds = made[good], bounds[good]
+        nodes, bounds = nodes[good], bounds[good]
         same = state.depth == place
-        made, bounds = np.concatenate([state.held[same], made]), np.concatenate([state.bound[same], bounds])
+        nodes, bounds = np.concatenate([state.held[same], nodes]), np.concatenate([state.bound[same], bounds])
         order = np.argsort(-bounds, kind="stable")
-        rows = np.ascontiguousarray(made[order][:, self.seen[place]])
+        rows = np.ascontiguousarray(nodes[order][:, self.seen[place]])
         if rows.size:
             _, first = np.unique(rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel(), return_index=True)
             order = order[np.sort(first)]
         else:
             order = order[:1]
-        state.held = np.concatenate([state.held[~same], made[order]])
+        state.held = np.concatenate([state.held[~same], nodes[order]])
         state.depth = np.concatenate([state.depth[~same], np.full(len(order), place)])
         state.bound = np.concatenate([state.bound[~same], bounds[order]])
 
     def progress(self, state: BestFirstState) -> RunProgress:
         """The number of steps done, and the gap between the best states and the upper bound."""
-        gap = f"gap {max(0.0, self.upper(state) - state.value):.4g}" if state.step else ""
+        gap = f"gap {max(0.0, self.upper_bound(state) - state.value):.4g}" if state.step else ""
         return RunProgress(state.step, None, gap, min(1.0, state.spent / self.effort))
 
     def memory(self) -> int:
         """Return the bytes of the mini-buckets."""
         return 8 * self.size
 
-    def upper(self, state: BestFirstState) -> float:
+    def upper_bound(self, state: BestFirstState) -> float:
         """Return an upper bound of the log value of all states."""
         return max(state.value, float(state.bound.max(initial=-math.inf)))
 
@@ -191,7 +191,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         """Return the best states by variable, their log value, and the upper bound."""
         x = np.zeros(len(self.order), dtype=np.int64)
         x[self.order] = state.states
-        upper = self.upper(state)
+        upper = self.upper_bound(state)
         return x, state.value, state.value if upper <= self._pruning_threshold(state) else upper
 
 

@@ -66,7 +66,7 @@ def find_most_probable_states(network: Network, order: Sequence[int], maximised:
 
 
 def _run_maximising_pass(plan: EliminationPassPlan, map: Map) -> MostProbableStates:
-    found = plan.answer(map)
+    found = plan.run_elimination(map)
     name = "max-elimination" if len(plan.maximised) == plan.network.count else "constrained-elimination"
     return MostProbableStates(found.states, found.value, found.value, True, name)
 
@@ -91,7 +91,7 @@ def find_tied_states(network: Network, order: Sequence[int], most_probable: Most
 
 def compute_exact_log_z(network: Network, order: Sequence[int]) -> float:
     """Compute log Z by sums only."""
-    return plan_elimination_pass(network, order).answer().value
+    return plan_elimination_pass(network, order).run_elimination().value
 
 
 def compute_joint_marginal(network: Network, order: Sequence[int], variables: Sequence[int]) -> tuple[Array, float]:
@@ -100,7 +100,7 @@ def compute_joint_marginal(network: Network, order: Sequence[int], variables: Se
 
 
 def _run_joint_pass(plan: EliminationPassPlan, map: Map) -> tuple[Array, float]:
-    found = plan.answer(map)
+    found = plan.run_elimination(map)
     total = float(found.rest.sum())
     return found.rest / total, found.value + math.log(total)
 
@@ -162,7 +162,7 @@ class LogPartitionAlgorithm(KnownOrderAlgorithm):
 
     def result(self, state: KnownOrderState) -> float:
         """Return log Z."""
-        return self.work.answer(self.map).value
+        return self.work.run_elimination(self.map).value
 
 
 def compute_all_marginals(network: Network, orders: int, seed: int) -> list[Array]:

@@ -90,12 +90,12 @@ def _listed_moral_graph(network: Network) -> Graph:
     return near
 
 
-def treewidth_lower_bound(near: Graph) -> int:
+def treewidth_lower_bound(neighbours: Graph) -> int:
     """Return a lower bound of treewidth.
 
     It is the largest minimum degree while a vertex of least degree is contracted into its neighbour of least degree.
     """
-    graph = {i: set(others) for i, others in enumerate(near)}
+    graph = {i: set(others) for i, others in enumerate(neighbours)}
     best = 0
     while len(graph) > 1:
         i = min(graph, key=lambda v: (len(graph[v]), v))
@@ -103,7 +103,7 @@ def treewidth_lower_bound(near: Graph) -> int:
         others = graph.pop(i)
         for j in others:
             graph[j].discard(i)
-        if others and len(near) <= MOST_CONTRACTED:
+        if others and len(neighbours) <= MOST_CONTRACTED:
             j = min(others, key=lambda v: (len(graph[v]), v))
             for k in others - {j}:
                 graph[j].add(k)
@@ -111,9 +111,9 @@ def treewidth_lower_bound(near: Graph) -> int:
     return best
 
 
-def dependent_variables(network: Network, i: int, given: list[int]) -> dict[int, list[int]]:
+def dependent_variables(network: Network, i: int, observed: list[int]) -> dict[int, list[int]]:
     """Return the variables that the graph does not separate from variable i given others, each with a shortest active trail from i."""
     parents = network_parents_or_none(network)
     if parents is not None:
-        return find_active_trails(parents, i, given)
-    return find_unblocked_paths(_listed_moral_graph(network), i, given)
+        return find_active_trails(parents, i, observed)
+    return find_unblocked_paths(_listed_moral_graph(network), i, observed)

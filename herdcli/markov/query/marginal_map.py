@@ -58,7 +58,7 @@ class CoordinateAscent(Stepwise[CoordinateAscentState]):
         k = state.step % len(self.asked)
         i = self.asked[k]
         held = {j: int(x) for j, x in zip(self.asked, state.states.tolist(), strict=True) if j != i}
-        row = self._row(held, i)
+        row = self._state_log_values(held, i)
         now = int(row.argmax())
         better = row[now] > max(state.value, row[int(state.states[k])])
         if better:
@@ -68,10 +68,10 @@ class CoordinateAscent(Stepwise[CoordinateAscentState]):
         state.step += 1
         return state
 
-    def _row(self, held: dict[int, int], i: int) -> Array:
+    def _state_log_values(self, fixed_states: dict[int, int], i: int) -> Array:
         """Compute log Σ Π f for each state of a variable; −∞ for all if the fixed states are impossible."""
         try:
-            left = condition_network(self.network, held)
+            left = condition_network(self.network, fixed_states)
         except NegativeResult:
             return np.full(int(self.network.cardinality[i]), -np.inf)
         order = self.order(left, i)
@@ -92,13 +92,13 @@ class CoordinateAscent(Stepwise[CoordinateAscentState]):
         )
         return [int(j) for j in found.order]
 
-    def figure(self, state: CoordinateAscentState) -> str:
+    def progress_text(self, state: CoordinateAscentState) -> str:
         """The log value so far."""
         return f"log value {state.value:.6g}"
 
     def progress(self, state: CoordinateAscentState) -> RunProgress:
         """The number of variables done, and the largest possible number."""
-        return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
+        return RunProgress(state.step, self.steps, self.progress_text(state) if state.step else "")
 
     def result(self, state: CoordinateAscentState) -> MostProbableStates:
         """Return the final states, and an upper bound.  Raises NegativeResult if no state had a nonzero probability."""

@@ -91,89 +91,89 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
 
     def meets_criterion(self, state: BranchAndBoundState) -> bool:
         """Return True if no open node exceeds the best states, or the effort is spent."""
-        return not self._open(state).any() or state.spent >= self.effort
+        return not self._open_nodes(state).any() or state.spent >= self.effort
 
     def step(self, state: BranchAndBoundState) -> BranchAndBoundState:
         """Expand the node with the largest bound, or the deepest one before any states are found."""
-        among = np.flatnonzero(self._open(state))
+        among = np.flatnonzero(self._open_nodes(state))
         depth = (state.held >= 0).sum(axis=1)
         if state.value == -np.inf:
             among = among[depth[among] == depth[among].max()]
         node = int(among[state.bound[among].argmax()])
         held, bound = state.held[node, : depth[node]].tolist(), float(state.bound[node])
-        keep = self._open(state)
+        keep = self._open_nodes(state)
         keep[node] = False
         state.held, state.bound = state.held[keep], state.bound[keep]
         state.step += 1
         at = self._rebuild_levels(held)
         if at.branched < 0:
-            self._end(state, held)
+            self._solve_leaf(state, held)
         else:
             for x in range(int(self.network.cardinality[at.branched])):
-                self._add(state, [*held, x], bound)
+                self._add_child_node(state, [*held, x], bound)
         return state
 
-    def _add(self, state: BranchAndBoundState, held: list[int], bound: float) -> None:
+    def _add_child_node(self, state: BranchAndBoundState, fixed_states: list[int], bound: float) -> None:
         """Add a child of an expanded node, with a bound that is at most its parent's."""
-        given = self._given(held)
+        given = self._conditioned_network(fixed_states)
         value = -np.inf
         if given is not None:
-            work = self._work(given, len(held))
+            work = self._plan_node_pass(given, len(fixed_states))
             state.spent += work.cells + PER_VARIABLE * self.network.count
             value = _pass_value(work, self.map)
         if value == -np.inf:
             return
-        width = max(state.held.shape[1], len(held))
+        width = max(state.held.shape[1], len(fixed_states))
         rows = np.full((len(state.held) + 1, width), -1, dtype=np.int64)
         rows[:-1, : state.held.shape[1]] = state.held
-        rows[-1, : len(held)] = held
+        rows[-1, : len(fixed_states)] = fixed_states
         state.held, state.bound = rows, np.append(state.bound, min(value, bound))
 
-    def _end(self, state: BranchAndBoundState, held: list[int]) -> None:
+    def _solve_leaf(self, state: BranchAndBoundState, fixed_states: list[int]) -> None:
         """Solve a node in which no variable is eliminated too early: its best states, exactly."""
-        given = self._given(held)
+        given = self._conditioned_network(fixed_states)
         assert given is not None  # its bound was computed
-        work = self._work(given, len(held))
+        work = self._plan_node_pass(given, len(fixed_states))
         state.spent += work.cells + PER_VARIABLE * self.network.count
         try:
-            found = work.answer(self.map)
+            found = work.run_elimination(self.map)
         except NegativeResult:
             return
         if found.value > state.value:
-            fixed = self._fixed_variable_states(held)
+            fixed = self._fixed_variable_states(fixed_states)
             state.states = np.array([fixed.get(i, found.states.get(i, 0)) for i in self.asked], dtype=np.int64)
             state.value = found.value
 
-    def _open(self, state: BranchAndBoundState) -> Array:
+    def _open_nodes(self, state: BranchAndBoundState) -> Array:
         least = state.value + NEAR * (1 + abs(state.value)) if state.value > -np.inf else -np.inf
         found: Array = state.bound > least
         return found
 
-    def _fixed_variable_states(self, held: Sequence[int]) -> dict[int, int]:
-        return {self.levels[depth].branched: x for depth, x in enumerate(held)}
+    def _fixed_variable_states(self, fixed_states: Sequence[int]) -> dict[int, int]:
+        return {self.levels[depth].branched: x for depth, x in enumerate(fixed_states)}
 
-    def _given(self, held: Sequence[int]) -> Network | None:
+    def _conditioned_network(self, fixed_states: Sequence[int]) -> Network | None:
         """Return the network of a node; None if its zeros leave no state possible."""
         try:
-            return condition_network(self.network, self._fixed_variable_states(held))
+            return condition_network(self.network, self._fixed_variable_states(fixed_states))
         except NegativeResult:
             return None
 
-    def _rebuild_levels(self, held: Sequence[int]) -> SearchLevel:
+    def _rebuild_levels(self, fixed_states: Sequence[int]) -> SearchLevel:
         """Return the level of a node; a resumed run rebuilds it."""
-        for depth in range(len(self.levels), len(held) + 1):
-            self._choose_level_order(self._fixed_variable_states(held[:depth]), depth)
-        return self.levels[len(held)]
+        for depth in range(len(self.levels), len(fixed_states) + 1):
+            self._choose_level_order(self._fixed_variable_states(fixed_states[:depth]), depth)
+        return self.levels[len(fixed_states)]
 
-    def _choose_level_order(self, held: dict[int, int], depth: int) -> None:
+    def _choose_level_order(self, fixed_states: dict[int, int], depth: int) -> None:
         """Choose an order for all networks of a depth, from their graph only.
 
         If a new order needs more than twice the cells of the order one level above, the latter is kept.  Fixing variables reduces the
         cells of any order, so that none of these orders needs more than twice the cells of `order`.
         """
         cardinality = self.network.cardinality.copy()
-        cardinality[list(held)] = 1
-        left = [i for i in self.asked if i not in held and cardinality[i] > 1]
+        cardinality[list(fixed_states)] = 1
+        left = [i for i in self.asked if i not in fixed_states and cardinality[i] > 1]
         bare = TrimmedNetwork(_network_with_arbitrary_values(self.network, cardinality), None)
         before = self.levels[depth - 1].order if depth else self.order
         kept = EliminationPassPlan(bare, before, left)
@@ -183,7 +183,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
             new, order = kept, before
         self.levels.append(SearchLevel(new, order, _variable_before_most_sums(new, cardinality)))
 
-    def _work(self, network: Network, depth: int) -> EliminationPassPlan:
+    def _plan_node_pass(self, network: Network, depth: int) -> EliminationPassPlan:
         """Return the pass of a node, on the tree of its level."""
         self._rebuild_levels([0] * depth)
         level = self.levels[depth]
@@ -203,13 +203,13 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
             self._choose_level_order({}, 0)
         return self.levels[0].work.bytes_needed()
 
-    def figure(self, state: BranchAndBoundState) -> str:
+    def progress_text(self, state: BranchAndBoundState) -> str:
         """The log value so far, and the upper bound."""
         return f"log value {state.value + self.constant:.6g}, at most {self._upper_bound(state) + self.constant:.6g}"
 
     def progress(self, state: BranchAndBoundState) -> RunProgress:
         """The number of expanded nodes."""
-        return RunProgress(state.step, None, self.figure(state) if state.step else "", min(1.0, state.spent / self.effort))
+        return RunProgress(state.step, None, self.progress_text(state) if state.step else "", min(1.0, state.spent / self.effort))
 
     def _upper_bound(self, state: BranchAndBoundState) -> float:
         """Return an upper bound of the log value of all states."""
@@ -217,7 +217,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
 
     def result(self, state: BranchAndBoundState) -> MostProbableStates:
         """Return the best states found; a value of −∞ means that there are none.  Raises NegativeResult if no state is possible."""
-        over = not self._open(state).any()
+        over = not self._open_nodes(state).any()
         if over and state.value == -np.inf:
             raise NegativeResult(IMPOSSIBLE)
         stays = self.trimmed.kept

@@ -100,7 +100,7 @@ class MaxProduct(Stepwise[MaxProductState]):
     def step(self, state: MaxProductState) -> MaxProductState:
         """Do a sweep of messages, or after these a search step around the best states."""
         if state.step < self.sweeps:
-            self._sweep(state)
+            self._sweep_messages(state)
         else:
             found, before = improve_states(self.search, state.states, state.step), state.value
             state.states, state.value = found, soft_log_score(self.search, found)
@@ -108,30 +108,30 @@ class MaxProduct(Stepwise[MaxProductState]):
         state.step += 1
         return state
 
-    def _sweep(self, state: MaxProductState) -> None:
+    def _sweep_messages(self, state: MaxProductState) -> None:
         belief = np.zeros(int(self.first[-1]))
         views = self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
             for axis, row in enumerate(rows):
-                np.add.at(belief, group.places(axis), row)
+                np.add.at(belief, group.state_positions(axis), row)
         for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
             before = []
             total = logs
             for axis, row in enumerate(rows):
-                before.append(belief[group.places(axis)] - row)
-                total = total + group.along(before[-1], axis)
+                before.append(belief[group.state_positions(axis)] - row)
+                total = total + group.broadcast_along_axis(before[-1], axis)
             for axis, row in enumerate(rows):
                 # Each variable of the factor gets an equal part of the maximum.  Then no message of this factor can lower the bound further
                 # with all others fixed (Globerson & Jaakkola 2007, prop. 1), and b_i = (1/|a|) max is its share.
-                now = total.max(axis=group.others(axis)) / group.width
-                belief[group.places(axis)] = now
+                now = total.max(axis=group.other_axes(axis)) / group.width
+                belief[group.state_positions(axis)] = now
                 row[...] = now - before[axis]
         state.bound = np.append(state.bound, self._dual_bound(belief, views))
         little = state.bound[-2] - state.bound[-1] < GAIN * (1 + abs(state.bound[-1])) if state.step else False
         state.idle = state.idle + 1 if little else 0
         over = state.idle >= PATIENCE or state.step + 1 == self.sweeps
         if over or state.step % READ == READ - 1:
-            self._read(state, belief)
+            self._decode_states(state, belief)
         if over:
             state.step = self.sweeps - 1
 
@@ -152,11 +152,11 @@ class MaxProduct(Stepwise[MaxProductState]):
         for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
             left = logs
             for axis, row in enumerate(rows):
-                left = left - group.along(row, axis)
+                left = left - group.broadcast_along_axis(row, axis)
             total += float(left.reshape(len(left), -1).max(axis=1).sum())
         return total
 
-    def _read(self, state: MaxProductState, belief: Array) -> None:
+    def _decode_states(self, state: MaxProductState, belief: Array) -> None:
         """Decode the states that b prefers, and improve them factor by factor."""
         chosen = np.array([int(part.argmax()) for part in np.split(belief, self.first[1:-1])])
         found = self.search.decode_greedily(chosen, belief, self.first)
@@ -174,17 +174,17 @@ class MaxProduct(Stepwise[MaxProductState]):
         belief, views = np.zeros(int(self.first[-1])), self._message_views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
             for axis, row in enumerate(rows):
-                np.add.at(belief, group.places(axis), row)
+                np.add.at(belief, group.state_positions(axis), row)
         tops = np.maximum.reduceat(belief, self.first[:-1])
         lost, bound = np.repeat(tops, np.diff(self.first)) - belief, float(tops.sum())
         for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
             left = logs
             for axis, row in enumerate(rows):
-                left = left - group.along(row, axis)
+                left = left - group.broadcast_along_axis(row, axis)
             peak = left.reshape(len(left), -1).max(axis=1)
             bound += float(peak.sum())
             for axis in range(group.width):
-                np.add.at(lost, group.places(axis), peak[:, None] - left.max(axis=group.others(axis)))
+                np.add.at(lost, group.state_positions(axis), peak[:, None] - left.max(axis=group.other_axes(axis)))
         stays = bound - lost >= state.value - 1e-9 * (1 + abs(bound))
         stays[self.first[:-1] + state.states] = True
         return [np.flatnonzero(part) for part in np.split(stays, self.first[1:-1])]
@@ -196,7 +196,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         factors = factor_log_tables(small, place)
         for group, rows in zip(self.groups, self._message_views(state.message), strict=True):
             for axis, row in enumerate(rows):
-                np.add.at(belief, group.places(axis), row)
+                np.add.at(belief, group.state_positions(axis), row)
             for k, a in enumerate(group.number.tolist()):
                 logs, scope = factors[a].logs, factors[a].scope
                 for i, row in zip(small.factor_scope(a), rows, strict=True):
@@ -216,5 +216,5 @@ class MaxProduct(Stepwise[MaxProductState]):
             raise NegativeResult("max-product found no states with a probability above 0, though some may exist", hint=hint)
         value = self.search.value(state.states) + constant
         bound = max(value, float(state.bound.min()) + constant)
-        states = self.inner.to_original(dict(enumerate(state.states.tolist())))
+        states = self.inner.original_states(dict(enumerate(state.states.tolist())))
         return MostProbableStates(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)

@@ -41,7 +41,7 @@ class NeighbourhoodSearch:
         """Compute log Π f_a(x)."""
         return float(sum(float(logs[tuple(x[list(scope)])]) for scope, logs in self.factors))
 
-    def row(self, i: int, x: Array) -> Array:
+    def soft_scores_by_state(self, i: int, x: Array) -> Array:
         """Return, for each state of variable i with the other variables fixed, the sum of the soft logs of the factors that contain i."""
         total = np.zeros(int(self.network.cardinality[i]))
         for a in self.owners[i]:
@@ -55,7 +55,7 @@ class NeighbourhoodSearch:
         gap = np.array([part.max() - np.partition(part, -2)[-2] if len(part) > 1 else np.inf for part in parts])
         x = x.copy()
         for i in np.argsort(-gap, kind="stable").tolist():
-            row = self.row(i, x)
+            row = self.soft_scores_by_state(i, x)
             x[i] = int(np.lexsort((-parts[i], -row))[0])
         return self.coordinate_ascent(x)
 
@@ -68,7 +68,7 @@ class NeighbourhoodSearch:
             budget -= 1
             i = waiting.popleft()
             inside[i] = False
-            row = self.row(i, x)
+            row = self.soft_scores_by_state(i, x)
             if row.max() > row[x[i]]:
                 x[i] = int(row.argmax())
                 for j in self.graph[i]:

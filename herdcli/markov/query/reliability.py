@@ -193,7 +193,7 @@ def _run_part_chains(network: Network, answer: InferenceResult | None, seed: int
         return None
     start = int(generator(seed, Stream.CHAINS, unit=10).choice(free))
     part = network_part.extract_part(network, answer, start, PART, budget - PART_CHAINS)
-    if part is None or not single_site_gibbs.can_sample(part.network):
+    if part is None or not single_site_gibbs.can_sample_single_sites(part.network):
         return None
     found = _run_single_site_chains(part.network, seed, PART_CHAINS)
     if found is None:
@@ -258,7 +258,7 @@ def _run_short_chains(network: Network, seed: int, budget: float) -> ChainEstima
         return _run_single_site_chains(network, seed, budget)
     try:
         made = TemperedGibbs(network, asked)
-        if made.steps * (SWEEP + CELL * made.work()) > left:
+        if made.steps * (SWEEP + CELL * made.work_per_step()) > left:
             return _run_single_site_chains(network, seed, left)
         found = run_algorithm(made)
     except HerdError:  # chains without a possible initial state give no information
@@ -271,7 +271,7 @@ def _min_chain_seconds(network: Network) -> float:
     """Return the seconds of the shortest usable single-site chains, with a few colours."""
     from herdcli.markov.query.chains import single_site_gibbs
 
-    if not single_site_gibbs.can_sample(network):
+    if not single_site_gibbs.can_sample_single_sites(network):
         return 0.0
     terms = single_site_gibbs.count_terms_per_sweep(network)
     return PREPARED * terms + FEW_SWEEPS * (4 * LOOP + TERM * CHAINS * terms)
@@ -283,7 +283,7 @@ def _run_single_site_chains(network: Network, seed: int, budget: float) -> Chain
 
     terms = single_site_gibbs.count_terms_per_sweep(network)
     left = budget - PREPARED * terms
-    if left < FEW_SWEEPS * TERM * CHAINS * terms or not single_site_gibbs.can_sample(network):
+    if left < FEW_SWEEPS * TERM * CHAINS * terms or not single_site_gibbs.can_sample_single_sites(network):
         return None
     parts = single_site_gibbs.make_colour_classes(network)
     sweeps = min(MANY_SWEEPS, int(left / (LOOP * len(parts) + TERM * CHAINS * terms)))

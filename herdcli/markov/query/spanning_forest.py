@@ -33,7 +33,7 @@ class SpanningForest:
     parent: list[int]
     depth: list[int]
 
-    def path(self, i: int, j: int) -> list[int]:
+    def path_between(self, i: int, j: int) -> list[int]:
         """Return the variables on the path from i to j of one tree, both included."""
         up, down = [i], [j]
         while up[-1] != down[-1]:
@@ -43,7 +43,7 @@ class SpanningForest:
                 down.append(self.parent[down[-1]])
         return up + down[-2::-1]
 
-    def edge(self, i: int, j: int) -> int:
+    def edge_between(self, i: int, j: int) -> int:
         """Return the edge between two neighbours: the number of the lower one."""
         return j if self.parent[j] == i else i
 
@@ -149,7 +149,7 @@ def calibrate_forest(forest: SpanningForest, singles: Sequence[Array], pairs: Se
 
 def pass_message(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
     """Pass a message from i, whose marginal is correct, to its neighbour j; then that of j is correct too."""
-    e = forest.edge(i, j)
+    e = forest.edge_between(i, j)
     told, here = q.told[e], int(e == i)  # the axis of i
     if told[here] is not q.node[i]:
         ratio = safe_divide(q.node[i], told[here])

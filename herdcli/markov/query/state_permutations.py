@@ -35,7 +35,7 @@ class StatePermutations:
     single: Array
     images: Array
 
-    def flip(self, x: Array, power: float, random: np.random.Generator) -> None:
+    def exchange_cluster_states(self, x: Array, power: float, random: np.random.Generator) -> None:
         """Exchange two random states in clusters of every chain of x (N, chains), in place."""
         image = self.images[int(random.integers(len(self.images)))]
         count, chains = x.shape

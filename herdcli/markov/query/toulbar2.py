@@ -66,7 +66,7 @@ def solve_most_probable(network: Network, seconds: float | None = None) -> MostP
     proven = float(problem.GetDDualBound()) >= cost - 0.5 * 10.0**-decimals
     rounding = len(parts) * 10.0**-decimals
     bound = value if proven else max(value, inner.constant - shift - float(problem.GetDDualBound()) + rounding)
-    return MostProbableStates(inner.to_original(dict(enumerate(x))), value, bound, proven, "toulbar2")
+    return MostProbableStates(inner.original_states(dict(enumerate(x))), value, bound, proven, "toulbar2")
 
 
 def make_cost_tables(network: Network) -> tuple[list[CostTable], float]:

@@ -110,16 +110,16 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             tree = self._site_junction_tree(scope, links) if len(scope) > 2 else None
             sizes = [self.states[i] * self.states[j] for i, j in links]
             at = [begin, *(begin + np.cumsum(sizes)).tolist()]
-            ways = [self.forest.path(i, scope[0]) for i in before if self._together(i, scope[0])]
+            ways = [self.forest.path_between(i, scope[0]) for i in before if self._in_same_tree(i, scope[0])]
             made.append(OffTreeFactor(scope, logs, links, min(ways, key=len, default=[scope[0]]), at, tree))
             before, begin = [scope[0], *(j for _, j in links)], at[-1]
         return made
 
-    def _together(self, i: int, j: int) -> bool:
+    def _in_same_tree(self, i: int, j: int) -> bool:
         """Return True if two variables are in one tree."""
-        return self._top(i) == self._top(j)
+        return self._tree_root(i) == self._tree_root(j)
 
-    def _top(self, i: int) -> int:
+    def _tree_root(self, i: int) -> int:
         while self.forest.parent[i] >= 0:
             i = self.forest.parent[i]
         return i
@@ -138,7 +138,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         top = float(whole.max())
         return build_network(states, [*factors, (tuple(number[i] for i in scope), np.exp(whole - top))])
 
-    def work(self) -> float:
+    def work_per_step(self) -> float:
         """The cost of a step in table cells: those of all links, and the overhead of NumPy for each."""
         return float(sum(LINK * len(each.links) + each.at[-1] - each.at[0] for each in self.sites))
 
@@ -151,27 +151,27 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         """Return sites with uniform messages."""
         return TreeEPState(np.zeros(self.size), np.empty(0), np.empty(0), 0)
 
-    def _calibrate(self, site: Array) -> tuple[ForestMarginals, float]:
+    def _calibrate_with_sites(self, site: Array) -> tuple[ForestMarginals, float]:
         """Compute q, and the log of its sum."""
         pairs = [table.copy() for table in self.pairs]
         for each in self.sites:
             for k, (i, j) in enumerate(each.links):
                 table = site[each.at[k] : each.at[k + 1]].reshape(self.states[i], self.states[j])
-                e = self.forest.edge(i, j)
+                e = self.forest.edge_between(i, j)
                 pairs[e] += table if e == j else table.T
         return spanning_forest.calibrate_forest(self.forest, self.singles, pairs)
 
     def step(self, state: TreeEPState) -> TreeEPState:
         """Update every factor off the tree once; the residual is the largest change of a marginal."""
-        q, _ = self._calibrate(state.site)
-        largest = max((self._update(state.site, q, each) for each in self.sites), default=0.0)
-        energy = -self._calibrate(state.site)[1] - self.inner.constant
+        q, _ = self._calibrate_with_sites(state.site)
+        largest = max((self._update_off_tree_factor(state.site, q, each) for each in self.sites), default=0.0)
+        energy = -self._calibrate_with_sites(state.site)[1] - self.inner.constant
         return TreeEPState(state.site, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
 
-    def _update(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> float:
+    def _update_off_tree_factor(self, sites: Array, q: ForestMarginals, factor: OffTreeFactor) -> float:
         """Give q the moments with f_a in place of g_a; return the largest change."""
-        shares = self._cavity_tables(sites, q, each)
-        found = self._tilted_marginals(each, shares)
+        shares = self._cavity_tables(sites, q, factor)
+        found = self._tilted_marginals(factor, shares)
         kept, largest = self.settings.damping, 0.0
         for k, (share, new) in enumerate(zip(shares, found.pairs, strict=True)):
             # q = Π_e q(j | i) q(root) over links i → j from the root outwards, and q without g_a is Π_e shares.  So r_e is the new q(j | i)
@@ -182,63 +182,65 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             some = ~np.isneginf(share)
             np.subtract(logs, share, out=logs, where=some & (given > 0))
             logs += found.log_share if k == 0 else 0.0
-            here = slice(each.at[k], each.at[k + 1])
+            here = slice(factor.at[k], factor.at[k + 1])
             old = sites[here]
             sites[here] = np.where(some.ravel(), (1 - kept) * logs.ravel() + kept * old, old)
-            i, j = each.links[k]
-            e = self.forest.edge(i, j)
+            i, j = factor.links[k]
+            e = self.forest.edge_between(i, j)
             now = q.pair[e] if e == j else q.pair[e].T
             largest = max(largest, float(np.abs(new - now).max()))
-        self._settle(sites, q, each, shares, found.pairs if kept == 0 else None)
+        self._update_link_marginals(sites, q, factor, shares, found.pairs if kept == 0 else None)
         return largest
 
-    def _cavity_tables(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> list[Array]:
+    def _cavity_tables(self, sites: Array, q: ForestMarginals, factor: OffTreeFactor) -> list[Array]:
         """Walk to a site, and return log tables of its links (from the root outwards) whose product is q without g_a."""
-        for i, j in zip(each.approach[:-1], each.approach[1:], strict=True):
+        for i, j in zip(factor.approach[:-1], factor.approach[1:], strict=True):
             spanning_forest.pass_message(self.forest, q, i, j)
         shares = []
-        for k, (i, j) in enumerate(each.links):
+        for k, (i, j) in enumerate(factor.links):
             spanning_forest.pass_message(self.forest, q, i, j)
-            e = self.forest.edge(i, j)
+            e = self.forest.edge_between(i, j)
             table = q.pair[e] if e == j else q.pair[e].T
             given = table if k == 0 else spanning_forest.safe_divide(table, np.broadcast_to(q.node[i][:, None], table.shape))
             logs = np.full(table.shape, -np.inf)
             np.log(given, out=logs, where=given > 0)
-            shares.append(logs - sites[each.at[k] : each.at[k + 1]].reshape(table.shape))
+            shares.append(logs - sites[factor.at[k] : factor.at[k + 1]].reshape(table.shape))
         return shares
 
-    def _tilted_marginals(self, each: OffTreeFactor, shares: list[Array]) -> TiltedMarginals:
+    def _tilted_marginals(self, factor: OffTreeFactor, shares: list[Array]) -> TiltedMarginals:
         """Compute the marginals of Π shares times f_a.  Raises Diverged if all states are excluded."""
         tops = [float(share.max()) for share in shares]
         if not np.isfinite(tops).all():
             raise Diverged(EMPTY, hint=HINT)
         tables = [np.exp(share - top) for share, top in zip(shares, tops, strict=True)]
-        top = float(each.logs.max())
+        top = float(factor.logs.max())
         scale = top + sum(tops)
         pairs, scope, log_sum = (
-            self._tilted_by_junction_tree(each, tables) if each.tree else _path_marginals(tables, np.exp(each.logs - top))
+            self._tilted_by_junction_tree(factor, tables) if factor.tree else _path_marginals(tables, np.exp(factor.logs - top))
         )
         return TiltedMarginals(pairs, scope, log_sum + scale)
 
-    def _tilted_by_junction_tree(self, each: OffTreeFactor, tables: list[Array]) -> tuple[list[Array], Array, float]:
-        assert each.tree is not None
-        small = self._site_network(each.scope, each.links, tables, each.logs)
+    def _tilted_by_junction_tree(self, factor: OffTreeFactor, tables: list[Array]) -> tuple[list[Array], Array, float]:
+        assert factor.tree is not None
+        small = self._site_network(factor.scope, factor.links, tables, factor.logs)
         try:
-            found = junction_tree.calibrate(small, each.tree)
+            found = junction_tree.calibrate(small, factor.tree)
         except NegativeResult as error:
             raise Diverged(EMPTY, hint=HINT) from error
         every = [p for _, p in junction_tree.factor_marginals(small, found)]
         return every[:-1], every[-1], found.log_z
 
-    def _settle(self, sites: Array, q: ForestMarginals, each: OffTreeFactor, shares: list[Array], pairs: list[Array] | None) -> None:
+    def _update_link_marginals(
+        self, sites: Array, q: ForestMarginals, factor: OffTreeFactor, shares: list[Array], pairs: list[Array] | None
+    ) -> None:
         """Update q for the current site: its links have the given marginals, or (None) those computed from the site."""
         if pairs is None:
-            tables = [share + sites[each.at[k] : each.at[k + 1]].reshape(share.shape) for k, share in enumerate(shares)]
-            flat = OffTreeFactor(each.scope, np.zeros(each.logs.shape), each.links, each.approach, each.at, each.tree)
+            tables = [share + sites[factor.at[k] : factor.at[k + 1]].reshape(share.shape) for k, share in enumerate(shares)]
+            flat = OffTreeFactor(factor.scope, np.zeros(factor.logs.shape), factor.links, factor.approach, factor.at, factor.tree)
             pairs = self._tilted_marginals(flat, tables).pairs
-        q.node[each.scope[0]] = pairs[0].sum(axis=1)
-        for (i, j), p in zip(each.links, pairs, strict=True):
-            e = self.forest.edge(i, j)
+        q.node[factor.scope[0]] = pairs[0].sum(axis=1)
+        for (i, j), p in zip(factor.links, pairs, strict=True):
+            e = self.forest.edge_between(i, j)
             q.node[j] = p.sum(axis=0)
             q.pair[e] = p if e == j else p.T
             q.told[e] = [q.node[i], q.node[j]] if e == j else [q.node[j], q.node[i]]
@@ -249,8 +251,8 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
 
     def result(self, state: TreeEPState) -> InferenceResult:
         """Return the marginals of q, of the tree's edges, and of each factor off it within its own tilted distribution; log Z of q."""
-        q, log_z = self._calibrate(state.site)
-        spread = self.inner.spread(q.node, self.network.cardinality)
+        q, log_z = self._calibrate_with_sites(state.site)
+        spread = self.inner.expand_marginals(q.node, self.network.cardinality)
         cliques: list[Factor] = [((p, i), q.pair[i]) for i, p in enumerate(self.forest.parent) if p >= 0]
         for each in self.sites:
             cliques.append((each.scope, self._tilted_marginals(each, self._cavity_tables(state.site, q, each)).scope))
@@ -266,7 +268,7 @@ def _edges_joining_scope(forest: SpanningForest, scope: tuple[int, ...]) -> list
     made: list[tuple[int, int]] = []
     seen = {scope[0]}
     for end in scope[1:]:
-        way = forest.path(scope[0], end)
+        way = forest.path_between(scope[0], end)
         for i, j in pairwise(way):
             if j not in seen:
                 seen.add(j)

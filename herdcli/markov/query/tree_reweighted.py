@@ -80,14 +80,14 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         made = np.zeros(int(self.first[-1]))
         for group, rows in zip(self.groups, messages, strict=True):
             for axis, row in enumerate(rows):
-                np.add.at(made, group.places(axis), self.share[group.number, None] * row)
+                np.add.at(made, group.state_positions(axis), self.share[group.number, None] * row)
         return made
 
     def _log_factor_beliefs(self, group: FactorGroup, rows: list[Array], nodes: Array) -> Array:
         """Return log b_a of a group, (G, s_1, …), not normalised."""
         total = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
         for axis, row in enumerate(rows):
-            total = total + group.along(nodes[group.places(axis)] - row, axis)
+            total = total + group.broadcast_along_axis(nodes[group.state_positions(axis)] - row, axis)
         return np.asarray(total)
 
     def step(self, state: TreeReweightedState) -> TreeReweightedState:
@@ -101,7 +101,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
             for axis in range(group.width):
                 # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a divided by b_i/m_ai: the old message
                 # times the ratio of two marginals that agree at the fixed point.
-                change = _normalise_rows(log_sum_exp(whole, group.others(axis))) - _normalise_rows(nodes[group.places(axis)])
+                change = _normalise_rows(log_sum_exp(whole, group.other_axes(axis))) - _normalise_rows(nodes[group.state_positions(axis)])
                 largest = max(largest, float(np.abs(change).max(initial=0.0)))
                 moved.append((rows[axis], change))
         for row, change in moved:
@@ -119,7 +119,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         nodes = self._log_node_beliefs(messages)
         bound = self.bound(messages, nodes)
         log_b = np.concatenate([_normalise_rows(row[None])[0] for row in np.split(nodes, self.first[1:-1])])
-        marginals = self.inner.spread(np.split(np.exp(log_b), self.first[1:-1]), self.network.cardinality)
+        marginals = self.inner.expand_marginals(np.split(np.exp(log_b), self.first[1:-1]), self.network.cardinality)
         told = make_convergence_attributes(
             -bound, self.meets_criterion(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound
         )
@@ -137,7 +137,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         for group, rows in zip(self.groups, messages, strict=True):
             whole = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
             for axis, row in enumerate(rows):
-                whole = whole - group.along(row, axis)
+                whole = whole - group.broadcast_along_axis(row, axis)
             for a, logs in zip(group.number.tolist(), whole, strict=True):
                 ratio[a] = logs
         singles = np.split(nodes, self.first[1:-1])

@@ -81,7 +81,7 @@ def _forgetting_settings(settings: Settings, half_lives: Sequence[float]) -> lis
 def _progressive_mistakes(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
     """Return whether each example was wrong before it was learned (n,); for regression the squared error."""
     full = settings.task == "classification" and whole.width <= hyperparameter_race.FULL and classes <= hyperparameter_race.FULL_CLASSES
-    racer = hyperparameter_race.RacingLearner.started(settings, whole, classes, settings.covariance if full else "diagonal")
+    racer = hyperparameter_race.RacingLearner.from_settings(settings, whole, classes, settings.covariance if full else "diagonal")
     racer.learn_more(whole)
     found = racer.losses if settings.task == "regression" else racer.errors
     return np.nan_to_num(found, nan=float(np.finfo(np.float32).max), posinf=float(np.finfo(np.float32).max))

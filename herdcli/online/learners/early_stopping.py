@@ -101,7 +101,7 @@ def _best_passes(
     settings: Settings, block: ExampleBlock, folds: Sequence[Array], classes: int, max_passes: int
 ) -> tuple[int, float, float]:
     """Return the number of passes with the fewest mistakes on held-out rows, their share, and the mean loss."""
-    under_way = [_FoldLearner.started(settings, block, held, number, classes) for number, held in enumerate(folds)]
+    under_way = [_FoldLearner.from_settings(settings, block, held, number, classes) for number, held in enumerate(folds)]
     best, passes, waited = (1, np.inf, np.inf), 0, 0
     for target in (1 << k for k in range(max_passes.bit_length())):
         for fold in under_way:
@@ -131,7 +131,7 @@ class _FoldLearner:
     number: int
 
     @staticmethod
-    def started(settings: Settings, block: ExampleBlock, heldout: Array, number: int, classes: int) -> _FoldLearner:
+    def from_settings(settings: Settings, block: ExampleBlock, heldout: Array, number: int, classes: int) -> _FoldLearner:
         """Return a learner that has learned nothing yet."""
         alone = replace(settings, scaling="none", normalize=False, bias=False, label_noise=0.0)
         one = learner.OnlineLearner(alone, learner.EmptySource(), classes, block.width, rows=block.rows)

@@ -27,7 +27,7 @@ def step_aggressiveness(rule: Rule, running: Array, squares: float, weight: floa
     return float(0.25 * running[0] / running[1] * weight) if running[1] > 0.0 else 0.0
 
 
-def learn_full(
+def learn_with_full_covariance(
     mean: Array,
     sigma: Array,
     X: Array,
@@ -116,7 +116,7 @@ def _learn_against_best_other(
 
 
 def complete_both_triangles(sigma: Array) -> Array:
-    """Complete both triangles from the one that `learn_full` keeps: sigma (M, D, D), changed in place and returned."""
+    """Complete both triangles from the one that `learn_with_full_covariance` keeps: sigma (M, D, D), changed in place and returned."""
     for part in sigma:
         for start in range(0, len(part), MIRRORED):  # the part below the diagonal, some rows at a time
             rows = slice(start, start + MIRRORED)

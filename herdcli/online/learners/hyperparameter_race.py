@@ -35,7 +35,7 @@ WAITING = 4_000_000  # bytes of weights that learners keep between two rounds; t
 
 
 class ReplaySource:
-    """A source whose first batches are kept by `first`, so that the run can learn these batches after a race has used them."""
+    """A source whose first batches are kept by `read_first_batches`, so that the run can learn these batches after a race has used them."""
 
     def __init__(self, source: BlockSource, where: str = "") -> None:
         self.source, self.where = source, where
@@ -47,7 +47,7 @@ class ReplaySource:
         """The total number of blocks."""
         return self.source.steps
 
-    def first(self, rows: int) -> list[LabelledBatch]:
+    def read_first_batches(self, rows: int) -> list[LabelledBatch]:
         """Return the first batches with `rows` examples of the first pass, or all of it; must be called before learning."""
         while sum(batch.block.rows for batch in self._kept) < rows:
             batch = self.source.block(len(self._kept))
@@ -56,16 +56,16 @@ class ReplaySource:
             self._kept.append(replace(batch, block=_to_single_precision(batch.block).copy_arrays()))
         return list(self._kept)
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step."""
         if self._given <= step < len(self._kept):
-            require_same_input(proof, self._kept[step - 1].proof if step else b"", self.where)
+            require_same_input(expected_digest, self._kept[step - 1].proof if step else b"", self.where)
             for number in range(self._given, step):  # these are learned by now: only their digests are kept
                 self._kept[number] = replace(self._kept[number], block=self._kept[number].block.part(0, 0).copy_arrays())
             self._given = step
             return replace(self._kept[step], block=_to_double_precision(self._kept[step].block))
         self._kept = []
-        return self.source.block(step, proof)
+        return self.source.block(step, expected_digest)
 
 
 def _to_single_precision(block: ExampleBlock) -> ExampleBlock:
@@ -131,7 +131,7 @@ def _race_one_form(
             algorithm, C = entries[number]
             racer, learned = waiting.pop(number, None), begin
             if racer is None:
-                racer, learned = RacingLearner.started(replace(settings, algorithm=algorithm, C=C), whole, classes), 0
+                racer, learned = RacingLearner.from_settings(replace(settings, algorithm=algorithm, C=C), whole, classes), 0
             judged[number] = racer.learn_more(whole.part(learned, end))
             best = sorted([*best, number], key=lambda number: (judged[number].error, judged[number].loss, number))[:stay]
             kept = _limit_by_bytes(
@@ -171,7 +171,7 @@ def better_full_covariance_learner(
     if whole.rows < FULL_ROWS:
         return None
     full = replace(settings, algorithm="arow", covariance="full", multiclass="one-vs-rest" if classes > 2 else settings.multiclass)
-    racers = [RacingLearner.started(each, whole, classes, each.covariance) for each in (settings, full)]
+    racers = [RacingLearner.from_settings(each, whole, classes, each.covariance) for each in (settings, full)]
     for racer in racers:
         racer.learn_more(whole)
     diagonal, own = (racer.errors[whole.rows // 2 :] for racer in racers)
@@ -224,7 +224,7 @@ def better_first_order_learner(
 
 def _progressive_mistakes(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
     """Return whether each example was wrong before it was learned, (n,)."""
-    racer = RacingLearner.started(settings, whole, classes)
+    racer = RacingLearner.from_settings(settings, whole, classes)
     racer.learn_more(whole)
     return racer.errors
 
@@ -278,7 +278,7 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
             joint = waiting[0] if len(waiting) == 1 else join_blocks(waiting)
             made.add(rescale_and_update_sizes(joint, scales) if scales.size else joint)
             waiting = []
-    whole = made.whole()
+    whole = made.build_block()
     _renumber_features(whole, [end for end, _ in ROUNDS])
     return whole
 
@@ -308,7 +308,7 @@ class RacingLearner:
     losses: Array
 
     @staticmethod
-    def started(settings: Settings, whole: ExampleBlock, classes: int, covariance: str = "diagonal") -> RacingLearner:
+    def from_settings(settings: Settings, whole: ExampleBlock, classes: int, covariance: str = "diagonal") -> RacingLearner:
         """Return a learner that has learned nothing; with a full covariance it has capacity for all features."""
         alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
         one = learner.OnlineLearner(alone, learner.EmptySource(), classes, whole.width if covariance == "full" else 1, spare=0)

@@ -49,19 +49,19 @@ class GrowingMachine:
         self.B[: self.count, : self.count] = machine.B
         self.support[: self.count, : machine.support.shape[1]] = machine.support
 
-    def machine(self) -> KernelMachine:
+    def without_spare_capacity(self) -> KernelMachine:
         """Return the machine without spare capacity."""
         m = self.count
         lower = np.tril(self.B[:m, :m])
         return KernelMachine(self.alpha[:m].copy(), lower + np.tril(lower, -1).T, self.support[:m].copy())
 
-    def place(self, x: Array, k: Array, self_kernel: float) -> int | None:
+    def find_support_vector(self, x: Array, k: Array, self_kernel: float) -> int | None:
         """Return the index of x among the support vectors, or None; k and own are its kernel values with them and itself."""
         near = np.flatnonzero(np.abs(k - self_kernel) <= 1e-9 * abs(self_kernel))
         found = near[(self.support[near] == x).all(axis=1)]
         return int(found[0]) if len(found) else None
 
-    def spread(self, k: Array) -> Array:
+    def multiply_by_B(self, k: Array) -> Array:
         """Return Bk (m,)."""
         from scipy.linalg import blas
 
@@ -69,7 +69,7 @@ class GrowingMachine:
         padded[: len(k)] = k
         return np.asarray(blas.dsymv(1.0, self.B, padded, lower=1)[: len(k)])
 
-    def move(self, g: Array, alpha: float, shrink: float) -> None:
+    def add_rank_one_update(self, g: Array, alpha: float, shrink: float) -> None:
         """Update α += alpha g, B += shrink g g'."""
         from scipy.linalg import blas
 
@@ -79,10 +79,10 @@ class GrowingMachine:
             padded[: len(g)] = g
             blas.dsyr(shrink, padded, lower=1, a=self.B, overwrite_a=1)
 
-    def add(self, x: Array) -> int:
+    def add_support_vector(self, x: Array) -> int:
         """Add x as a support vector without effect yet."""
         if self.count == len(self.alpha):
-            grown = GrowingMachine(self.machine(), self.support.shape[1])
+            grown = GrowingMachine(self.without_spare_capacity(), self.support.shape[1])
             self.alpha, self.B, self.support = grown.alpha, grown.B, grown.support
         self.support[self.count] = x
         self.count += 1
@@ -116,24 +116,24 @@ def learn_kernel(
             sign = (1.0 if y == 1 else -1.0) if len(machines) == 1 else (1.0 if y == z else -1.0)
             m = machine.count
             k = kernel_matrix(settings, machine.support[:m], x[None])[:, 0]
-            Bk = machine.spread(k)
+            Bk = machine.multiply_by_B(k)
             score[row, z], variance[row, z] = machine.alpha[:m] @ k, own - k @ Bk
             if not learns:
                 continue
             alpha, _, shrink, _ = fast.solve_step(rule, sign * float(score[row, z]), float(variance[row, z]), C)
             if alpha == 0.0 and shrink == 0.0:
                 continue
-            at = machine.place(x, k, own)
+            at = machine.find_support_vector(x, k, own)
             if at is None and settings.budget and m >= settings.budget:
                 refused += 1
                 continue
-            at = machine.add(x) if at is None else at
+            at = machine.add_support_vector(x) if at is None else at
             # Weights in the span Φ'α, and Σ = I − Φ'BΦ: Σφ(x) = φ(x) − Φ'Bk has the coefficients g = e_at − Bk.  μ += α y Σφ(x) adds α y
             # g to α, and Σ −= shrink Σφφ'Σ adds shrink g g' to B; v = φ'Σφ = k(x, x) − k'Bk.
             g = np.zeros(machine.count)  # e_at − Bk
             g[:m] = -Bk
             g[at] += 1.0
-            machine.move(g, alpha * sign, shrink)
+            machine.add_rank_one_update(g, alpha * sign, shrink)
             changed = True
         updates += changed
     return updates, refused

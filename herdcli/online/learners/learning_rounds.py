@@ -80,7 +80,7 @@ class RepeatedSource:
         """The number of blocks of all passes."""
         return self.passes * self.blocks_per_pass
 
-    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+    def block(self, step: int, expected_digest: bytes = b"") -> LabelledBatch | None:
         """Return the block of a step."""
         if step >= self.steps:
             return None
@@ -216,10 +216,10 @@ class RoundLearning(FixedLengthAlgorithm[RoundsState]):
         if isinstance(self.source, RemoteSource):
             add_next_blocks(tree, self.source, taught)
         else:
-            tree.push(taught(next(self.source.take(before, before + 1))))
+            tree.add_block_sums(taught(next(self.source.take(before, before + 1))))
         state.step += tree.blocks - before
         if tree.blocks == self.source.count:
-            state.model, state.sizes, state.sums = combine_parts(state.model, tree.total()), [], []
+            state.model, state.sizes, state.sums = combine_parts(state.model, tree.total_sums()), [], []
             state.rounds += 1
         return state
 

@@ -75,10 +75,12 @@ def classifier_from_state(
     If it hashes into 2^bits columns, it has only those that occurred.
     Raises DataError if only one class was seen, except for a `part` of several, since the others see more.
     """
-    return _with_stream_baselines(_classifier(settings, columns, state, names, part=part, bits=bits), state)
+    return _with_stream_baselines(_classifier_without_baselines(settings, columns, state, names, part=part, bits=bits), state)
 
 
-def _classifier(settings: Settings, columns: int, state: LearnerState, names: list[str], *, part: bool, bits: int) -> Classifier:
+def _classifier_without_baselines(
+    settings: Settings, columns: int, state: LearnerState, names: list[str], *, part: bool, bits: int
+) -> Classifier:
     """Return the artifact without baselines."""
     if settings.task == "multilabel":
         return tagger_from_state(settings, columns, state, names)
@@ -115,7 +117,7 @@ def _classifier(settings: Settings, columns: int, state: LearnerState, names: li
         )
         return replace(base, mean=mean, variance=variance, column=np.sort(state.columns)[first:].astype(np.int64) - first)
     if state.table is not None and state.columns is not None:
-        mean, variance = (compact_features.spread_columns(state, state.table[:, k], fill)[:, first:] for k, fill in ((0, 0.0), (1, 1.0)))
+        mean, variance = (compact_features.scatter_columns(state, state.table[:, k], fill)[:, first:] for k, fill in ((0, 0.0), (1, 1.0)))
         return replace(base, mean=np.ascontiguousarray(mean), variance=np.ascontiguousarray(variance))
     if state.table is not None:
         used = max(_count_used_rows(state.table), min(columns, len(state.table)))
@@ -157,7 +159,7 @@ def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Cla
     if state.columns is not None and base.bits:
         return base.with_scales(compact_features.columns_from_table_rows(state, state.sizes).T[first:])
     if state.columns is not None:
-        return base.with_scales(compact_features.spread_columns(state, state.sizes, 0.0).T[first:])
+        return base.with_scales(compact_features.scatter_columns(state, state.sizes, 0.0).T[first:])
     lengths = [len(each) for each in (state.table, state.weights) if each is not None]
     width = lengths[0] if lengths else state.mean.shape[1] if state.mean is not None else base.columns + first
     return base.with_scales(np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:])

@@ -51,7 +51,7 @@ def make_scorer(model: Classifier) -> Callable[[ExampleBlock], tuple[Array, Arra
         else:
             assert model.mean is not None
             assert model.covariance is not None
-            known = block.within(model.columns + first)
+            known = block.drop_features_beyond(model.columns + first)
             write_full_scores(model.mean, model.covariance, known.to_dense(model.columns + first)[:, first:], score, variance)
             new = block.index >= model.columns + first
             rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
@@ -95,7 +95,7 @@ def _scale_table(model: Classifier, first: int) -> Array:
     return table
 
 
-def predicted_classes(score: Array) -> Array:
+def predict_classes(score: Array) -> Array:
     """Return the class (n,) with the highest score; with one score per example, class 1 where it is positive."""
     return (score[:, 0] > 0).astype(np.int64) if score.shape[1] == 1 else score.argmax(axis=1)
 

@@ -39,19 +39,19 @@ class ClassNameEncoder:
         self._met: dict[str, int] = {}  # numbers by which names are passed on, in order of occurrence
         self._settled = self.given
 
-    def places(self, texts: Iterable[str], where: str) -> list[int]:
+    def name_indices(self, texts: Iterable[str], where: str) -> list[int]:
         """Return the number of a line's name."""
         name = ",".join(texts)
         return [self._met.setdefault(name, len(self._met))]
 
-    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+    def labels_from_indices(self, sets: Sequence[Sequence[int]]) -> Array:
         """Return the numbers (n,) of the lines' names, −1 where there is none."""
         return np.array([places[0] if places else -1 for places in sets], dtype=np.float64)
 
-    def indices(self, labels: Array, where: str) -> Array:
+    def encode_labels(self, labels: Array, where: str) -> Array:
         """Return the classes (n,) int32 of these numbers.  Raises DataError for a line without a label, or an unknown class name."""
         if not self._settled:
-            self._settle(where)
+            self._fix_class_names(where)
         place = {name: k for k, name in enumerate(self.names)}
         known = np.array([place.get(name, -1) for name in self._met] or [-1])
         numbers = labels.astype(np.int64)
@@ -66,7 +66,7 @@ class ClassNameEncoder:
             raise DataError(f"label {name} {why} ({format_labels(self.names)})", where=where, hint="declare all classes: --classes A,B,…")
         return found.astype(np.int32)
 
-    def _settle(self, where: str) -> None:
+    def _fix_class_names(self, where: str) -> None:
         self.names, self._settled = sorted(self._met), True
         if self.names and all(map(_COST.fullmatch, self.names)):
             what = f"label {self.names[0]} has a cost, as in contextual bandits, but herd learns only classes"

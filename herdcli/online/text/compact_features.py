@@ -52,7 +52,7 @@ def columns_from_table_rows(state: LearnerState, rows: Array) -> Array:
     return made
 
 
-def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
+def scatter_columns(state: LearnerState, rows: Array, fill: float) -> Array:
     """Return (C, D) from rows (K, C) of the table: each in its column, and `fill` in all others."""
     assert state.columns is not None
     assert state.place is not None
@@ -62,7 +62,7 @@ def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
     return made
 
 
-def learned_columns(X: CSRMatrix, settings: Settings) -> Array | None:
+def find_learned_columns(X: CSRMatrix, settings: Settings) -> Array | None:
     """Return the columns of rows X (n, d) CSR that occur, in rising order, if the others need no weights; None if all are learned."""
     if X.shape[1] <= LEAST or settings.covariance == "full" or settings.kernel != "none":
         return None

@@ -50,13 +50,13 @@ class DocumentConversion:
             if not np.isfinite(self.frequency).all() or self.frequency.min() < 0 or self.frequency.max() > self.seen:
                 raise DataError("documents: frequency has values that are not numbers of documents")
 
-    def counted(self, X: CSRMatrix) -> DocumentConversion:
+    def with_document_frequencies(self, X: CSRMatrix) -> DocumentConversion:
         """Return the conversion with the document frequencies of further rows of counts (n, d) CSR added."""
         own = np.bincount(X.indices, minlength=1 << self.bits).astype(np.float64)
         known = own if self.frequency is None else self.frequency + own
         return replace(self, seen=self.seen + X.shape[0], frequency=known)
 
-    def weighted(self, X: CSRMatrix) -> CSRMatrix:
+    def weight_counts(self, X: CSRMatrix) -> CSRMatrix:
         """Return rows of counts (n, d) CSR with weights applied, as they are learned."""
         if self.weighting == "counts" or self.frequency is None:
             return X

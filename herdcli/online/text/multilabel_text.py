@@ -38,17 +38,17 @@ class LabelSetEncoder:
         self.fixed, self.most, self.ignored = fixed, most, ignored
         self._place = {name: place for place, name in enumerate(self.names)}
 
-    def indices(self, labels: Array, where: str) -> Array:
+    def encode_labels(self, labels: Array, where: str) -> Array:
         """Return a matrix (n, C) of the labels of examples, for all labels known so far."""
         return add_label_columns(labels, len(self.names))
 
-    def places(self, texts: Iterable[str], where: str) -> list[int]:
+    def name_indices(self, texts: Iterable[str], where: str) -> list[int]:
         """Return the indices of names.  Raises DataError for one too many, or one that is not allowed."""
         if self.ignored:
             return [self._place[name] for name in texts if name in self._place]
-        return [self._place[name] if name in self._place else self._new(name, where) for name in texts]
+        return [self._place[name] if name in self._place else self._add_name(name, where) for name in texts]
 
-    def _new(self, name: str, where: str) -> int:
+    def _add_name(self, name: str, where: str) -> int:
         if self.fixed:
             raise DataError(
                 f"label {name} was not declared with --classes", where=where, hint="name all labels in --classes, or leave it out"
@@ -59,7 +59,7 @@ class LabelSetEncoder:
         self.names.append(name)
         return self._place[name]
 
-    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+    def labels_from_indices(self, sets: Sequence[Sequence[int]]) -> Array:
         """Return a matrix (n, C) of the labels of examples, from the indices of each."""
         out = np.zeros((len(sets), len(self.names)), dtype=np.uint8)
         for row, places in enumerate(sets):
@@ -85,11 +85,11 @@ def _normalise_label(name: str) -> str:
 class LabelNameEncoder(Protocol):
     """An encoder for the names of a line's labels: `LabelSetEncoder`, or `class_names.ClassNameEncoder`."""
 
-    def places(self, texts: Iterable[str], where: str) -> list[int]:
+    def name_indices(self, texts: Iterable[str], where: str) -> list[int]:
         """Return the numbers of names."""
         ...
 
-    def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
+    def labels_from_indices(self, sets: Sequence[Sequence[int]]) -> Array:
         """Return the labels (n, …) of lines, from the numbers of each."""
         ...
 
@@ -104,7 +104,7 @@ class LabelSetReader(BlockReader):
     _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, in its parsed form, and the number of lines before it
 
     @classmethod
-    def of(cls, reader: BlockReader, labels: LabelNameEncoder) -> LabelSetReader:
+    def from_reader(cls, reader: BlockReader, labels: LabelNameEncoder) -> LabelSetReader:
         """Return a reader of the same text."""
         options = ("where", "vw", "bits", "zero_based", "skip_bad", "names", "interactions")
         made = cls(**{name: getattr(reader, name) for name in options})
@@ -124,7 +124,7 @@ class LabelSetReader(BlockReader):
         plain = HEADS[self.vw].sub(numbered, original)
         self._shifted = (original, plain, begin)
         for block in super().read(plain):
-            yield replace(block, label=self.labels.matrix([sets[int(number)] for number in block.label.tolist()]))
+            yield replace(block, label=self.labels.labels_from_indices([sets[int(number)] for number in block.label.tolist()]))
 
     def _labels(self, match: re.Match[bytes], text: bytes, begin: int) -> list[int]:
         if not match[1]:
@@ -135,7 +135,7 @@ class LabelSetReader(BlockReader):
             found = parse_labels(word)
         except ValueError:
             raise DataError(f"{word[:40]!r} is not a list of labels", where=f"{self.where}: line {line}", hint=HINT) from None
-        return sorted(set(self.labels.places(found, self.where)))
+        return sorted(set(self.labels.name_indices(found, self.where)))
 
     def _handle_wrong_line(self, code: int, column: int, token: bytes) -> None:
         """Handle a wrong line, with the column converted to that in the original text."""

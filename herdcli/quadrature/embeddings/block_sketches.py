@@ -113,7 +113,7 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
     def _added(self, unit: WorkUnitSketch, X: Array, weights: Array, first: int, number: int) -> WorkUnitSketch:
         sums = unit.sums.copy()
         self.sketch.add(sums, X, weights, map=self.map)
-        more = np.array([weights.sum(), exact_arithmetic.product(weights, self.sketch.kernel.diagonal(X))])
+        more = np.array([weights.sum(), exact_arithmetic.matrix_product(weights, self.sketch.kernel.diagonal(X))])
         keys = generator(self.seed, Purpose.RESERVOIR, step=number).random(len(X))
         kept = np.flatnonzero((keys < self.share) & (weights > 0))
         points, numbers = np.concatenate([unit.points, X[kept]]), np.concatenate([unit.number, first + kept])

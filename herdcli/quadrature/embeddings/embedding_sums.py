@@ -130,7 +130,10 @@ class _NystromPlan:
         alpha, norm, bound = self.problem.solve_projection(states[0].sums)
         at = self.problem.landmarks
         return ApproximateEmbedding(
-            states[1].sums, norm, lambda x: exact_arithmetic.product(self.kernel.matrix(x, at), alpha), EmbeddingErrorBounds(distance=bound)
+            states[1].sums,
+            norm,
+            lambda x: exact_arithmetic.matrix_product(self.kernel.matrix(x, at), alpha),
+            EmbeddingErrorBounds(distance=bound),
         )
 
 

@@ -125,7 +125,7 @@ class NystromSums:
         """Compute Σ_i w_i k(z_r, x_i) (R,) and Σ_ij w_i w_j k(x_i, x_j) for a block's rows (s, d) and weights (s,)."""
         X, weights = rows
         return _kernel_sums(self.kernel, self.landmarks, X, weights), float(
-            exact_arithmetic.product(weights, _kernel_sums(self.kernel, X, X, weights))
+            exact_arithmetic.matrix_product(weights, _kernel_sums(self.kernel, X, X, weights))
         )
 
     def solve_projection(self, sums: Array) -> tuple[Array, float, float]:

@@ -87,7 +87,7 @@ class StreamSketching:
         X, weights = found
         self.sketch.kernel.check(X)
         self.sketch.add(state.sums, X, weights, map=self.map)
-        state.spread += [weights.sum(), exact_arithmetic.product(weights, self.sketch.kernel.diagonal(X))]
+        state.spread += [weights.sum(), exact_arithmetic.matrix_product(weights, self.sketch.kernel.diagonal(X))]
         self._keep(state, X, weights)
         state.rows, state.step, state.proof = state.rows + len(X), state.step + 1, self.source.proof()
         return state

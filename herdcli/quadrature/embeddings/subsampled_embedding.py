@@ -20,7 +20,7 @@ def subsampling_error_bounds(kernel: Kernel, diagonal: Array, weights: Array, sa
     """Compute the bound of ‖μ − μ̃‖ for `sample_count` samples from rows with k(x, x) own (n,) and weights (n,) that sum to 1."""
     # |Φ − Φ'|² = k(x, x) + k(y, y) − 2k(x, y) ≤ 4 max k(x, x), and half of that if k is nowhere negative.
     widest = math.sqrt((2.0 if _is_nonnegative(kernel) else 4.0) * float(diagonal[weights > 0].max(initial=0.0)))
-    mean = math.sqrt(max(float(exact_arithmetic.product(diagonal, weights)), 0.0) / sample_count)
+    mean = math.sqrt(max(float(exact_arithmetic.matrix_product(diagonal, weights)), 0.0) / sample_count)
     return EmbeddingErrorBounds(distance=mean + widest * math.sqrt(float(exact_arithmetic.log(1.0 / LEVEL)) / (2.0 * sample_count)))
 
 

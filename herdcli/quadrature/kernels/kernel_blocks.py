@@ -29,7 +29,7 @@ def kernel_matrix(kernel: Kernel, X: Array, Y: Array) -> Array:
 
 def _gaussian_block(a: Array, b: Array, a_half_squares: Array, b_half_squares: Array) -> Array:
     """Compute 2^(a·b − |a|²/2 − |b|²/2) ≤ 1 (n, m) from columns a (d, n), b (d, m) and their half squares."""
-    exponent = exact_arithmetic.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b))
+    exponent = exact_arithmetic.matrix_product(np.ascontiguousarray(a.T), np.ascontiguousarray(b))
     exponent -= a_half_squares[:, None]
     exponent -= b_half_squares
     np.minimum(exponent, 0.0, out=exponent)

@@ -211,7 +211,7 @@ class PolynomialKernel:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute (x_i·y_j + c)^p (n, m)."""
-        return np.asarray(exact_arithmetic.integer_power(exact_arithmetic.product(X, Y.T) + self.offset, self.degree))
+        return np.asarray(exact_arithmetic.integer_power(exact_arithmetic.matrix_product(X, Y.T) + self.offset, self.degree))
 
     def diagonal(self, X: Array) -> Array:
         """Compute (|x_i|² + c)^p (n,)."""
@@ -233,9 +233,9 @@ class FeatureKernel:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute x·y (n, m), with `pairs` plus Σ_{i<j} x_i x_j y_i y_j = ½((x·y)² − Σ_i x_i² y_i²)."""
-        values = exact_arithmetic.product(X, Y.T)
+        values = exact_arithmetic.matrix_product(X, Y.T)
         if self.pairs:
-            values += 0.5 * (values**2 - exact_arithmetic.product(X**2, (Y**2).T))
+            values += 0.5 * (values**2 - exact_arithmetic.matrix_product(X**2, (Y**2).T))
         return values
 
     def diagonal(self, X: Array) -> Array:

@@ -144,7 +144,7 @@ class GenericTiles:
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         """Compute sums (r,) over the columns, and with `both` sums (c,) over the rows."""
         values = kernel_matrix(self.kernel, self.points[rows], self.rows[columns])
-        return exact_arithmetic.product(values, self.weights[columns]), exact_arithmetic.product(
+        return exact_arithmetic.matrix_product(values, self.weights[columns]), exact_arithmetic.matrix_product(
             self.weights[rows], values
         ) if both else None
 
@@ -287,6 +287,6 @@ def _add_blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across
         part = slice(left, left + 1024)
         piece = np.empty_like(down)
         fast.gaussian_finish(
-            exact_arithmetic.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b[:, part])), wa, wb[part], piece, across[part]
+            exact_arithmetic.matrix_product(np.ascontiguousarray(a.T), np.ascontiguousarray(b[:, part])), wa, wb[part], piece, across[part]
         )
         down[:] = piece if left == 0 else down + piece

@@ -84,7 +84,9 @@ class GenericPoints:
         out = np.empty(len(self.points))
         block = max(1, GENERIC_BLOCK // max(1, len(rows)))
         for start in range(0, len(out), block):
-            out[start : start + block] = exact_arithmetic.product(self.kernel.matrix(self.points[start : start + block], rows), weights)
+            out[start : start + block] = exact_arithmetic.matrix_product(
+                self.kernel.matrix(self.points[start : start + block], rows), weights
+            )
         return out
 
 
@@ -94,7 +96,10 @@ class FeaturePoints(GenericPoints):
     def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) from Σ w x (d,) and Σ w xx' (d, d)."""
         return embedding_from_moments(
-            self.kernel, self.points, exact_arithmetic.product(weights, rows), exact_arithmetic.product((rows * weights[:, None]).T, rows)
+            self.kernel,
+            self.points,
+            exact_arithmetic.matrix_product(weights, rows),
+            exact_arithmetic.matrix_product((rows * weights[:, None]).T, rows),
         )[0]
 
 
@@ -240,7 +245,7 @@ class RadialPoints:
     def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
         """Compute Σ_j w_j k(x_i, y_j) (n,) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
         total = float(weights.sum())
-        shared = self.profile.offset * total + float(exact_arithmetic.product(weights, other))
+        shared = self.profile.offset * total + float(exact_arithmetic.matrix_product(weights, other))
         return np.asarray(sums * self.profile.factor + shared + norms * total)
 
 
@@ -261,13 +266,13 @@ def embedding_from_moments(kernel: Kernel, points: Array, mean: Array, second_mo
         return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)
     if isinstance(kernel, ConstantKernel):
         return np.full(len(points), kernel.value), kernel.value
-    linear, square = exact_arithmetic.product(points, mean), float(exact_arithmetic.product(mean, mean))
+    linear, square = exact_arithmetic.matrix_product(points, mean), float(exact_arithmetic.matrix_product(mean, mean))
     if isinstance(kernel, FeatureKernel):
         if not kernel.pairs or second_moments is None:
             return linear, square
         # Φ = (x_i; x_i x_j for i < j), so ⟨Φ(x), E Φ⟩ = x·m + Σ_{i<j} x_i x_j S_ij: half of the quadratic form without its diagonal.
         pairs = second_moments - np.diag(np.diag(second_moments))
-        return linear + 0.5 * np.einsum("ni,ni->n", exact_arithmetic.product(points, pairs), points), square + 0.5 * float(
+        return linear + 0.5 * np.einsum("ni,ni->n", exact_arithmetic.matrix_product(points, pairs), points), square + 0.5 * float(
             np.square(pairs).sum()
         )
     if not isinstance(kernel, PolynomialKernel):
@@ -276,5 +281,5 @@ def embedding_from_moments(kernel: Kernel, points: Array, mean: Array, second_mo
     if kernel.degree == 1 or second_moments is None:
         return linear + c, square + c
     # E (x·Y + c)² = x'Sx + 2c x·m + c², and again under x: E (X·Y)² = tr S².
-    quadratic = np.einsum("ni,ni->n", exact_arithmetic.product(points, second_moments), points)
+    quadratic = np.einsum("ni,ni->n", exact_arithmetic.matrix_product(points, second_moments), points)
     return quadratic + 2 * c * linear + c * c, float(np.square(second_moments).sum()) + 2 * c * square + c * c

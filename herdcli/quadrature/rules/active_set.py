@@ -97,7 +97,7 @@ def active_set_step(problem: ActiveSetProblem, state: ActiveSetState) -> ActiveS
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
     local = slope[index]
-    level = float(exact_arithmetic.product(local, weight))
+    level = float(exact_arithmetic.matrix_product(local, weight))
     w, a, s = space.first_best_index(-slope), int(np.argmax(local)), int(np.argmin(local))
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
@@ -127,8 +127,8 @@ def _end_run(state: ActiveSetState, reason: str) -> ActiveSetState:
 def _inner_products(problem: ActiveSetProblem, state: ActiveSetState) -> tuple[float, float]:
     """Compute ⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
     index, weight = state.index[: state.size], state.weight[: state.size]
-    return float(exact_arithmetic.product(weight, state.running[index])), float(
-        exact_arithmetic.product(weight, problem.space.embedding[index])
+    return float(exact_arithmetic.matrix_product(weight, state.running[index])), float(
+        exact_arithmetic.matrix_product(weight, problem.space.embedding[index])
     )
 
 

@@ -61,7 +61,7 @@ def prefix_mmds(space: CandidateSpace, atoms: Array, embedding: Array, weights: 
         row = space.kernel.matrix(atoms[t : t + 1], atoms[: t + 1])[0]
         # Σ_uv w_u w_v k gains the row and column of atom t, 2 w_t Σ_{u<t} w_u k + w_t² k(x_t, x_t); the division by the sum of the weights
         # follows at the end.
-        quadratic += w[t] * (2.0 * float(exact_arithmetic.product(row[:t], w[:t])) + w[t] * float(row[t]))
+        quadratic += w[t] * (2.0 * float(exact_arithmetic.matrix_product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]
         found[t] = space.distance(quadratic / exact_arithmetic.integer_power(total, 2), linear / total) if total else math.nan

@@ -67,7 +67,7 @@ def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilitySta
         leader = max(leader, float(state.bound[some].max()))
     chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _rounding_slack(state))[0])
     np.maximum(state.best, problem.columns.of(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
-    state.index[t], state.value[t] = chosen, float(exact_arithmetic.product(problem.weights, state.best))
+    state.index[t], state.value[t] = chosen, float(exact_arithmetic.matrix_product(problem.weights, state.best))
     state.bound[chosen] = -np.inf
     state.step = t + 1
     if state.step == problem.count:
@@ -83,7 +83,7 @@ def _coverage_gains(problem: FacilityProblem, state: FacilityState, rows: Array)
     """Compute Σ_i w_i (k(x_i, row) − best_i)₊ (r,)."""
     values = problem.columns.of(problem.columns.points[rows])
     values -= state.best
-    return np.asarray(exact_arithmetic.product(np.maximum(values, 0.0, out=values), problem.weights))
+    return np.asarray(exact_arithmetic.matrix_product(np.maximum(values, 0.0, out=values), problem.weights))
 
 
 class FacilityLocationRule(Rule):

@@ -273,7 +273,7 @@ def _coreset_squared_norms(problem: ThinningProblem, sets: Array) -> Array:
         state = kernel_sums.initial_state(made)
         while state.step < kernel_sums.total_steps(made):
             state = kernel_sums.embedding_step(made, state, map=problem.map)
-        return np.array([float(exact_arithmetic.product(ones, state.sums))])
+        return np.array([float(exact_arithmetic.matrix_product(ones, state.sums))])
     gram = kernel_matrix(kernel, rows, rows).reshape(s, m, s, m)
     return np.asarray(np.einsum("aiaj->a", gram))
 

@@ -31,7 +31,7 @@ def polish_atom(
 
     def objective(points: Array) -> Array:
         found = -embedding_factor * space.mean(points)
-        return found + exact_arithmetic.product(space.kernel.matrix(points, atoms), weights) if len(atoms) else found
+        return found + exact_arithmetic.matrix_product(space.kernel.matrix(points, atoms), weights) if len(atoms) else found
 
     point, value = start.astype(float), float(objective(start[None])[0])
     first = value

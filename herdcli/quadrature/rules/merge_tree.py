@@ -277,7 +277,7 @@ def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
     errors = np.array([node.error for node in there])
     return TreeNode(
         mass,
-        float(exact_arithmetic.product(shares, errors) / shares.sum()),
+        float(exact_arithmetic.matrix_product(shares, errors) / shares.sum()),
         np.concatenate([node.x for node in there]),
         np.concatenate([node.index for node in there]),
         weight / weight.sum(),

@@ -94,7 +94,7 @@ def major_cycle(problem: MinNormPointProblem, state: MinNormPointState) -> MinNo
         return _end_run(state, "count")
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
-    level = float(exact_arithmetic.product(slope[index], hull.weight[: hull.size]))
+    level = float(exact_arithmetic.matrix_product(slope[index], hull.weight[: hull.size]))
     # The slope is `level` at all atoms in use, as their weights minimise over their hull; without rounding none of them could be the next.
     slope[index] = level
     slope[state.refused] = level

@@ -92,12 +92,12 @@ def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskySta
     earlier = np.ascontiguousarray(state.factor[:t, chosen])
     root = math.sqrt(float(state.residual[chosen]))
     row = space.points.values(space.candidates[chosen])
-    row -= exact_arithmetic.product(earlier, state.factor[:t])
+    row -= exact_arithmetic.matrix_product(earlier, state.factor[:t])
     row /= root
     row[chosen] = root
     state.index[t], state.factor[t] = chosen, row
     # L is lower triangular with rows F[:, s_t]', so y_t is the remainder of z(s_t) in forward substitution.
-    state.along[t] = (float(space.embedding[chosen]) - float(exact_arithmetic.product(earlier, state.along[:t]))) / root
+    state.along[t] = (float(space.embedding[chosen]) - float(exact_arithmetic.matrix_product(earlier, state.along[:t]))) / root
     state.residual -= np.square(row)
     state.residual[state.residual <= NOTHING * space.diagonal] = 0.0
     state.residual[chosen] = 0.0

@@ -150,7 +150,7 @@ def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState
     else:
         row = space.kernel.matrix(atom[None], np.vstack([state.atoms[:t], atom[None]]))[0]
         own, z = float(row[-1]), float(space.mean(atom[None])[0])
-        cross = float(exact_arithmetic.product(row[:-1], np.ones(t) if settings.rule in EQUAL else sequence_weights(state)))
+        cross = float(exact_arithmetic.matrix_product(row[:-1], np.ones(t) if settings.rule in EQUAL else sequence_weights(state)))
     state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
     state.step = t + 1
     if settings.rule in EQUAL:
@@ -283,7 +283,7 @@ def state_from_atoms(space: CandidateSpace, index: Array) -> SequenceState:
     return SequenceState(
         step=m,
         quadratic=float(running[index].sum()),
-        linear=float(exact_arithmetic.product(z, np.ones(m))),
+        linear=float(exact_arithmetic.matrix_product(z, np.ones(m))),
         best=-1,
         index=index.copy(),
         atoms=atoms,

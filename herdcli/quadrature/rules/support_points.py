@@ -62,8 +62,8 @@ def initial_state(problem: SupportProblem) -> SupportState:
 
 
 def _standard_deviations(problem: SupportProblem) -> Array:
-    mean = exact_arithmetic.product(problem.weights, problem.rows)
-    return np.asarray(np.sqrt(exact_arithmetic.product(problem.weights, np.square(problem.rows - mean))))
+    mean = exact_arithmetic.matrix_product(problem.weights, problem.rows)
+    return np.asarray(np.sqrt(exact_arithmetic.matrix_product(problem.weights, np.square(problem.rows - mean))))
 
 
 def support_step(problem: SupportProblem, state: SupportState) -> SupportState:
@@ -87,14 +87,14 @@ def compute_moved_points(problem: SupportProblem, points: Array) -> tuple[Array,
     for start in range(0, len(rows), height):
         part, weight = rows[start : start + height], w[start : start + height]
         r = euclidean_distances(points, part)
-        linear += float(exact_arithmetic.product(r, weight).sum())
+        linear += float(exact_arithmetic.matrix_product(r, weight).sum())
         inverse = np.divide(weight, np.maximum(r, least, out=r), out=r)
         shares += inverse.sum(axis=1)
-        pulled += exact_arithmetic.product(inverse, part)
+        pulled += exact_arithmetic.matrix_product(inverse, part)
     own = euclidean_distances(points, points)
     np.fill_diagonal(own, 0.0)
     apart = np.divide(1.0, own, out=np.zeros_like(own), where=own > least)
-    pushed = (points * apart.sum(axis=1)[:, None] - exact_arithmetic.product(apart, points)) / m
+    pushed = (points * apart.sum(axis=1)[:, None] - exact_arithmetic.matrix_product(apart, points)) / m
     return (pulled + pushed) / shares[:, None], 2.0 * linear / m - float(own.sum()) / m**2
 
 
@@ -102,7 +102,7 @@ def euclidean_distances(X: Array, Y: Array) -> Array:
     """Compute Euclidean distances (n, m) of rows X (n, d) and Y (m, d), by one product after subtracting their common mean."""
     centre = Y.mean(axis=0)
     a, b = X - centre, Y - centre
-    squares = exact_arithmetic.product(-2.0 * a, np.ascontiguousarray(b.T))
+    squares = exact_arithmetic.matrix_product(-2.0 * a, np.ascontiguousarray(b.T))
     squares += np.square(a).sum(axis=1)[:, None]
     squares += np.square(b).sum(axis=1)
     return np.asarray(np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares))

@@ -40,7 +40,7 @@ def largest_covariance_eigenvalue(rows: Matrix) -> float:
         if not size > 0.0:
             return 0.0
         direction = direction / np.float32(size)
-        direction = exact_arithmetic.product(exact_arithmetic.product(seen, direction), seen) / np.float32(len(seen))
+        direction = exact_arithmetic.matrix_product(exact_arithmetic.matrix_product(seen, direction), seen) / np.float32(len(seen))
         found = float(np.sqrt(exact_arithmetic.dot(direction, direction)))
     return found
 

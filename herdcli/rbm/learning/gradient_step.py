@@ -105,8 +105,8 @@ def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array,
     alpha, beta, gamma = (h.dtype.type(part) for part in hidden.variance_function)
     # E[(h − λ)² | v] = Var[h | v] + (E[h | v] − λ)²: hidden units are summed out, not sampled.
     square = alpha + (beta + gamma * h) * h + np.square(high)
-    W = exact_arithmetic.product(np.square(low).T, square) / h.dtype.type(m) - np.square(
-        exact_arithmetic.product(low.T, high) / h.dtype.type(m)
+    W = exact_arithmetic.matrix_product(np.square(low).T, square) / h.dtype.type(m) - np.square(
+        exact_arithmetic.matrix_product(low.T, high) / h.dtype.type(m)
     )
     b = np.square(low).mean(axis=0) - np.square(low.mean(axis=0))
     c = square.mean(axis=0) - np.square(high.mean(axis=0))
@@ -134,8 +134,8 @@ def _apply_natural_gradient(
         level = max(float(diagonal.mean(dtype=np.float64)), TINY)
         gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))
     # Biases of the usual parametrisation follow a change of W, as in `uncentre_gradient`.
-    statistics.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.product(G, hidden_mean)
-    statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.product(mean, G)
+    statistics.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.matrix_product(G, hidden_mean)
+    statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.matrix_product(mean, G)
     decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
     return [
         fast.momentum_step(getattr(state, name)[m], getattr(state, f"{name}_velocity")[m], gradient, rate, settings.momentum, lost)

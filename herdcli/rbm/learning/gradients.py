@@ -57,7 +57,7 @@ def model_moments(h: Harmonium) -> ModelMoments:
         D = len(h.b)
         covariance = symmetric_matrices.invert_positive_definite(joint_precision(h))
         # −½ v'v − ½ h'h + v'Wh + b·v + c·h is a Gaussian with the precision Λ of `joint_precision`, covariance Λ⁻¹ and mean Λ⁻¹(b, c).
-        means = exact_arithmetic.product(covariance, np.concatenate([h.b, h.c]))
+        means = exact_arithmetic.matrix_product(covariance, np.concatenate([h.b, h.c]))
         return ModelMoments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
     if min(log2_state_count(h.visible, h.W.shape[0]), log2_state_count(h.hidden, h.W.shape[1])) > ENUMERABLE:
         shape = f"this model has {h.W.shape[0]} visible and {h.W.shape[1]} hidden units"
@@ -78,8 +78,11 @@ def model_moments(h: Harmonium) -> ModelMoments:
             exact_arithmetic.exp(before - log_sum),
             exact_arithmetic.exp(weight - log_sum),
         )  # shares of all earlier states, and of each state in this block
-        pairs = kept * pairs + exact_arithmetic.product((means * p[:, None]).T, states)
-        visible, hidden = kept * visible + exact_arithmetic.product(p, means), kept * hidden + exact_arithmetic.product(p, states)
+        pairs = kept * pairs + exact_arithmetic.matrix_product((means * p[:, None]).T, states)
+        visible, hidden = (
+            kept * visible + exact_arithmetic.matrix_product(p, means),
+            kept * hidden + exact_arithmetic.matrix_product(p, states),
+        )
     return ModelMoments(pairs, visible, hidden)
 
 
@@ -87,7 +90,7 @@ def _data_moments(h: Harmonium, rows: Array) -> tuple[ModelMoments, float]:
     """Compute the moments of rows (n, D) with E[h | v], and their squared distance from E[v | E[h | v]] summed over rows."""
     hidden = h.hidden_means(rows)
     error = float(np.square(rows - h.visible_means(hidden)).sum())
-    return ModelMoments(exact_arithmetic.product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
+    return ModelMoments(exact_arithmetic.matrix_product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
 
 
 def _subtract_model_moments(first: ModelMoments, second: ModelMoments, error: float) -> GradientStatistics:
@@ -129,9 +132,11 @@ def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidde
         weighted = p[:, :, None] * h.hidden.mean(others.inputs)
         hidden_sum += weighted.sum(axis=0)
         # In the unit's own columns v is replaced by the alternatives; all other columns keep it, and are added below in one product.
-        W[columns] += exact_arithmetic.product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", support, weighted) / n
-        b[columns] = (v[:, columns] - exact_arithmetic.product(p.T, support)).mean(axis=0)
-    W -= exact_arithmetic.product(v.T, hidden_sum) / n
+        W[columns] += (
+            exact_arithmetic.matrix_product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", support, weighted) / n
+        )
+        b[columns] = (v[:, columns] - exact_arithmetic.matrix_product(p.T, support)).mean(axis=0)
+    W -= exact_arithmetic.matrix_product(v.T, hidden_sum) / n
     c = units * first.hidden - hidden_sum.mean(axis=0)
     return _make_gradient_statistics(W, b, c, error, first.hidden)
 
@@ -152,7 +157,7 @@ def subtract_matrix_product(W: Array, left: Array, right: Array) -> None:
     step = max(1, OUTER // W.shape[1])
     for start in range(0, len(W), step):
         rows = W[start : start + step]
-        rows -= exact_arithmetic.product(left[start : start + step], right)
+        rows -= exact_arithmetic.matrix_product(left[start : start + step], right)
 
 
 def uncentre_gradient(W: Array, b: Array, c: Array, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0) -> Array:
@@ -167,5 +172,5 @@ def uncentre_gradient(W: Array, b: Array, c: Array, visible_mean: Array, hidden_
     # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and
     # cancels). The biases of the usual form are b − Wλ and c − W'μ, and follow a change of W.
     subtract_matrix_product(W, np.column_stack((b, visible_mean)), np.stack((hidden_mean, c)))
-    b -= np.float32(visible_share) * exact_arithmetic.product(W, hidden_mean)
-    return exact_arithmetic.product(visible_mean, W)
+    b -= np.float32(visible_share) * exact_arithmetic.matrix_product(W, hidden_mean)
+    return exact_arithmetic.matrix_product(visible_mean, W)

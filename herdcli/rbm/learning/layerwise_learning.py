@@ -98,7 +98,7 @@ def sample_top_hidden_states(models: Sequence[Harmonium], rows: Array, seed: int
         hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if h.hidden.two_state else np.float32)
         W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), h.hidden.layer()
         for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape)), first_row // rows_per_block(sum(h.W.shape))):
-            natural = exact_arithmetic.product(np.asarray(rows[block], dtype=np.float32), W)
+            natural = exact_arithmetic.matrix_product(np.asarray(rows[block], dtype=np.float32), W)
             states = np.empty_like(natural)
             units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
             hidden[block] = states
@@ -231,7 +231,7 @@ def sample_likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_parti
     for draw in range(samples):
         values = rows
         for depth, (h, above) in enumerate(pairwise(models)):
-            natural = exact_arithmetic.product(np.asarray(values, dtype=np.float64), h.W).astype(np.float32)
+            natural = exact_arithmetic.matrix_product(np.asarray(values, dtype=np.float64), h.W).astype(np.float32)
             states = np.empty_like(natural)
             h.hidden.layer().sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)

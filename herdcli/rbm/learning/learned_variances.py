@@ -25,9 +25,9 @@ def log_deviation_gradient(sweeper: GibbsSweeper, z: Array) -> Array:
     z (n, D) float32 are the rows divided by the current deviations.
     """
     h, natural = np.empty((len(z), len(sweeper.c)), dtype=np.float32), np.empty_like(z)
-    exact_arithmetic.product(z, sweeper.W, out=h)
+    exact_arithmetic.matrix_product(z, sweeper.W, out=h)
     sweeper.hidden.means(h, sweeper.c)
-    exact_arithmetic.product(h, sweeper.W.T, out=natural)
+    exact_arithmetic.matrix_product(h, sweeper.W.T, out=natural)
     natural += sweeper.b
     # ∂z/∂s = −z, and ∂ log p/∂z = b + W E[h | z] − z; the density of v is that of z over Π e^s.
     found: Array = (z * (z - natural)).mean(axis=0) - np.float32(1.0)

@@ -36,11 +36,11 @@ def length_tempered_phases(
     words, counted = MultinomialLayer(lengths), slice(m - kept, m)
     shares = np.full(kept, -n / max(kept, 1) / count, dtype=np.float32)
     for _ in range(sweeps):
-        natural = exact_arithmetic.product(chain, sweeper.W.T)
+        natural = exact_arithmetic.matrix_product(chain, sweeper.W.T)
         natural += sweeper.b
         places = draw_exchanged_indices(softmax_weights_in_place(natural), lengths, sweeper.draws)
         shown = words.drawn(natural[places], sweeper.draws)
-        inputs = exact_arithmetic.product(shown, sweeper.W)
+        inputs = exact_arithmetic.matrix_product(shown, sweeper.W)
         sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
     scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products use the whole block, so the unused rows are set to 0
     scratch.v[n : n + kept] = shown[counted]

@@ -121,7 +121,7 @@ class BatchStatistics:
         if self.v is None or self.h is None or self.there:
             return W
         if not all(block.has_sparse_parts for block in self.blocks):
-            return exact_arithmetic.product(self.v[:, units].T, self.h, out=W)
+            return exact_arithmetic.matrix_product(self.v[:, units].T, self.h, out=W)
         most = max(max(block.rows, len(block.v) - block.rows) for block in self.blocks)
         room = self.integers if len(W) == len(self.W) and self.integers is not None else allocate_sparse_indices(most, len(W))
         for number, block in enumerate(self.blocks):
@@ -214,7 +214,7 @@ class UpdateContext(OfBlocks):
         # For word counts, hidden biases are equivalent to weights that all columns share, and have no gradient of their own.
         above = np.zeros_like(self.c) if unit_family(self.settings.visible_units).multinomial else np.add.reduce(block.h, axis=0)
         hidden = np.add.reduce(block.h[: block.rows], axis=0) if self.hidden else np.zeros_like(self.c)
-        return exact_arithmetic.product(signs, block.v), above, hidden
+        return exact_arithmetic.matrix_product(signs, block.v), above, hidden
 
     def together(
         self, blocks: tuple[BlockPhases, ...], scratch: PhaseScratch, stop: int, sums: tuple[Array, Array, Array], error: float
@@ -403,7 +403,7 @@ def restart_some_chains(problem: LearningProblem, state: LearningState, m: int, 
     if not fair.all():
         rows = _read_filled_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
         given = np.empty((len(rows), states.shape[1]), dtype=np.float32)
-        own.hidden.sample(exact_arithmetic.product(rows, own.W), own.c, given, own.draws)
+        own.hidden.sample(exact_arithmetic.matrix_product(rows, own.W), own.c, given, own.draws)
         states[~fair] = given
     state.chain[m, numbers % problem.chains] = states
 

@@ -191,8 +191,8 @@ def _add_standardised_energies(problem: LearningProblem, state: LearningState, m
         result = np.empty(len(v))
         for block in row_blocks(len(v), sum(state.W[m].shape)):
             part = v[block].astype(np.float32)
-            inputs = exact_arithmetic.product(part, state.W[m]) + state.c[m]
-            result[block] = -exact_arithmetic.product(part, state.b[m]) - problem.hidden.summed_log_partition(inputs)
+            inputs = exact_arithmetic.matrix_product(part, state.W[m]) + state.c[m]
+            result[block] = -exact_arithmetic.matrix_product(part, state.b[m]) - problem.hidden.summed_log_partition(inputs)
             if not problem.visible.two_state:
                 result[block] -= problem.visible.log_base_measure(part)
         return result

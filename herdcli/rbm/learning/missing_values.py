@@ -62,13 +62,13 @@ def observed_moments(h: Harmonium, rows: Array, is_known: Array) -> tuple[Array,
     """Compute means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by a sum over all hidden states."""
     blocks = list(iterate_hidden_states(h))
     states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
-    means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base_measure(states)
+    means, fixed = h.visible.mean(natural), exact_arithmetic.matrix_product(states, h.c) + h.hidden.log_base_measure(states)
     pairs, visible, hidden = np.zeros(h.W.shape), np.zeros(len(h.b)), np.zeros(len(h.c))
     for row, given in zip(rows, is_known, strict=True):
         p = hidden_state_posterior(h, row, given, natural, fixed)
         # Units of a layer are independent given the other: E[v_j h' | v_O] = Σ_h p(h | v_O) E[v_j | h] h', with v_j itself if it is known.
         values = np.where(given, row, means)
-        pairs += exact_arithmetic.product((values * p[:, None]).T, states)
-        visible += exact_arithmetic.product(p, values)
-        hidden += exact_arithmetic.product(p, states)
+        pairs += exact_arithmetic.matrix_product((values * p[:, None]).T, states)
+        visible += exact_arithmetic.matrix_product(p, values)
+        hidden += exact_arithmetic.matrix_product(p, states)
     return pairs / len(rows), visible / len(rows), hidden / len(rows)

@@ -37,7 +37,7 @@ class TemperatureLadder:
     def natural(self, sweeper: GibbsSweeper, h: Array) -> Array:
         """Return the natural parameters (C, R, D) of visible units given hidden states h (C, R, K)."""
         C, R, K = h.shape
-        found = exact_arithmetic.product(h.reshape(C * R, K), sweeper.W.T).reshape(C, R, -1)
+        found = exact_arithmetic.matrix_product(h.reshape(C * R, K), sweeper.W.T).reshape(C, R, -1)
         found += sweeper.b
         beta = self.betas.astype(np.float32)[:, None]
         found *= beta
@@ -47,7 +47,7 @@ class TemperatureLadder:
     def log_marginal(self, sweeper: GibbsSweeper, v: Array, x: Array, betas: Array) -> Array:
         """Compute log f_β(v) − a·v, (C, n), for v (C, n, D) and x (C, n, K), each at its own inverse temperature (n,)."""
         beta = betas.astype(np.float32)[:, None]
-        linear = exact_arithmetic.product(v, sweeper.b - self.base)
+        linear = exact_arithmetic.matrix_product(v, sweeper.b - self.base)
         found: Array = betas * linear + self.hidden.summed_log_partition(np.ascontiguousarray(x * beta))
         return found
 
@@ -80,7 +80,7 @@ class TemperatureLadder:
         natural = self.natural(sweeper, h).reshape(C * R, -1)
         drawn = np.empty_like(natural)
         sweeper.visible.sample(natural, np.zeros_like(sweeper.b), drawn, sweeper.draws)
-        x = exact_arithmetic.product(drawn, sweeper.W).reshape(C, R, K)
+        x = exact_arithmetic.matrix_product(drawn, sweeper.W).reshape(C, R, K)
         x += sweeper.c
         v = drawn.reshape(C, R, -1)
         refused = self.exchange(sweeper, v, x, parity)

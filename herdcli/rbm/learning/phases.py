@@ -82,7 +82,7 @@ class BlockPhases:
     def pairs(self, scratch: PhaseScratch) -> Array:
         """Compute v'h (D, K) over all rows, in `scratch.pairs`."""
         if not self.has_sparse_parts:
-            return exact_arithmetic.product(self.v.T, self.h, out=scratch.pairs)
+            return exact_arithmetic.matrix_product(self.v.T, self.h, out=scratch.pairs)
         self.add(scratch.pairs, slice(None), scratch.integers, first=True)
         return scratch.pairs
 
@@ -93,9 +93,9 @@ class BlockPhases:
             if first and self.chain_sparse:
                 out.fill(0.0)
             elif first:
-                exact_arithmetic.product(chain, h, out=out)
+                exact_arithmetic.matrix_product(chain, h, out=out)
             elif not self.chain_sparse:
-                out += exact_arithmetic.product(chain, h)
+                out += exact_arithmetic.matrix_product(chain, h)
             if self.chain_sparse:
                 fast.add_sparse_product(chain, h, out, integers)
             fast.add_sparse_product(self.v[: self.rows, units].T, self.h[: self.rows], out, integers)
@@ -103,9 +103,9 @@ class BlockPhases:
         assert self.total is not None
         data = self.v[: self.rows, units].T
         if first and not self.sparse:
-            exact_arithmetic.product(data, self.total, out=out)
+            exact_arithmetic.matrix_product(data, self.total, out=out)
         elif not self.sparse:
-            out += exact_arithmetic.product(data, self.total)
+            out += exact_arithmetic.matrix_product(data, self.total)
         else:
             if first:
                 out.fill(0.0)
@@ -129,7 +129,7 @@ def multiply_into(left: Array, right: Array, out: Array, sparse: bool, scratch: 
         out.fill(0.0)
         fast.add_sparse_product(left, right, out, scratch.integers)
     else:
-        exact_arithmetic.product(left, right, out=out)
+        exact_arithmetic.matrix_product(left, right, out=out)
 
 
 def contrastive_divergence_phases(
@@ -170,7 +170,7 @@ def contrastive_divergence_phases(
             h[n:] = natural
             fast.add_sparse_product(difference, sweeper.W, h[n:], scratch.integers)
         else:
-            exact_arithmetic.product(fantasy, sweeper.W, out=h[n:])
+            exact_arithmetic.matrix_product(fantasy, sweeper.W, out=h[n:])
         if sweep < steps - 1 and mean_field == "both":
             sweeper.hidden.means(h[n:], sweeper.c)
             states[...] = h[n:]

@@ -90,7 +90,16 @@ class LaggingModel:
 
     def fast_loop_arguments(self, h: Array) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array]:
         """Return the arguments of `fast.natural_at` and `fast.draw_words` for hidden states h (n, K)."""
-        return self.W, self.V, self.lag, self.P, np.ascontiguousarray(exact_arithmetic.product(h, self.Q[:, 0].T)), self.b, self.mean, h
+        return (
+            self.W,
+            self.V,
+            self.lag,
+            self.P,
+            np.ascontiguousarray(exact_arithmetic.matrix_product(h, self.Q[:, 0].T)),
+            self.b,
+            self.mean,
+            h,
+        )
 
     def reach(self, h: Array) -> Array:
         """Compute |h| of each row, plus a margin for the rounding at |h| = 0: (n,) float32."""
@@ -163,7 +172,7 @@ def _list_active_units(rows: Matrix, order: Array) -> ActiveUnitList:
 
 def _reconstruction_error(model: LaggingModel, states: Array, rows: Array) -> float:
     """Compute the squared distance of rows from E[v | h] before the first minibatch of an epoch, when all weights are up to date."""
-    means, v, visible = exact_arithmetic.product(states, model.W.T), rows.astype(np.float32), model.problem.visible.layer()
+    means, v, visible = exact_arithmetic.matrix_product(states, model.W.T), rows.astype(np.float32), model.problem.visible.layer()
     if model.problem.visible.multinomial:
         visible = MultinomialLayer(v.sum(axis=1))
     visible.means(means, model.b)
@@ -205,7 +214,7 @@ def _sample_two_state_visible(model: LaggingModel, h: Array, draws: np.random.Ge
     raw = room.v.reshape(-1)[: 2 * -(-total // 4)].view(np.uint64)
     fast.fill_words(int(draws.bit_generator.random_raw()), raw)
     words, natural = raw.view(np.uint16)[:total].reshape(n, D + 1), room.visible[:n]
-    exact_arithmetic.product(h, model.W.T, out=natural)
+    exact_arithmetic.matrix_product(h, model.W.T, out=natural)
     starts, listed = np.empty(n + 1, np.int32), room.difference[:n].reshape(-1).view(np.int32)
     # Natural parameters can have grown by up to this bound, so that units that are not listed are off.
     count = fast.list_below(natural, model.b + model.slack * model.reach(h).max() + np.float32(ROUNDING), words, starts, listed)
@@ -242,7 +251,7 @@ def _sample_words_per_row(
 ) -> tuple[ActiveUnitList, float]:
     """Sample words with a table for each row; also returns the number of proposals that the common table would have needed."""
     natural = model.problem.scratch().visible[: len(h)]
-    exact_arithmetic.product(h, model.W.T, out=natural)
+    exact_arithmetic.matrix_product(h, model.W.T, out=natural)
     natural += model.b
     shown, tries = [], 0.0
     for row, (reach, length) in enumerate(zip(model.reach(h), lengths, strict=True)):

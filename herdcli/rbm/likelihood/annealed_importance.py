@@ -201,12 +201,14 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
     # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 even if it mixes badly (Neal 2001).
     # In a sweep at β, h given v has the natural parameters β x, and v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
-        exact_arithmetic.product(v, W, out=x)
-        log_weights += (beta - before) * exact_arithmetic.product(v, h.b - a) + hidden_log_partition_change(h.hidden, x + h.c, before, beta)
+        exact_arithmetic.matrix_product(v, W, out=x)
+        log_weights += (beta - before) * exact_arithmetic.matrix_product(v, h.b - a) + hidden_log_partition_change(
+            h.hidden, x + h.c, before, beta
+        )
         if beta == 0.0:
             return
         hidden_layer.sample(x, c, hidden, random, beta=beta)
-        exact_arithmetic.product(hidden, W.T, out=natural)
+        exact_arithmetic.matrix_product(hidden, W.T, out=natural)
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 

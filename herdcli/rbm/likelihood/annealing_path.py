@@ -32,7 +32,7 @@ class TemperatureWalk:
     def of(cls, h: Harmonium, base: BaseMixture, v: Array, labels: Array) -> TemperatureWalk:
         """Allocate working arrays in float32 for rows v (n, D) in the components `labels` (n,) of the base."""
         W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
-        return cls(h, base, v, labels, W, c, biases, exact_arithmetic.product(v, W))
+        return cls(h, base, v, labels, W, c, biases, exact_arithmetic.matrix_product(v, W))
 
     def gains(self, before: float, beta: float) -> Array:
         """Compute log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
@@ -47,7 +47,7 @@ class TemperatureWalk:
     def _of_rows(self) -> tuple[Array, Array]:
         if self._seen is None:
             v = self.v.astype(np.float64)
-            self._seen = self.base.densities(v), exact_arithmetic.product(v, self.h.b)
+            self._seen = self.base.densities(v), exact_arithmetic.matrix_product(v, self.h.b)
         return self._seen
 
     def select(self, places: Array) -> None:
@@ -63,11 +63,11 @@ class TemperatureWalk:
             self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
         self.h.hidden.layer().sample(self.x, self.c, hidden, draws, beta=beta)
-        exact_arithmetic.product(hidden, self.W.T, out=natural)
+        exact_arithmetic.matrix_product(hidden, self.W.T, out=natural)
         # Given component m and h, v has the natural parameters (1 − β) a_m + β (b + Wh); `sample` multiplies all by β.
         natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
         self.h.visible.layer().sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
-        exact_arithmetic.product(self.v, self.W, out=self.x)
+        exact_arithmetic.matrix_product(self.v, self.W, out=self.x)
         self._seen = None
 
 

@@ -118,7 +118,7 @@ class HiddenStateBlock:
     @property
     def natural(self) -> Array:
         """The natural parameters (S, D) of the visible units."""
-        result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self._rows.shape[1] :], self.far)
+        result: Array = self._natural + exact_arithmetic.matrix_product(self.h.W[:, self._rows.shape[1] :], self.far)
         return result
 
     @property
@@ -127,7 +127,7 @@ class HiddenStateBlock:
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
-        fixed = exact_arithmetic.product(far, self.h.c[self._rows.shape[1] :]) + self.h.hidden.log_base_measure(far)
+        fixed = exact_arithmetic.matrix_product(far, self.h.c[self._rows.shape[1] :]) + self.h.hidden.log_base_measure(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
 
@@ -145,8 +145,8 @@ def hidden_state_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateB
     near = count_near_units(h.hidden, units, BLOCK // h.W.shape[0])
     rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
     columns = rows.shape[1]
-    natural = exact_arithmetic.product(rows, h.W.T[:columns]) + h.b
-    weight = exact_arithmetic.product(rows, h.c[:columns]) + h.hidden.log_base_measure(rows)
+    natural = exact_arithmetic.matrix_product(rows, h.W.T[:columns]) + h.b
+    weight = exact_arithmetic.matrix_product(rows, h.c[:columns]) + h.hidden.log_base_measure(rows)
     return count_states(h.hidden, units - near, first=near), lambda block: HiddenStateBlock(h, near, block, rows, natural, weight)
 
 
@@ -198,14 +198,14 @@ class HiddenStateSums:
         near = count_near_units(h.hidden, h.hidden.count_units(h.W.shape[1]), NEAR)
         rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
         columns = rows.shape[1]
-        natural = (high - low) * exact_arithmetic.product(h.W[:, :columns], rows.T)
+        natural = (high - low) * exact_arithmetic.matrix_product(h.W[:, :columns], rows.T)
         reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * _largest_value(h.hidden) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
         weight = (
-            exact_arithmetic.product(rows, h.c[:columns])
+            exact_arithmetic.matrix_product(rows, h.c[:columns])
             + h.hidden.log_base_measure(rows)
-            + low * exact_arithmetic.product(rows, h.W[:, :columns].sum(axis=0))
+            + low * exact_arithmetic.matrix_product(rows, h.W[:, :columns].sum(axis=0))
         )
         return cls(h, near, low, high - low, h.visible.scale, exact_arithmetic.exp(natural), natural.max(axis=1), np.asarray(weight))
 
@@ -229,7 +229,7 @@ class HiddenStateSums:
         h, count = self.h, self.h.hidden.count_units(self.h.W.shape[1]) - self.near
         far = decode_state_indices(h.hidden, count, np.array([block]), first=self.near)[0]
         columns = h.W.shape[1] - len(far)
-        natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
+        natural = h.b + exact_arithmetic.matrix_product(h.W[:, columns:], far)
         shift = self.gap * natural
         # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is converted to its logarithm before this bound exceeds
         # LARGEST_SUM.
@@ -247,7 +247,7 @@ class HiddenStateSums:
             np.multiply(product, term, out=product)
         total += exact_arithmetic.log(product)
         total *= self.replicas
-        fixed = exact_arithmetic.product(far, h.c[columns:]) + h.hidden.log_base_measure(far) + self.low * natural.sum()
+        fixed = exact_arithmetic.matrix_product(far, h.c[columns:]) + h.hidden.log_base_measure(far) + self.low * natural.sum()
         return self._weight + total, float(fixed)
 
 
@@ -266,5 +266,5 @@ def _gaussian_log_partition(h: Harmonium) -> float:
     """Compute ½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
     # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
     matrix, biases = joint_precision(h), np.concatenate([h.b, h.c])
-    quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_positive_definite(matrix, biases))
+    quadratic = exact_arithmetic.matrix_product(0.5 * biases, symmetric_matrices.solve_positive_definite(matrix, biases))
     return float(quadratic - 0.5 * symmetric_matrices.log_determinant(matrix))

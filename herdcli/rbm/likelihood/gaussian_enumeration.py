@@ -53,13 +53,13 @@ class GaussianVisibleSums:
             decode_state_indices(h.hidden, count, np.arange(count_states(h.hidden, count, first=start)), first=start)
             for start, count in ((0, one), (one, two))
         )
-        G, field = exact_arithmetic.product(h.W.T, h.W), h.c + exact_arithmetic.product(h.W.T, h.b)
+        G, field = exact_arithmetic.matrix_product(h.W.T, h.W), h.c + exact_arithmetic.matrix_product(h.W.T, h.b)
         a, b = first.shape[1], first.shape[1] + second.shape[1]
-        cross = np.asarray(exact_arithmetic.product(exact_arithmetic.product(first, G[:a, a:b]), second.T))
+        cross = np.asarray(exact_arithmetic.matrix_product(exact_arithmetic.matrix_product(first, G[:a, a:b]), second.T))
         own = [np.zeros(len(first)), np.zeros(len(second))]
         for side, (rows, place) in enumerate(((first, slice(0, a)), (second, slice(a, b)))):
-            quadratic = 0.5 * (exact_arithmetic.product(rows, G[place, place]) * rows).sum(axis=1)
-            own[side] = np.asarray(exact_arithmetic.product(rows, field[place]) + quadratic + h.hidden.log_base_measure(rows))
+            quadratic = 0.5 * (exact_arithmetic.matrix_product(rows, G[place, place]) * rows).sum(axis=1)
+            own[side] = np.asarray(exact_arithmetic.matrix_product(rows, field[place]) + quadratic + h.hidden.log_base_measure(rows))
         for side in (0, 1):  # the largest entries of rows and columns are moved from M to the near parts' own terms
             largest = cross.max(axis=1 - side)
             cross = cross - (largest[:, None] if side == 0 else largest)
@@ -88,16 +88,17 @@ class GaussianVisibleSums:
         numbers = np.arange(block * TOGETHER, min((block + 1) * TOGETHER, self.parts))
         first = h.hidden.count_units(near)
         far = decode_state_indices(h.hidden, h.hidden.count_units(h.W.shape[1]) - first, numbers, first=first)
-        fixed = exact_arithmetic.product(far, self.field[near:]) + 0.5 * (exact_arithmetic.product(far, self.G[near:, near:]) * far).sum(
-            axis=1
-        )
-        fixed = fixed + h.hidden.log_base_measure(far) + 0.5 * exact_arithmetic.product(h.b, h.b)
-        fields = exact_arithmetic.product(far, self.G[near:, :near])
-        left = exact_arithmetic.product(fields[:, :cut], self.first.T) + self.own[0]
-        right = exact_arithmetic.product(fields[:, cut:], self.second.T) + self.own[1]
+        fixed = exact_arithmetic.matrix_product(far, self.field[near:]) + 0.5 * (
+            exact_arithmetic.matrix_product(far, self.G[near:, near:]) * far
+        ).sum(axis=1)
+        fixed = fixed + h.hidden.log_base_measure(far) + 0.5 * exact_arithmetic.matrix_product(h.b, h.b)
+        fields = exact_arithmetic.matrix_product(far, self.G[near:, :near])
+        left = exact_arithmetic.matrix_product(fields[:, :cut], self.first.T) + self.own[0]
+        right = exact_arithmetic.matrix_product(fields[:, cut:], self.second.T) + self.own[1]
         tops = left.max(axis=1), right.max(axis=1)
         shares = (
-            exact_arithmetic.product(exact_arithmetic.exp(left - tops[0][:, None]), self.M) * exact_arithmetic.exp(right - tops[1][:, None])
+            exact_arithmetic.matrix_product(exact_arithmetic.exp(left - tops[0][:, None]), self.M)
+            * exact_arithmetic.exp(right - tops[1][:, None])
         ).sum(axis=1)
         found = fixed + tops[0] + tops[1] + np.asarray(exact_arithmetic.log(np.maximum(shares, SMALL)))
         for part in np.flatnonzero(shares <= SMALL):

@@ -32,7 +32,7 @@ def row_moments(rows: Matrix) -> tuple[Array, Array] | None:
     mean /= n
     for part in iterate_row_slices(rows):
         Z = rows[part].astype(np.float64) - mean
-        total += exact_arithmetic.product(np.ascontiguousarray(Z.T), Z)
+        total += exact_arithmetic.matrix_product(np.ascontiguousarray(Z.T), Z)
     return mean, total / n
 
 

@@ -84,7 +84,7 @@ class LengthWalk:
     def sweep(self, at: float, draws: np.random.Generator) -> None:
         """Sample words given hidden states, and hidden states given words; a fractional word is accepted or rejected."""
         whole, rest = divmod(at, 1.0)
-        inputs = exact_arithmetic.product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
+        inputs = exact_arithmetic.matrix_product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
         own, growth = self.hidden.copy(), self.growth
         self.h.hidden.layer().sample(inputs, self.c, self.hidden, draws)
         self._look()
@@ -94,7 +94,7 @@ class LengthWalk:
             self._look()
 
     def _look(self) -> None:
-        exact_arithmetic.product(self.hidden, self.W.T, out=self.shares)
+        exact_arithmetic.matrix_product(self.hidden, self.W.T, out=self.shares)
         self.shares += self.b
         self.growth = softmax_weights_in_place(self.shares)
 
@@ -194,10 +194,10 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
         log_z = top + exact_arithmetic.log(shares.mean(axis=0))
         weight = self.problem.counts / self.problem.counts.sum()
         # By the delta method the error of the mean of log Z over rows is the mean of each population's relative deviations.
-        error = sequential_monte_carlo.log_mean_standard_error(exact_arithmetic.product(shares / shares.mean(axis=0), weight))
-        count = exact_arithmetic.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
+        error = sequential_monte_carlo.log_mean_standard_error(exact_arithmetic.matrix_product(shares / shares.mean(axis=0), weight))
+        count = exact_arithmetic.matrix_product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
         return LengthEstimates(
-            log_z, LogZEstimate(float(exact_arithmetic.product(log_z, weight)), error, float(count), len(self.problem.places) - 1)
+            log_z, LogZEstimate(float(exact_arithmetic.matrix_product(log_z, weight)), error, float(count), len(self.problem.places) - 1)
         )
 
 

@@ -145,9 +145,9 @@ class ParameterSegment(NamedTuple):
     def inputs(self, v: Array) -> HiddenInputs:
         """Compute the hidden inputs of rows v (n, D) at the start of the segment, and their change until its end."""
         # On θ_s = θ + s (θ' − θ) both x_s = c_s + v'W_s and b_s·v are linear in s: products with the ends give log f_s(v) everywhere.
-        x, u = (exact_arithmetic.product(v, end.W) + end.c for end in (self.start, self.end))
+        x, u = (exact_arithmetic.matrix_product(v, end.W) + end.c for end in (self.start, self.end))
         u -= x
-        return HiddenInputs(x, u, exact_arithmetic.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
+        return HiddenInputs(x, u, exact_arithmetic.matrix_product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
 
     def rise(self, hidden_inputs: HiddenInputs, before: float) -> Callable[[float], Array]:
         """Return the function s ↦ log f_s(v) − log f_before(v), (n,) float64."""
@@ -197,8 +197,8 @@ def _choose_step_length(
         # close to the variance of log g, which grows with the square of the length.
         gain = exact_arithmetic.exp(growth - growth.max())
         lost = float(
-            exact_arithmetic.log(exact_arithmetic.product(share, np.square(gain)))
-            - 2.0 * exact_arithmetic.log(exact_arithmetic.product(share, gain))
+            exact_arithmetic.log(exact_arithmetic.matrix_product(share, np.square(gain)))
+            - 2.0 * exact_arithmetic.log(exact_arithmetic.matrix_product(share, gain))
         )
         best = length * math.sqrt(LOST / max(lost, TINY * LOST))
         if lost <= LOST or length <= min_step:
@@ -217,7 +217,7 @@ def _gibbs_sweep(segment: ParameterSegment, v: Array, inputs: Array, point: Para
     """Sample hidden units given their inputs (n, K), which are overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
     segment.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
-    exact_arithmetic.product(hidden, point.W.T, out=natural)
+    exact_arithmetic.matrix_product(hidden, point.W.T, out=natural)
     segment.visible.layer().sample(natural, point.b, v, draws)
 
 

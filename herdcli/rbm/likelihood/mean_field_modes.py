@@ -61,7 +61,7 @@ class BaseMixture:
         terms = self.densities(v)
         parts = exact_arithmetic.exp(terms - exact_arithmetic.log_sum_exp(terms, axis=1, keepdims=True))
         weights = exact_arithmetic.exp(log_weights - exact_arithmetic.log_sum_exp(log_weights))
-        shares = (1.0 - FLOOR) * exact_arithmetic.product(weights, parts) + FLOOR / len(self.biases)
+        shares = (1.0 - FLOOR) * exact_arithmetic.matrix_product(weights, parts) + FLOOR / len(self.biases)
         return replace(self, log_shares=exact_arithmetic.log(shares))
 
     def densities(self, v: Array) -> Array:
@@ -69,7 +69,7 @@ class BaseMixture:
 
         The base measure of v, which all components share, is left out.
         """
-        terms: Array = exact_arithmetic.product(v, self.biases.T) - self.log_partitions
+        terms: Array = exact_arithmetic.matrix_product(v, self.biases.T) - self.log_partitions
         return terms
 
 
@@ -89,7 +89,7 @@ def make_mode_mixture(h: Harmonium, base_rates: Array, rows: Array, seed: int, u
     _, first = np.unique(np.rint(4.0 * (means[order] - low) / (high - low)), axis=0, return_index=True)
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
-    biases = np.clip(h.b + exact_arithmetic.product(means[chosen], h.W.T), -reach, reach)
+    biases = np.clip(h.b + exact_arithmetic.matrix_product(means[chosen], h.W.T), -reach, reach)
     return BaseMixture.of(h, np.concatenate([base_rates[None], biases]), float(bounds[order[0]]))
 
 
@@ -114,17 +114,19 @@ def solve_mean_field(h: Harmonium, means: Array) -> tuple[Array, Array]:
     for _ in range(SWEEPS):
         before = means
         # Each layer given the other's means is the best factor of q: this is coordinate ascent of the bound, which never decreases.
-        means = h.hidden.mean(exact_arithmetic.product(h.visible.mean(exact_arithmetic.product(means, h.W.T) + h.b), h.W) + h.c)
+        means = h.hidden.mean(
+            exact_arithmetic.matrix_product(h.visible.mean(exact_arithmetic.matrix_product(means, h.W.T) + h.b), h.W) + h.c
+        )
         if np.abs(means - before).max(initial=0.0) < 1e-6:
             break
-    natural = exact_arithmetic.product(means, h.W.T) + h.b
+    natural = exact_arithmetic.matrix_product(means, h.W.T) + h.b
     visible = h.visible.mean(natural)
-    inputs = exact_arithmetic.product(visible, h.W) + h.c
+    inputs = exact_arithmetic.matrix_product(visible, h.W) + h.c
     # H(q) = Σ A(a) − a·mean up to the mean of the log base measure, which cancels in L with log h.
     entropy = h.visible.log_partition(natural).sum(axis=-1) - (natural * visible).sum(axis=-1)
     # log Z ≥ E_q[b·v + c·h + v'Wh] + H(q_v) + H(q_h).  At the best q_h given q_v the terms with h are Σ_k A(c_k + W_k·E v), its
     # log-partition.
-    bound = entropy + exact_arithmetic.product(visible, h.b) + h.hidden.log_partition(inputs).sum(axis=-1)
+    bound = entropy + exact_arithmetic.matrix_product(visible, h.b) + h.hidden.log_partition(inputs).sum(axis=-1)
     return np.asarray(bound), means
 
 

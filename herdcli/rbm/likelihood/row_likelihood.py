@@ -51,7 +51,9 @@ def row_log_likelihood(h: Harmonium, v: Matrix, log_partition: float, *, map: Ma
 
     def block(rows: Array) -> Array:
         result: Array = (
-            exact_arithmetic.product(rows, h.b) + h.hidden.summed_log_partition(exact_arithmetic.product(rows, h.W) + h.c) - log_partition
+            exact_arithmetic.matrix_product(rows, h.b)
+            + h.hidden.summed_log_partition(exact_arithmetic.matrix_product(rows, h.W) + h.c)
+            - log_partition
         )
         return result if h.visible.two_state else result + h.visible.log_base_measure(rows)
 
@@ -74,7 +76,7 @@ def log_pseudo_likelihood(h: Harmonium, v: Matrix, *, map: Map = map) -> Array:
 def _log_pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
     """Compute the pseudo-likelihood of a block by p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
     assert h.visible.states is not None
-    x = exact_arithmetic.product(v, h.W) + h.c
+    x = exact_arithmetic.matrix_product(v, h.W) + h.c
     here = h.hidden.summed_log_partition(x.copy())
     flip = float(sum(h.visible.states)) - 2.0 * v  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
     total = np.zeros(len(v))
@@ -93,8 +95,8 @@ def _multistate_log_pseudo_likelihood(h: Harmonium, v: Array) -> Array:
     total = np.zeros(len(v))
     for unit, others in enumerate(enumerate_unit_values(h, v)):
         columns = h.visible.unit_columns(unit)
-        here = exact_arithmetic.product(v[:, columns], h.b[columns]) + h.visible.log_base_measure(v[:, columns])
-        here = here + h.hidden.summed_log_partition(exact_arithmetic.product(v, h.W) + h.c)
+        here = exact_arithmetic.matrix_product(v[:, columns], h.b[columns]) + h.visible.log_base_measure(v[:, columns])
+        here = here + h.hidden.summed_log_partition(exact_arithmetic.matrix_product(v, h.W) + h.c)
         total += here - exact_arithmetic.log_sum_exp(others.log_weight, axis=0)
     return total
 
@@ -109,12 +111,14 @@ class UnitAlternatives:
 
 def enumerate_unit_values(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
     """Yield for each visible unit the rows v (n, D) with that unit at each of its values and all others unchanged."""
-    x = exact_arithmetic.product(v, h.W) + h.c
+    x = exact_arithmetic.matrix_product(v, h.W) + h.c
     for unit in range(h.visible.count_units(h.W.shape[0])):
         columns, support = h.visible.unit_columns(unit), h.visible.unit_values(unit)
-        fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base_measure(support)
+        fixed = exact_arithmetic.matrix_product(support, h.b[columns]) + h.visible.log_base_measure(support)
         # The hidden inputs without unit j, plus each of its values.
-        inputs = (x - exact_arithmetic.product(v[:, columns], h.W[columns])) + exact_arithmetic.product(support, h.W[columns])[:, None]
+        inputs = (x - exact_arithmetic.matrix_product(v[:, columns], h.W[columns])) + exact_arithmetic.matrix_product(
+            support, h.W[columns]
+        )[:, None]
         yield UnitAlternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 

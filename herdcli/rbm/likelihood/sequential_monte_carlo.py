@@ -79,8 +79,8 @@ class ParticlePopulation:
             share = exact_arithmetic.exp(self.log_weights - exact_arithmetic.log_sum_exp(self.log_weights))
             growth = exact_arithmetic.exp(growth - growth.max())
             return bool(
-                exact_arithmetic.integer_power(exact_arithmetic.product(share, growth), 2)
-                >= CONDITIONAL * exact_arithmetic.product(share, np.square(growth))
+                exact_arithmetic.integer_power(exact_arithmetic.matrix_product(share, growth), 2)
+                >= CONDITIONAL * exact_arithmetic.matrix_product(share, np.square(growth))
             )
 
         if kept(limit):

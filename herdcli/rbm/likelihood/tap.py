@@ -69,13 +69,13 @@ def layer_natural_parameters(bias: Array, powers: WeightPowers, own_layer: Layer
 
     own_layer  the layer's own means; None: without their reaction term.
     """
-    found = exact_arithmetic.product(other_layer.m, powers.one.T) + bias
+    found = exact_arithmetic.matrix_product(other_layer.m, powers.one.T) + bias
     if own_layer is None:
         return found
     half, sixth = own_layer.m.dtype.type(0.5), own_layer.m.dtype.type(1 / 6)
     # At the fixed point ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
-    found += half * own_layer.variance_slope * exact_arithmetic.product(other_layer.variance, powers.two.T)
-    found += sixth * own_layer.third_slope * exact_arithmetic.product(other_layer.third, powers.three.T)
+    found += half * own_layer.variance_slope * exact_arithmetic.matrix_product(other_layer.variance, powers.two.T)
+    found += sixth * own_layer.third_slope * exact_arithmetic.matrix_product(other_layer.third, powers.three.T)
     return found
 
 
@@ -127,13 +127,13 @@ def tap_log_partition(h: Harmonium, solutions: TAPFixedPoints) -> Array:
     inputs = layer_natural_parameters(h.b, powers, v, k), layer_natural_parameters(h.c, powers.transposed(), k, v)
     entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
     pairs = [
-        (exact_arithmetic.product(left, W) * right).sum(axis=1)
+        (exact_arithmetic.matrix_product(left, W) * right).sum(axis=1)
         for left, W, right in ((v.m, powers.one, k.m), (v.variance, powers.two, k.variance), (v.third, powers.three, k.third))
     ]
     found: Array = (
         sum(entropies)
-        + exact_arithmetic.product(v.m, h.b)
-        + exact_arithmetic.product(k.m, h.c)
+        + exact_arithmetic.matrix_product(v.m, h.b)
+        + exact_arithmetic.matrix_product(k.m, h.c)
         + pairs[0]
         + 0.5 * pairs[1]
         + pairs[2] / 6.0
@@ -144,9 +144,9 @@ def tap_log_partition(h: Harmonium, solutions: TAPFixedPoints) -> Array:
 def tap_log_z_gradient(W: Array, solutions: TAPFixedPoints) -> Array:
     """Compute ∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
     v, k = solutions.visible, solutions.hidden
-    found: Array = exact_arithmetic.product(v.m.T, k.m)
-    found += W * exact_arithmetic.product(v.variance.T, k.variance)
-    found += W.dtype.type(0.5) * np.square(W) * exact_arithmetic.product(v.third.T, k.third)
+    found: Array = exact_arithmetic.matrix_product(v.m.T, k.m)
+    found += W * exact_arithmetic.matrix_product(v.variance.T, k.variance)
+    found += W.dtype.type(0.5) * np.square(W) * exact_arithmetic.matrix_product(v.third.T, k.third)
     found /= W.dtype.type(len(v.m))
     return found
 
@@ -166,6 +166,6 @@ def tap_learning_gradient(
     inputs, means = np.empty((len(rows), len(sweeper.c)), dtype=np.float32), np.empty_like(rows)
     sweeper.up(rows, inputs)
     sweeper.down(inputs, means)
-    pairs = exact_arithmetic.product(rows.T, inputs) / np.float32(len(rows)) - tap_log_z_gradient(W, at)
+    pairs = exact_arithmetic.matrix_product(rows.T, inputs) / np.float32(len(rows)) - tap_log_z_gradient(W, at)
     below, above = rows.mean(axis=0) - at.visible.m.mean(axis=0), inputs.mean(axis=0) - at.hidden.m.mean(axis=0)
     return GradientStatistics(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))

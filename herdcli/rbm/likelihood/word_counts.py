@@ -43,7 +43,7 @@ def exact_log_partitions(h: Harmonium, lengths: Array) -> Array:
     found = np.full(len(lengths), -np.inf)
     for block in iterate_hidden_states(condition_on_length(h, 1)):
         one = exact_arithmetic.log_sum_exp(block.natural, axis=1)
-        fixed = exact_arithmetic.product(block.hidden, h.c) + h.hidden.log_base_measure(block.hidden)
+        fixed = exact_arithmetic.matrix_product(block.hidden, h.c) + h.hidden.log_base_measure(block.hidden)
         found = exact_arithmetic.log_add_exp(found, exact_arithmetic.log_sum_exp(fixed + lengths[:, None] * one, axis=1))
     return found
 

@@ -144,7 +144,7 @@ class RecurrentRBM:
         """Convert rows (n, D) in unit values to the values of data sets."""
         return to_dataset_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
 
-    def held_out(self) -> EvaluationSequences | None:
+    def heldout_sequences(self) -> EvaluationSequences | None:
         """Return the sequences of split 2, all of whose rows count."""
         found = self.holdout
         if found is None or not len(found.X):

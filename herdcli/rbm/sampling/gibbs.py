@@ -23,7 +23,7 @@ class GibbsSweeper:
 
     def up(self, v: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[h | v] (n, K) for rows v (n, D), and h sampled if `states` (n, K) is given."""
-        exact_arithmetic.product(v, self.W, out=means)
+        exact_arithmetic.matrix_product(v, self.W, out=means)
         if states is None:
             self.hidden.means(means, self.c, scale=scale)
         else:
@@ -31,7 +31,7 @@ class GibbsSweeper:
 
     def down(self, h: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[v | h] (n, D) for rows h (n, K), and v sampled if `states` (n, D) is given."""
-        exact_arithmetic.product(h, self.W.T, out=means)
+        exact_arithmetic.matrix_product(h, self.W.T, out=means)
         if states is None:
             self.visible.means(means, self.b, scale=scale)
         else:

@@ -45,12 +45,12 @@ def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, fi
     if log2_state_count(h.hidden, h.W.shape[1]) <= STATES:
         blocks = list(iterate_hidden_states(h))
         states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
-        means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base_measure(states)
+        means, fixed = h.visible.mean(natural), exact_arithmetic.matrix_product(states, h.c) + h.hidden.log_base_measure(states)
 
         def fill(index: int) -> None:
             given = is_known[index]
             if not given.all():
-                result[index, ~given] = exact_arithmetic.product(
+                result[index, ~given] = exact_arithmetic.matrix_product(
                     hidden_state_posterior(h, result[index], given, natural, fixed), means[:, ~given]
                 )
 
@@ -71,7 +71,7 @@ def hidden_state_posterior(h: Harmonium, row: Array, is_given: Array, natural: A
     free = h.visible.log_partition(natural)[:, ~is_given[h.visible.first_columns(len(is_given))]].sum(axis=1)
     # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
     # others are summed out.
-    weight = fixed + exact_arithmetic.product(natural[:, is_given], row[is_given]) + free
+    weight = fixed + exact_arithmetic.matrix_product(natural[:, is_given], row[is_given]) + free
     weight = exact_arithmetic.exp(weight - weight.max())
     shares: Array = weight / weight.sum()
     return shares

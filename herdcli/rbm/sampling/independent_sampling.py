@@ -124,7 +124,7 @@ def _plan_row_enumerations(h: Harmonium, partial_rows: Array) -> list[Enumeratio
 def _plan_pattern_enumerations(h: Harmonium, free: Array, rows: Array, row_indices: list[Array]) -> list[EnumerationPart] | None:
     """Return the parts for rows (n, D) with the same free units: one enumeration of hidden states, or one of free units for each row."""
     own = Harmonium(h.W[free], h.b[free], h.c, h.visible.of_columns(free), h.hidden)
-    extra = exact_arithmetic.product(rows[:, ~free].astype(np.float64), h.W[~free])
+    extra = exact_arithmetic.matrix_product(rows[:, ~free].astype(np.float64), h.W[~free])
     together = [EnumerationPart(own, False, free, extra, tuple(row_indices))]
     if has_gaussian_layers(h):
         return together
@@ -208,8 +208,8 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
             columns = near.shape[1]
             weights = (
                 weights
-                + exact_arithmetic.product(near, part.extra[row, :columns])
-                + exact_arithmetic.product(far, part.extra[row, columns:])
+                + exact_arithmetic.matrix_product(near, part.extra[row, :columns])
+                + exact_arithmetic.matrix_product(far, part.extra[row, columns:])
             )
         top = weights.max()
         sums = np.cumsum(exact_arithmetic.exp(weights - top))
@@ -261,8 +261,8 @@ def _sample_gaussian_states(part: EnumerationPart, draws: np.random.Generator) -
     """Sample hidden states (N, K) float32 of two Gaussian layers."""
     h = part.side
     # With the visible units summed out, h has the exponent (c + W'b)·h + |W h|²/2 − |h|²/2.
-    L = symmetric_matrices.cholesky(np.eye(len(h.c)) - exact_arithmetic.product(h.W.T, h.W))
-    linear_part = part.extra + h.c + exact_arithmetic.product(h.b, h.W)
+    L = symmetric_matrices.cholesky(np.eye(len(h.c)) - exact_arithmetic.matrix_product(h.W.T, h.W))
+    linear_part = part.extra + h.c + exact_arithmetic.matrix_product(h.b, h.W)
     means = symmetric_matrices.solve_lower(L, symmetric_matrices.solve_lower(L, linear_part.T), transposed=True).T
     noise = exact_arithmetic.standard_normals(draws, (sum(len(places) for places in part.places), len(h.c)))
     # L'⁻¹ z has the covariance (L L')⁻¹.

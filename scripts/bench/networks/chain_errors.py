@@ -145,7 +145,7 @@ def sampled(given: network.Network, algorithm: str, effort: float, seed: int) ->
     """The result of chains of so much work; None where there is not enough for 48 sweeps."""
     made: Any = algorithms.make_inference_method(given, InferenceSettings(algorithm=algorithm, seed=seed))
     before = made.steps - made.settings.sweeps - made.settings.burn_in
-    sweeps = min(10_000, int(effort * MILLION / max(1.0, made.work()) - before) // 8 * 6)
+    sweeps = min(10_000, int(effort * MILLION / max(1.0, made.work_per_step()) - before) // 8 * 6)
     if sweeps < 48:
         return None
     asked = replace(made.settings, sweeps=sweeps, burn_in=sweeps // 3)

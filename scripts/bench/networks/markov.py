@@ -179,7 +179,7 @@ def eights(folder: Path) -> constraints.LearningProblem | None:
         return None
     x = load(str(folder / "eights8x8.h5"), kinds={"dataset"}).value.X.astype(np.int64)
     rows, cardinality = constraints.StateRows(x, np.full(len(x), 1 / len(x))), np.full(64, 2)
-    information = constraints.compute_pair_tables(rows, cardinality, 1.0).information()
+    information = constraints.compute_pair_tables(rows, cardinality, 1.0).mutual_informations()
     for seed in range(1000):
         edges = structure_selection.structure_pairs("chow-liu+random", 0.05, 6, 64, information, None, seed)
         if len(edges) == 106:

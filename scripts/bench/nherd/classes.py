@@ -28,7 +28,7 @@ from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import block_from_rows
 from herdcli.online.learners.hyperparameter_race import EXAMPLES, ReplaySource, run_race
 from herdcli.online.model import Settings
-from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predict_classes
 
 FORMS = ("top-1", "one-vs-rest")
 POWERS = range(-2, 5)
@@ -62,7 +62,7 @@ def errors(settings: Settings, train: Rows, test: Rows, classes: int) -> list[fl
         if step + 1 in [passes * source.blocks_per_pass for passes in PASSES]:
             score = make_scorer(one.result(state))
             held = [block_from_rows(*test, slice(start, start + 5000)) for start in range(0, len(test[1]), 5000)]
-            guessed = np.concatenate([predicted_classes(score(block)[0]) for block in held])
+            guessed = np.concatenate([predict_classes(score(block)[0]) for block in held])
             found.append(float(100 * np.mean(guessed != test[1])))
     return found
 
@@ -72,7 +72,7 @@ def compared(name: str, train: Rows, test: Rows) -> None:
     classes = int(max(train[1].max(), test[1].max())) + 1
     for form in FORMS:
         base = Settings(multiclass=form, scaling="online", bias=True)
-        first = ReplaySource(MemorySource(*train)).first(EXAMPLES)
+        first = ReplaySource(MemorySource(*train)).read_first_batches(EXAMPLES)
         chosen, table = run_race(base, first, classes, ("nherd", "arow"))
         unit = float(table.C.min()) * 16.0
         grid = {

@@ -39,7 +39,7 @@ from herdcli.online.learner import OnlineLearner
 from herdcli.online.learners import drift_detection, early_stopping, hyperparameter_race
 from herdcli.online.learners.state_conversion import classifier_from_state
 from herdcli.online.model import Settings
-from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predict_classes
 
 VW = """
 import sys
@@ -83,7 +83,7 @@ def herd(X, y, X_test, y_test, seed: int) -> float:
     """What `herd nherd-train` makes of rows of a data set without options."""
     settings = Settings(algorithm="nherd", bias=True, scaling="standard", seed=seed)
     classes, source = int(y.max()) + 1, MemorySource(X, y, seed=seed)
-    first = hyperparameter_race.ReplaySource(source).first(hyperparameter_race.EXAMPLES)
+    first = hyperparameter_race.ReplaySource(source).read_first_batches(hyperparameter_race.EXAMPLES)
     settings, _ = hyperparameter_race.run_race(settings, first, classes, ("nherd", "arow"), ("top-1", "one-vs-rest"))
     found = drift_detection.compare_half_lives(settings, first, classes)
     scales, rows = None, 0
@@ -101,7 +101,7 @@ def herd(X, y, X_test, y_test, seed: int) -> float:
         state = learner.step(state)
     model = classifier_from_state(settings, X.shape[1] + 1, state, [str(k) for k in range(classes)])
     score, _ = make_scorer(model)(block_from_rows(X_test, y_test, slice(None)))
-    return float((predicted_classes(score) != y_test).mean())
+    return float((predict_classes(score) != y_test).mean())
 
 
 def lines(path: Path, X, y, classes: int) -> None:

@@ -31,11 +31,11 @@ from herdcli import algorithm, fast
 from herdcli.artifacts.text import svmlight
 from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
-from herdcli.online.learners.full_covariance import complete_both_triangles, learn_full
+from herdcli.online.learners.full_covariance import complete_both_triangles, learn_with_full_covariance
 from herdcli.online.learners.reference_updates import settings_as_codes
 from herdcli.online.model import Settings
 from herdcli.online.normal_distribution import normal_cdf
-from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predict_classes
 from herdcli.online.text.text_parser import BlockReader
 
 # The learner that is measured: no race for C, features and their number as they are
@@ -149,12 +149,12 @@ def full_covariance() -> None:
 
     def run() -> None:
         nonlocal updates
-        updates = learn_full(mean, sigma, X, y, None, rule, False, running, *outcome)
+        updates = learn_with_full_covariance(mean, sigma, X, y, None, rule, False, running, *outcome)
 
     seconds = best(run, 3)
     tell(f"full covariance, d = {d}", f"{updates / seconds:,.0f} updates/s", f"{updates} updates; ≥ 8,000")
     mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
-    learn_full(mean, sigma, 100 * X, y, None, rule, False, running, *outcome)
+    learn_with_full_covariance(mean, sigma, 100 * X, y, None, rule, False, running, *outcome)
     tell(
         "  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴",
         f"{np.linalg.eigvalsh(complete_both_triangles(sigma)[0])[0]:.2e}",
@@ -168,7 +168,7 @@ def error(settings: Settings, X: object, y: np.ndarray, train: np.ndarray, test:
     score = make_scorer(algorithm.run_algorithm(learner.OnlineLearner(settings, source, 2, X.shape[1] + 1)))
     held = MemorySource(X[test], y[test], rows=500)
     scores = np.concatenate([score(held.block(k).block)[0] for k in range(held.steps)])
-    return float(100 * np.mean(predicted_classes(scores) != y[test]))
+    return float(100 * np.mean(predict_classes(scores) != y[test]))
 
 
 def with_products(images: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ from herdcli.online import learner
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.learners import hyperparameter_race
 from herdcli.online.model import Settings
-from herdcli.online.predictions.prediction import make_scorer, predicted_classes
+from herdcli.online.predictions.prediction import make_scorer, predict_classes
 
 Figure = Callable[[np.ndarray, np.ndarray], tuple[float, ...]]
 
@@ -57,7 +57,7 @@ def tested(settings: Settings, train: Rows, test: Rows, classes: int) -> float:
     )
     held, score = MemorySource(*test), make_scorer(made)
     scores = np.concatenate([score(held.block(k).block)[0] for k in range(held.steps)])
-    return float(100 * np.mean(predicted_classes(scores) != test[1]))
+    return float(100 * np.mean(predict_classes(scores) != test[1]))
 
 
 def chosen(figure: Figure, found: list[tuple[np.ndarray, np.ndarray]]) -> int:
@@ -80,7 +80,7 @@ def judged(name: str, train: Rows, test: Rows) -> None:
     found, errors = [], []
     for kind, power in product(("nherd", "arow"), hyperparameter_race.POWERS):
         settings = Settings(algorithm=kind, C=unit * 4.0**power, scaling="online", bias=True)
-        racer = hyperparameter_race.RacingLearner.started(settings, whole, classes)
+        racer = hyperparameter_race.RacingLearner.from_settings(settings, whole, classes)
         racer.learn_more(whole)
         found.append((racer.errors, racer.losses))
         errors.append([tested(Settings(**{**vars(settings), "passes": passes}), train, test, classes) for passes in (1, 5)])

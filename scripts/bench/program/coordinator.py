@@ -70,7 +70,7 @@ class ImaginedWorkers:
     def wait_for_workers(self) -> list[str]:
         return self.addresses
 
-    def kept(self, value: Any, address: str) -> Task:
+    def store_on_worker(self, value: Any, address: str) -> Task:
         return Task(0.0, 0, value)
 
     def submit(self, function: Any, rows: Any, asked: Any, skipped: int, wanted: Any, *, workers: list[str], **how: Any) -> Task:
@@ -87,7 +87,7 @@ class ImaginedWorkers:
         self.now = task.when
         return task
 
-    def answer(self, task: Task) -> Any:
+    def task_result(self, task: Task) -> Any:
         return task.value
 
 

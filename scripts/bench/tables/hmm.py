@@ -75,8 +75,8 @@ def compare(name: str, covariance: str, options: argparse.Namespace) -> None:
     def own() -> float:
         sums = driver.SumTree()
         for block in map(model.expect(p), sequences.SequenceBlocks(found).take(0, sequences.SequenceBlocks(found).count)):
-            sums.push(block)
-        whole = model.complete_statistics(p, sums.total())
+            sums.add_block_sums(block)
+        whole = model.complete_statistics(p, sums.total_sums())
         model.maximise(p, whole)
         return float(whole["log_likelihood"][0])
 

@@ -165,7 +165,8 @@ def climbing(iterations: int) -> None:
         for title, (fit, took) in zip(("EM alone", "quasi-Newton"), fits, strict=True):
             climbed, end = fit.ledger.log_likelihood[::2], "converged" if fit.converged[0] else "not converged"
             print(
-                f"  {title}: {fit.iterations[0]} steps, {end}, {took:.1f} s, rise {fit.ledger.rise:.0e}; log-likelihood a row after steps"
+                f"  {title}: {fit.iterations[0]} steps, {end}, {took:.1f} s, rise {fit.ledger.largest_rise:.0e}; log-likelihood a row "
+                f"after steps"
             )
             print("    " + ", ".join(f"{k}: {climbed[min(k, len(climbed) - 1)]:.5f}" for k in (0, 20, 50, 100, 200, len(climbed) - 1)))
         higher = fits[1][0].ledger.log_likelihood[::2] >= fits[0][0].log_likelihood

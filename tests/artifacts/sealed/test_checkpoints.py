@@ -159,12 +159,12 @@ def test_root_attributes_say_what_it_is(tmp_path: Path, dataset: Dataset) -> Non
 def test_records_hold_what_can_change_the_result_and_nothing_else() -> None:
     data = Artifact("dataset", None, [], "ab" * 32, "digits.h5", 10, True)
     parameters = {"seed": np.int64(3), "rates": (0.1, float("inf")), "output": "x.h5", "threads": 2, "every": 5, "chains": None}
-    record = provenance.stage_record("fit-rbm", parameters, {"data": data})
+    record = provenance.make_history_record("fit-rbm", parameters, {"data": data})
     assert record["parameters"] == {"chains": None, "rates": [0.1, "inf"], "seed": 3}
     assert record["inputs"] == [{"role": "data", "kind": "dataset", "sha256": "ab" * 32}]
     assert "digits" not in json.dumps(record)
-    other = provenance.stage_record("fit-rbm", parameters | {"threads": 8, "output": "y.h5"}, {"data": data})
+    other = provenance.make_history_record("fit-rbm", parameters | {"threads": 8, "output": "y.h5"}, {"data": data})
     assert provenance.record_digest(other) == provenance.record_digest(record)
     assert provenance.record_digest(
-        provenance.stage_record("fit-rbm", parameters | {"seed": 4}, {"data": data})
+        provenance.make_history_record("fit-rbm", parameters | {"seed": 4}, {"data": data})
     ) != provenance.record_digest(record)

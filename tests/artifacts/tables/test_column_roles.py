@@ -64,8 +64,8 @@ def test_a_name_goes_before_a_place():
 
 
 def test_columns_with_another_role_are_spared():
-    assert ColumnRoles(columns=("x*",)).left_out(NAMES, ["Class"], "t") == ["id", "height", "weight"]
-    assert ColumnRoles(drop=("x1", "weight")).left_out(NAMES, ["weight"], "t") == ["x1"]
+    assert ColumnRoles(columns=("x*",)).excluded_columns(NAMES, ["Class"], "t") == ["id", "height", "weight"]
+    assert ColumnRoles(drop=("x1", "weight")).excluded_columns(NAMES, ["weight"], "t") == ["x1"]
 
 
 def test_what_is_said_of_columns():

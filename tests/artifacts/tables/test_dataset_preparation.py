@@ -12,7 +12,14 @@ from scipy.sparse import csr_matrix
 
 from herdcli.artifacts import Dataset
 from herdcli.artifacts.tables import dataset_preparation
-from herdcli.artifacts.tables.dataset_preparation import UNUSED, SplitRule, assign_splits, binarise, mean_and_deviation, use_split_rule
+from herdcli.artifacts.tables.dataset_preparation import (
+    UNUSED,
+    SplitRule,
+    assign_splits,
+    binarise,
+    column_means_and_deviations,
+    use_split_rule,
+)
 from herdcli.errors import BadUsage, DataError
 
 
@@ -147,14 +154,14 @@ def test_sparse_values_whose_zeros_are_on_become_dense() -> None:
 def test_moments_of_blocks_are_those_of_the_whole(monkeypatch, columns, dtype) -> None:
     random = np.random.default_rng(0)
     X, chosen = (random.standard_normal((3000, columns)) * 3 + 50).astype(dtype), random.random(3000) < 0.7
-    mean, deviation = mean_and_deviation(X, chosen)
+    mean, deviation = column_means_and_deviations(X, chosen)
     rows = X[chosen]
     assert mean.tobytes() == rows.mean(axis=0, dtype=np.float64).astype(np.float32).tobytes()
     assert deviation.tobytes() == rows.std(axis=0, dtype=np.float64).astype(np.float32).tobytes()
     monkeypatch.setattr(dataset_preparation, "_row_blocks", lambda X: ((slice(s, s + 77), X[s : s + 77]) for s in range(0, len(X), 77)))
-    again = mean_and_deviation(X, chosen)
+    again = column_means_and_deviations(X, chosen)
     assert [part.tobytes() for part in again] == [mean.tobytes(), deviation.tobytes()]
 
 
 def test_a_constant_column_has_deviation_1() -> None:
-    assert mean_and_deviation(np.full((9, 2), 3.0), np.arange(9) < 5)[1].tolist() == [1.0, 1.0]
+    assert column_means_and_deviations(np.full((9, 2), 3.0), np.arange(9) < 5)[1].tolist() == [1.0, 1.0]

@@ -17,7 +17,7 @@ from herdcli.artifacts import load
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables.dataset_preparation import assign_splits
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation.fold_summary import comparison, mean_and_error
+from herdcli.evaluation.fold_summary import comparison, fold_means_and_errors
 from herdcli.splits import TEST, TRAIN, VALID
 
 HERD = Path(sys.executable).with_name("herd")
@@ -65,7 +65,7 @@ def test_more_folds_than_rows():
 
 def test_means_and_standard_errors():
     rows = [{"fold": k, "kind": "x", "error": value, "log_likelihood_se": 1.0, "verdict": "ok"} for k, value in enumerate((1.0, 2.0, 6.0))]
-    assert mean_and_error(rows) == ({"error": 3.0}, {"error": pytest.approx(math.sqrt(7 / 3))})
+    assert fold_means_and_errors(rows) == ({"error": 3.0}, {"error": pytest.approx(math.sqrt(7 / 3))})
 
 
 def test_the_comparison_of_means_takes_the_differences_of_the_folds():

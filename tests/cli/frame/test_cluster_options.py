@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli.cli.frame.options.common_options import parse_options
-from herdcli.cli.frame.run.cluster_run import packed_command
+from herdcli.cli.frame.run.cluster_run import pack_command_for_workers
 from herdcli.cli.main import COMMANDS
 from herdcli.cluster.cluster_spec import ClusterAddress, parse_cluster, parse_setting
 
@@ -182,6 +182,6 @@ def test_workers_get_only_the_options_that_they_need(name, tmp_path, monkeypatch
     context = command.make_context(name, f"{typed} {run}".split())
     with context:
         session, _ = parse_options(context, vars(command.callback)["request"], dict(context.params))
-        words = packed_command(session, 1).words
+        words = pack_command_for_workers(session, 1).words
     threads = ["--threads", "1"] if "threads" in context.params else []
     assert sorted(words) == sorted([name, *sent.split(), "--max-memory", "1G", *threads])

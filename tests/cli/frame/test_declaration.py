@@ -24,6 +24,7 @@ from herdcli.cli.frame.options.declaration import (
     check_request_options,
     choice_kind,
     click_options,
+    custom_syntax_kind,
     declarations,
     find_declaration,
     flag,
@@ -31,9 +32,8 @@ from herdcli.cli.frame.options.declaration import (
     integer_kind,
     number_kind,
     option,
-    parsed_kind,
     repeated_option,
-    shared_option,
+    shared_option_decorator,
     text_kind,
 )
 from herdcli.cli.frame.options.help_pages import Command, option_heading
@@ -53,7 +53,7 @@ def _parse_pair(given: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-PAIR = parsed_kind("axb", _parse_pair, lambda pair: "x".join(map(str, pair)))
+PAIR = custom_syntax_kind("axb", _parse_pair, lambda pair: "x".join(map(str, pair)))
 DEEP = Condition("deep", why="without --layers 2 or more")
 
 
@@ -94,7 +94,7 @@ class Listening:
         self.given = set(given)
         self.warned: list[tuple[str, str]] = []
 
-    def ignored(self, name: str, why: str) -> None:
+    def warn_of_ignored_option(self, name: str, why: str) -> None:
         if name in self.given:
             self.warned.append((name, why))
 
@@ -120,7 +120,7 @@ def test_options_are_typed_as_declared():
 
 def test_a_required_option_cannot_be_left_out():
     @click.command("scratch", cls=Command)
-    @shared_option("count", option(integer_kind(1), "-m", "--count", required=True, help="C."))
+    @shared_option_decorator("count", option(integer_kind(1), "-m", "--count", required=True, help="C."))
     def command(count: int) -> int:
         return count
 
@@ -233,7 +233,7 @@ def test_options_of_the_run_may_depend_on_the_request():
     group = OptionGroup(
         {"threads": find_declaration(option(integer_kind(1), help="T.")), "shard": find_declaration(option(integer_kind(1), help="S."))}
     )
-    narrowed = group.where(threads=OneOf("rule", "b"), shard=(Needs(OneOf("rule", "a"), "{option} not with {rule}", typed=True),))
+    narrowed = group.with_conditions(threads=OneOf("rule", "b"), shard=(Needs(OneOf("rule", "a"), "{option} not with {rule}", typed=True),))
     session = Listening("threads")
     session.request = conflicting(rule="a")
     check_declared_options(narrowed.declared.items(), session, session)

@@ -8,7 +8,7 @@ import pytest
 
 from herdcli.artifacts import load
 from herdcli.cli.frame.options.help_pages import ALWAYS, FIRST
-from herdcli.cli.frame.options.short_help import write_short_page
+from herdcli.cli.frame.options.short_help import format_short_help_page
 from herdcli.cli.frame.options.short_texts import SHORT_TEXTS
 from herdcli.cli.main import COMMANDS
 
@@ -100,7 +100,7 @@ def test_an_option_without_a_short_text_has_its_first_sentence():
             ("x.n", "-n N", "Rows to read."),
         ]
     }
-    page = write_short_page("Usage: herd x [OPTIONS]", "Do it.\n\n\b\n  herd x a\n\nMore.", groups, "2 more", 78)
+    page = format_short_help_page("Usage: herd x [OPTIONS]", "Do it.\n\n\b\n  herd x a\n\nMore.", groups, "2 more", 78)
     assert page.splitlines() == [
         *("Usage: herd x [OPTIONS]", "", "  Do it.", "", "    herd x a", "", "Model:"),
         *("  --rate NAME  Rate: first, second, third  [default: first]", "  -n N         Rows to read", "", "2 more"),

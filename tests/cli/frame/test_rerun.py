@@ -454,8 +454,8 @@ def test_a_stage_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     (outside / "victim").write_text("precious")
     script = f"""
 import os, sys
-from herdcli.sandbox import write_only_within
-if not write_only_within({str(inside)!r}):
+from herdcli.sandbox import restrict_writes_to_folder
+if not restrict_writes_to_folder({str(inside)!r}):
     sys.exit(77)
 open({str(inside / "file")!r}, "w").write("x")
 os.replace({str(inside / "file")!r}, {str(inside / "other")!r})

@@ -28,7 +28,9 @@ def asked(**options):
     """`embedding_choice.chosen` for two groups of 150 and 90 rows: what it returns, and what it tells."""
     told = []
     session = SimpleNamespace(
-        exact=options.pop("exact", False), console=SimpleNamespace(note=told.append, detail=told.append), ignored=lambda *words: None
+        exact=options.pop("exact", False),
+        console=SimpleNamespace(note=told.append, detail=told.append),
+        warn_of_ignored_option=lambda *words: None,
     )
     request = SimpleNamespace(**{"embedding": None, "count": 8, **options})
     groups = [SelectionGroup(RowTarget(np.zeros((rows, 3)), np.full(rows, 1 / rows)), None, 8) for rows in (150, 90)]

@@ -94,7 +94,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     request = SimpleNamespace(block_rows=256, row_weight=None)
     pieces = [SimpleNamespace(X=X[row : row + 90], feature_names=None, weight=None) for row in range(0, 700, 90)]
     whole = stream_sketches.StreamBlocks(iter(pieces), request)
-    np.testing.assert_array_equal(whole.first()[0], X[:256])
+    np.testing.assert_array_equal(whole.first_block()[0], X[:256])
     found = [whole.block(step, whole.proof())[0] for step in range(3)]
     np.testing.assert_array_equal(np.concatenate(found), X)
     assert whole.block(3, whole.proof()) is None
@@ -102,7 +102,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     for step in range(2):
         proof.block(step, proof.proof())
     again = stream_sketches.StreamBlocks(iter(pieces), request)
-    again.first()
+    again.first_block()
     np.testing.assert_array_equal(again.block(2, proof.proof())[0], X[512:])
     other = stream_sketches.StreamBlocks(iter([SimpleNamespace(X=X + 1.0, feature_names=None, weight=None)]), request)
     with pytest.raises(DataError, match="differ from those that were read before the checkpoint was saved"):

@@ -100,7 +100,7 @@ def stopped(rows, line, tmp_path):
 
     context = command.make_context("em", [str(tmp_path / "rows.csv"), *line])
     names = Request.__dataclass_fields__
-    asked = Request(**{name: context.params[name] for name in names}).resolved(frozenset())
+    asked = Request(**{name: context.params[name] for name in names}).resolve_options(frozenset())
     session = Session("em", Console("em", -1), asked, set(), "-", True, 1, None, None, None, False, False)
     with dataset_preparation.use_split_rule(session.rule):
         read = inputs.read_inputs(session, asked)

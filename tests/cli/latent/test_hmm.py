@@ -69,7 +69,7 @@ def test_apply_gives_states_probabilities_and_paths(herd, rows, tmp_path):
     for want in ("smoothed", "filtered", "predicted"):
         assert herd("apply", "m.h5", "rows.csv", "--want", want, "-o", f"{want}.h5").code == 0
         found = load(str(tmp_path / f"{want}.h5")).value
-        assert np.array_equal(found.X, model.told(own, want))
+        assert np.array_equal(found.X, model.infer_states(own, want))
         assert found.feature_names == ["state1", "state2"]
         assert found.X.sum(axis=1) == pytest.approx(np.ones(len(rows)))
         assert found.columns["sequence"].tolist() == [row[0] for row in rows]

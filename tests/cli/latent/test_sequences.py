@@ -62,7 +62,7 @@ def test_formats_agree(csv, tmp_path):
     for name in ("rows.npz", "rows.h5"):
         found, _ = read(tmp_path / name)
         assert found.sequences.names == ["a", "b"]
-        assert found.sequences.whole().X.tolist() == X.tolist()
+        assert found.sequences.as_one_block().X.tolist() == X.tolist()
 
 
 def test_a_sealed_set_may_have_it_among_its_features(tmp_path):

@@ -82,7 +82,7 @@ def test_files_of_a_pattern_stay_where_they_are(tmp_path, monkeypatch, kind, suf
     run(*asked, "whole.csv")
     run(*asked, "whole.h5")
     stretches(monkeypatch)
-    monkeypatch.setattr(Session, "_together", None)
+    monkeypatch.setattr(Session, "_load_joined_files", None)
     run(*asked, "streamed.csv")
     run(*asked, "streamed.h5")
     require_same_lines(tmp_path)

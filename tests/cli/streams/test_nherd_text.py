@@ -90,7 +90,7 @@ def test_words_are_those_of_scikit_learn(tmp_path):
         assert (ours[:, place] != theirs).nnz == 0
         assert ours.sum() == theirs.sum()
         assert sorted(names.values()) == sorted(word.replace(" ", "_") for word in found.get_feature_names_out())
-        weighted = how.counted(ours).weighted(ours)[:, place]
+        weighted = how.with_document_frequencies(ours).weight_counts(ours)[:, place]
         lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)))
         tfidf = text.TfidfVectorizer(**options).fit_transform(texts)
         assert np.allclose(

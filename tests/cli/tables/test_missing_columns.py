@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from herdcli.errors import missing_column
+from herdcli.errors import missing_column_error
 
 ROWS = "price,size,rooms,kind\n" + "".join(f"{i + 0.5},{i % 3},{i % 5 + 0.1},{'ab'[i % 2]}\n" for i in range(40))
 
@@ -36,6 +36,8 @@ def test_the_nearest_name_of_a_column_of_labels(herd, tmp_path, line, name):
 
 
 def test_without_a_near_name_the_first_columns_are_listed():
-    assert missing_column("--by", "colour", ["a", "b"]).hint == "columns: a, b"
-    assert missing_column("--by", "colour", []).hint == "columns: none named"
-    assert missing_column("--by", "colour", [f"x{j}" for j in range(20)]).hint == f"columns: {', '.join(f'x{j}' for j in range(12))} …"
+    assert missing_column_error("--by", "colour", ["a", "b"]).hint == "columns: a, b"
+    assert missing_column_error("--by", "colour", []).hint == "columns: none named"
+    assert (
+        missing_column_error("--by", "colour", [f"x{j}" for j in range(20)]).hint == f"columns: {', '.join(f'x{j}' for j in range(12))} …"
+    )

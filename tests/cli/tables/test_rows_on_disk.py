@@ -58,7 +58,7 @@ CASES = {
     ),
     "harmonium": (["fit-rbm", "--on-disk", "--units", "gaussian", "--standardize", "--epochs", "1", "--hidden", "2"], BASE),
 }
-OPENED = streamed_rows.open_streamed
+OPENED = streamed_rows.open_streamed_dataset
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def on_disk(monkeypatch):
         monkeypatch.setattr(row_groups, "LARGE_GROUP", 1)
         monkeypatch.setattr(row_groups, "BATCH_BYTES", 4096)
         monkeypatch.setattr(streamed_rows, "_exceeds_memory", lambda *words: True)
-        monkeypatch.setattr(streamed_rows, "open_streamed", counted)
+        monkeypatch.setattr(streamed_rows, "open_streamed_dataset", counted)
 
     return kept, start
 
@@ -174,7 +174,9 @@ def test_rows_of_a_regression_stay_on_disk_from_a_gibibyte_on(run, monkeypatch, 
     (name, *options), columns = CASES[command]
     kept: list[bool] = []
     monkeypatch.setattr(lazy_matrix, "LEAST", 1)
-    monkeypatch.setattr(streamed_rows, "open_streamed", lambda *words, **more: kept.append(found := OPENED(*words, **more)) or found)
+    monkeypatch.setattr(
+        streamed_rows, "open_streamed_dataset", lambda *words, **more: kept.append(found := OPENED(*words, **more)) or found
+    )
     pq.write_table(pa.table(columns), "rows.parquet")
     assert run(name, "rows.parquet", *options, "-o", "memory.h5").code == 0
     monkeypatch.setattr(streamed_rows, "IN_MEMORY", 10_000)

@@ -48,7 +48,7 @@ def test_the_tree_of_residuals_has_each_message_s_own_change_for_a_leaf():
     leaves, graph = len(begun.tree) // 2, made.graph
     for d in range(2 * graph.edges):
         i, j = int(graph.tail[d]), int(graph.head[d])
-        psi = graph.table_of(d // 2) if d % 2 == 0 else graph.table_of(d // 2).T
+        psi = graph.edge_table(d // 2) if d % 2 == 0 else graph.edge_table(d // 2).T
         message = graph.potential[graph.node_offset[i] : graph.node_offset[i + 1]] @ psi  # with uniform messages into i
         message = message / message.max()
         own = slice(int(graph.message_offset[d]), int(graph.message_offset[d + 1]))
@@ -86,10 +86,10 @@ def test_steps_are_expected_from_how_the_residual_falls():
     """A tenth a step from the fourth on: seven more from 10⁻² to 10⁻⁹; nothing is expected of what rises, or of three steps."""
     made = method("bp", schedule="sequential", iterations=50)
     state = replace(made.init(), step=4, residual=np.array([9.0, 1.0, 0.1, 0.01]))
-    assert made.expected(state) == 11
-    assert made.expected(replace(state, residual=np.array([9.0, 1.0, 0.1, 0.099]))) == 50
+    assert made.estimate_total_steps(state) == 11
+    assert made.estimate_total_steps(replace(state, residual=np.array([9.0, 1.0, 0.1, 0.099]))) == 50
     for residual in ([9.0, 1.0, 0.1, 0.2], [9.0, 1.0, 0.1], [9.0, 1.0, 0.1, np.nan]):
-        assert made.expected(replace(state, residual=np.array(residual))) is None
+        assert made.estimate_total_steps(replace(state, residual=np.array(residual))) is None
 
 
 @pytest.mark.parametrize("schedule", ["residual", "sequential", "parallel"])
@@ -197,7 +197,7 @@ def test_two_state_networks_begin_with_every_hidden_variable_held_at_one_half(se
     assert state.clamped.tolist() == ([1, 2, 3, 4, 5, 6, 7] if seen else list(range(9)))
     assert state.updates.tolist() == [24, 0]
     assert (state.step, state.shift) == (1, 1.0)
-    ratio, pair = binary_edges.bouncing_messages(made.graph, made.tables, node)
+    ratio, pair = binary_edges.messages_from_marginals(made.graph, made.tables, node)
     np.testing.assert_allclose(state.messages, binary_edges.ratios_to_messages(ratio))
     assert state.free_energy[0] == pytest.approx(bethe.bethe_free_energy(made.graph, bethe.PairBeliefs(node, pair.ravel())))
 
@@ -439,7 +439,7 @@ def test_newton_steps_reach_no_further_than_they_may():
     graph = SimpleNamespace(nodes=2, cardinality=np.array([2, 3]))
     node, index = np.array([0.4, 0.6, 0.2, 0.3, 0.5]), np.array([0, -1, 1, 2, -1])
     step = np.array([0.2, -0.01, 0.1])
-    moved = newton_step._move_marginal(graph, node, index, np.array([1, 4]), step, 0.25)
+    moved = newton_step._apply_step_to_marginals(graph, node, index, np.array([1, 4]), step, 0.25)
     change = np.array([0.2, -0.2, -0.01, 0.1, -0.09]) / node
     expected = node * np.exp(np.clip(change, -0.25, 0.25))
     np.testing.assert_allclose(moved, np.concatenate([expected[:2] / expected[:2].sum(), expected[2:] / expected[2:].sum()]))
@@ -541,7 +541,7 @@ def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
 
 def price(graph, states, kind):
     """What eliminating the first variable costs."""
-    return numpy_orders._EliminationPrices(graph, states, np.log2(states).tolist(), kind).of(0)
+    return numpy_orders._EliminationPrices(graph, states, np.log2(states).tolist(), kind).convert_factor_table(0)
 
 
 def test_the_cost_of_an_order_by_hand():
@@ -554,10 +554,10 @@ def test_the_cost_of_an_order_by_hand():
     middle = elimination._eliminate_in_order(graph, [2, 3, 4], [1, 0, 2])
     assert (middle.cells, middle.largest, middle.width) == (24 + 8 + 4, 24, 2)
     ties = [0.5, 0.4, 0.3]
-    weights = elimination._greedy_run(graph, [2, 3, 4], "weight", ties, math.inf)
+    weights = elimination._eliminate_greedily(graph, [2, 3, 4], "weight", ties, math.inf)
     assert weights.order == [2, 1, 0]  # the ends cost log 3 each, and the last has the lower number; then 1 costs log 2
     assert (weights.cells, weights.largest, weights.width) == (pytest.approx(12 + 6 + 2), pytest.approx(12), 1)
-    given_up = elimination._greedy_run(graph, [2, 3, 4], "fill", ties, 10.0)
+    given_up = elimination._eliminate_greedily(graph, [2, 3, 4], "fill", ties, 10.0)
     assert given_up.order is None
     star, states = [{1, 2, 3}, {0}, {0}, {0, 4}, {3}], [5, 2, 4, 8, 2]
     prices = {kind: price(star, states, kind) for kind in elimination.KINDS}
@@ -577,7 +577,7 @@ def test_double_loops_settle_their_inner_loop_with_the_residual(monkeypatch):
         if last is not None:
             state.residual = np.array([last])
         gaps = iter([goal * 1.01] * len(made.classes) + [goal] * len(made.classes))
-        monkeypatch.setattr(double_loop.DoubleLoop, "_update", lambda self, state, each, last, gaps=gaps: next(gaps))
+        monkeypatch.setattr(double_loop.DoubleLoop, "_update_region_class", lambda self, state, each, last, gaps=gaps: next(gaps))
         state = made.step(state)
         assert state.updates == 2 * 24
         assert state.residual[-1] == goal

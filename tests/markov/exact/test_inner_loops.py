@@ -163,7 +163,7 @@ def test_a_newton_step_is_damped_fourfold_until_the_curvature_is_positive(monkey
     found = SimpleNamespace(node=np.full(4, 0.5))
     slope = np.array([0.01, -0.02])
     monkeypatch.setattr(newton_step, "compute_bethe_hessian", lambda *given: second)
-    monkeypatch.setattr(newton_step, "_gradient", lambda *given: slope)
+    monkeypatch.setattr(newton_step, "_free_energy_gradient", lambda *given: slope)
     asked, real = [], newton_step.conjugate_gradients
 
     def solved(matrix, diagonal, right, accuracy):

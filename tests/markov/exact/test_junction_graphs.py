@@ -141,10 +141,10 @@ def test_the_double_loop_converges_its_entropy_never_falls_and_the_regions_agree
         own = state.values[made.scope_cells(made.clusters + r)]
         for c in around:
             cell = cliques.map_cells_to_scope(learner.outer[c], scope, [2] * 8)
-            assert np.abs(np.bincount(cell, state.tables[made.table_of(c)]) - own).max() < 1e-8
+            assert np.abs(np.bincount(cell, state.tables[made.clique_cells(c)]) - own).max() < 1e-8
     for a, cluster in enumerate(given.clusters):
         cell = cliques.map_cells_to_scope(learner.outer[made.home[a]], cluster.scope, [2] * 8)
-        assert np.abs(np.bincount(cell, state.tables[made.table_of(made.home[a])]) - cluster.target.ravel()).max() < 1e-8
+        assert np.abs(np.bincount(cell, state.tables[made.clique_cells(made.home[a])]) - cluster.target.ravel()).max() < 1e-8
 
 
 def test_both_loops_find_the_same_fixed_point_and_larger_cliques_are_nearer():

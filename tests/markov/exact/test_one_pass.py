@@ -52,7 +52,7 @@ def test_possible_columns_alone_have_the_maxima_and_sums_of_a_loop(monkeypatch, 
     few_columns(monkeypatch)
     given = random_network(seed, True, 8)
     truth = weights(given)
-    total, best, climb, table = (work.answer() for work in answers(given))
+    total, best, climb, table = (work.run_elimination() for work in answers(given))
     assert total.value == pytest.approx(math.log(sum(truth.values())), abs=1e-12)
     assert best.value == pytest.approx(math.log(max(truth.values())), abs=1e-12)
     assert truth[tuple(best.states[i] for i in range(given.count))] == pytest.approx(max(truth.values()), rel=1e-12)
@@ -68,13 +68,13 @@ def test_slabs_files_and_threads_change_no_bit(monkeypatch, zeros):
     if zeros:
         few_columns(monkeypatch)
     given = random_network(3, zeros, 9)
-    plain = [work.answer() for work in answers(given)]
+    plain = [work.run_elimination() for work in answers(given)]
     monkeypatch.setattr(table_arithmetic, "SLAB", 8)
     monkeypatch.setattr("herdcli.markov.exact.clique_products.SMALL", 4)
     for work, first in zip(answers(given), plain, strict=True):
         with ThreadPoolExecutor(2) as pool:
             choices, sent = ArraysFile(), ArraysFile()
-            found = work.placed(choices, sent).answer(pool.map)
+            found = work.with_message_stores(choices, sent).run_elimination(pool.map)
         assert (found.value, found.states) == (first.value, first.states)
         assert np.array_equal(found.rest, first.rest)
         assert bool(choices.end) == bool(work.maximised)
@@ -113,7 +113,7 @@ def test_what_no_column_is_possible_of_is_a_negative_result(monkeypatch):
     parity = np.indices([2] * 5).sum(axis=0) % 2
     given = network.build_network([2] * 5, [(tuple(range(5)), (parity == k).astype(float)) for k in range(2)])
     tree = junction_tree.build_clique_tree(given, np.arange(5))
-    among = sparse_cliques.possible_columns(given, tree)
+    among = sparse_cliques.find_possible_columns(given, tree)
     assert among[0].count == 0
     with pytest.raises(NegativeResult, match="every joint state has probability 0"):
         exact_queries.find_most_probable_states(given, range(5), range(5))
@@ -211,10 +211,10 @@ def test_finding_what_zeros_leave_empty_is_left_out_where_it_does_not_fit(monkey
     free = collect_pass.EliminationPassPlan(whole.trimmed, order)
     need = sparse_cliques.estimate_possible_columns_bytes(free.network, free.tree)
     assert sum(
-        8 * (found.numbers - found.count) for found in sparse_cliques.possible_columns(free.network, free.tree) if found
+        8 * (found.memory_in_float64s - found.count) for found in sparse_cliques.find_possible_columns(free.network, free.tree) if found
     ) <= need + 16 * len(order)
     for limit in (need, need - 1):
         bounded = collect_pass.EliminationPassPlan(whole.trimmed, order, limit=limit)
-        assert bounded.sparse == (free.sparse and limit == need)
-        assert bounded.answer().value == pytest.approx(free.answer().value, abs=1e-12)
-    assert free.sparse
+        assert bounded.has_sparse_messages == (free.has_sparse_messages and limit == need)
+        assert bounded.run_elimination().value == pytest.approx(free.run_elimination().value, abs=1e-12)
+    assert free.has_sparse_messages

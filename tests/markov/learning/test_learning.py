@@ -58,7 +58,7 @@ def test_every_cluster_is_right_when_ups_jt_scales_it():
     """The marginal that is scaled is that of the whole model: a sweep equals one of proportional fitting in the same order."""
     given = cases.problem()
     learner = learning.make_learner(given, LearningSettings())
-    order = [k for part in learner.program for k, other in part.tolist() if other < 0]
+    order = [k for part in learner.sweep_program for k, other in part.tolist() if other < 0]
     assert sorted(order) == list(range(len(given.clusters)))
     again = LearningProblem(given.cardinality, [given.clusters[a] for a in order])
     state = learner.step(learner.step(learner.init()))
@@ -202,7 +202,7 @@ def test_the_likeliest_tree_and_its_closed_form():
     cardinality = cases.CARDINALITY[:5]
     rows = cases.sample(150, 4, cardinality)
     pairs = constraints.compute_pair_tables(rows, cardinality)
-    information = pairs.information()
+    information = pairs.mutual_informations()
     p01 = rows.empirical_marginal((0, 1), (2, 3))
     by_hand = float((p01 * np.log(p01 / np.outer(p01.sum(axis=1), p01.sum(axis=0)))).sum())
     assert abs(information[0, 1] - by_hand) < 1e-14
@@ -247,7 +247,7 @@ def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     pairs = constraints.compute_pair_tables(rows, cardinality, 1.0)
     start = LearningProblem(cardinality, constraints.make_clusters(rows, cardinality, [], 1.0), rows=rows)
     grown, added = run_algorithm(induction.Induction(start, pairs, 6, LearningSettings(), 1.0, 1e9))
-    information = pairs.information()
+    information = pairs.mutual_informations()
     assert abs(added[0][2] - information.max()) < 1e-9
     assert information[added[0][:2]] == information.max()
     assert len({pair[:2] for pair in added}) == 6
@@ -338,7 +338,7 @@ def test_marginals_of_pairs_are_counted_once_or_each_the_same():
     counted, read = (constraints.make_clusters(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
     assert [c.scope for c in counted] == [c.scope for c in read] == scopes
     assert all(np.abs(a.target - b.target).max() < 1e-15 for a, b in zip(counted, read, strict=True))
-    assert np.abs(known.single()[:2] - given.empirical_marginal((0,), (2,), 0.5)).max() < 1e-15
+    assert np.abs(known.variable_marginals()[:2] - given.empirical_marginal((0,), (2,), 0.5)).max() < 1e-15
 
 
 def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():

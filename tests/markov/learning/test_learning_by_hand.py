@@ -157,7 +157,7 @@ def test_a_pair_is_added_where_its_junction_tree_takes_just_what_there_is():
     pairs = constraints.compute_pair_tables(given.rows, given.cardinality, 1.0)
     first = induction.Induction(start, pairs, 2, learning.LearningSettings(), 1.0, 1e9)
     state = first.step(first.init())
-    needed = induction.IterativeScaling(first._add_pairs(state.pairs), first._chosen).bytes_needed()[0]
+    needed = induction.IterativeScaling(first._add_pairs(state.pairs), first._fit_settings).bytes_needed()[0]
     for limit, added in ((needed, 1), (needed - 1, 0)):
         one = replace(first, count=1, limit=limit)
         state = one.step(one.init())
@@ -191,9 +191,9 @@ def test_pairs_and_smoothing_of_weighted_rows_by_hand():
     for smoothing, share in ((0.0, 0.0), (4.0, 0.5)):
         found = constraints.compute_pair_tables(StateRows(x, w), states, smoothing)
         expected = (1 - share) * np.array([[0, 0, 0.5], [0.2, 0, 0.3]]) + share / 6
-        np.testing.assert_allclose(found.of(0, 1), expected)
+        np.testing.assert_allclose(found.pair_marginal(0, 1), expected)
         np.testing.assert_allclose(StateRows(x, w).empirical_marginal((0, 1), [2, 3], smoothing), expected)
-        np.testing.assert_allclose(found.single(), np.concatenate([expected.sum(axis=1), expected.sum(axis=0)]))
+        np.testing.assert_allclose(found.variable_marginals(), np.concatenate([expected.sum(axis=1), expected.sum(axis=0)]))
     model = np.full((4, 4), 0.25)
     for p in (np.array([[0.3, 0.1], [0.2, 0.4]]), np.array([[0.3, 0.0], [0.3, 0.4]])):
         whole = PairTables(np.full(2, 2), np.block([[np.diag(p.sum(axis=1)), p], [p.T, np.diag(p.sum(axis=0))]]))

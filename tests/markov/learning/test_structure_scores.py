@@ -63,9 +63,9 @@ def test_families_counted_together_have_the_same_scores(kind, missing):
     families = FamilyScores(cases, score)
     found = families.score_added_parents(1, (0,), np.array([2, 3]))
     np.testing.assert_allclose(found, [score_family(score, cases, 1, (0, k)) for k in (2, 3)], rtol=1e-12)
-    assert families.of(1, (0, 3)) == found[1]
+    assert families.score_of_family(1, (0, 3)) == found[1]
     for i, parents in ((2, ()), (0, (1, 2, 3))):
-        assert families.of(i, parents) == pytest.approx(score_family(score, cases, i, parents), rel=1e-12)
+        assert families.score_of_family(i, parents) == pytest.approx(score_family(score, cases, i, parents), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["bic", "bdeu", "k2"])
@@ -112,7 +112,7 @@ def test_a_tabu_list_never_ends_below_the_greedy_search():
         for tabu in (0, 5, 50):
             method = HillClimbing(cases, ((),) * 4, 3, score=FamilyScore("k2"), tabu=tabu)
             found = run_algorithm(method)
-            ends.append(sum(method.families.of(j, of) for j, of in enumerate(found)))
+            ends.append(sum(method.families.score_of_family(j, of) for j, of in enumerate(found)))
             assert not find_cycle(dict(enumerate(found)))
         assert min(ends[1:]) >= ends[0] - 1e-9
 

@@ -57,7 +57,7 @@ def test_complete_rows_are_counted_whatever_the_treewidth():
     cases = WeightedCases(random.integers(0, 2, (50, 60)), np.ones(50), np.full(60, 2))
     parents = tuple(tuple(sorted(random.choice(j, min(j, 5), replace=False).tolist())) for j in range(60))
     method, state, tables = fitted(cases, parents, smoothing=1.0, iterations=1)
-    found, likelihood = method.expected(tables)
+    found, likelihood = method.compute_expected_counts(tables)
     assert state.step == 1
     assert all((part == bayesian_networks.count_cases(cases, scope)).all() for part, scope in zip(found, method.scopes, strict=True))
     by_row = sum(math.log(tables[j][tuple(row[i] for i in scope)]) for row in cases.x.tolist() for j, scope in enumerate(method.scopes))
@@ -68,7 +68,7 @@ def test_complete_rows_that_the_tables_rule_out_are_told():
     method = ExpectationMaximisation(rows(0), CHAIN, smoothing=0.0, tolerance=1e-9, iterations=1)
     tables = [np.zeros_like(part) for part in method.split_into_tables(method.init().tables)]
     with pytest.raises(DataError, match=r"^the initial tables give a training row probability 0$"):
-        method.expected(tables)
+        method.compute_expected_counts(tables)
 
 
 def test_counts_are_of_rows_that_have_the_whole_scope():
@@ -90,7 +90,7 @@ def test_expected_counts_are_those_of_a_loop_over_completions():
     cases = rows(1, 30, missing=0.3)
     method = ExpectationMaximisation(cases, CHAIN, smoothing=1.0, tolerance=1e-9, iterations=5)
     tables = method.split_into_tables(method.init().tables)
-    found, likelihood = method.expected(tables)
+    found, likelihood = method.compute_expected_counts(tables)
     joint = weights(bayesian_networks.make_bayesian_network(CHAIN, tables, STATES, None, None))
     truth, total = [np.zeros(part.shape) for part in tables], 0.0
     for row, weight in zip(cases.x, cases.weight, strict=True):
@@ -190,7 +190,7 @@ def test_rows_that_nothing_allows_are_told():
     cases = WeightedCases(np.array([[0, -1], [1, 0]]), np.ones(2), np.array([2, 2]))
     method = ExpectationMaximisation(cases, ((), (0,)), smoothing=0.0, tolerance=1e-9, iterations=5)
     with pytest.raises(DataError, match="the initial tables give a training row probability 0"):
-        method.expected([np.array([0.0, 1.0]), np.full((2, 2), 0.5)])
+        method.compute_expected_counts([np.array([0.0, 1.0]), np.full((2, 2), 0.5)])
 
 
 @pytest.mark.slow
@@ -253,8 +253,8 @@ def test_the_path_begins_with_nothing_and_finds_the_ring():
     assert l1_selection.mutually_selected_pairs(made.weight[0]) == []
     assert np.abs(made.weight[1]).max() > 0
     ring = sorted((min(i, (i + 1) % 6), max(i, (i + 1) % 6)) for i in range(6))
-    assert l1_selection.mutually_selected_pairs(made.weight[made.best]) == ring
-    share_of = run_algorithm(l1_selection.StabilitySelection(x, share, 10, 0, made.penalty[: made.best + 1]))
+    assert l1_selection.mutually_selected_pairs(made.weight[made.best_index]) == ring
+    share_of = run_algorithm(l1_selection.StabilitySelection(x, share, 10, 0, made.penalty[: made.best_index + 1]))
     assert [tuple(pair) for pair in np.argwhere(np.triu(share_of >= l1_selection.CHOSEN, 1)).tolist()] == ring
 
 

@@ -7,7 +7,7 @@ import pytest
 from herdcli.errors import DataError
 from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.formats.evidence import EXPECTED, find_variable, parse_assignment, read_evidence
-from herdcli.markov.formats.evidence_tables import written_pairs
+from herdcli.markov.formats.evidence_tables import parse_json_or_csv_pairs
 from herdcli.markov.model.variable_names import split_names
 
 NAMES = """network n {}
@@ -166,4 +166,4 @@ def test_first_error_of_a_file_with_blanks_in_names():
 @pytest.mark.parametrize("text", ['variable,state\n"a,1\n', 'variable,state\n"a"b,1\n'])
 def test_a_damaged_table_of_evidence_is_refused(text):
     with pytest.raises(DataError, match=r"^the table of evidence cannot be read \("):
-        written_pairs(text, text.splitlines())
+        parse_json_or_csv_pairs(text, text.splitlines())

@@ -295,7 +295,7 @@ def test_memory_of_cliques_counts_cells_and_their_maps():
     graph = cliques.CliqueGraph([(0, 1), (1, 2)], [(0, 1, (1,))], True)
     states = np.array([2, 2, 3])
     assert graph.cells(states) == 10
-    assert graph.homes([(1,), (2,), (0, 1), (1, 2)]) == [0, 1, 0, 1]
+    assert graph.smallest_containing_cliques([(1,), (2,), (0, 1), (1, 2)]) == [0, 1, 0, 1]
     assert graph.bytes_needed(states, [(0, 1), (1, 2), (2,)]) == 4 * (16 + 4 * 3) + 6 * (16 + 4 * 4)
     assert [sorted(near) for near in graph.neighbours()] == [[(1, 0)], [(0, 1)]]
 

@@ -52,7 +52,7 @@ def test_any_name_comes_back(form):
 @pytest.mark.parametrize("form", ["uai", "fg", "dsl"])
 def test_names_that_a_format_cannot_hold_are_kept_beside_it(form):
     given, labels = drawn(names=AWKWARD, states=STATES), formats.FORMATS[form].labels
-    assert beside.loses_names(given, labels)
+    assert beside.would_lose_names(given, labels)
     read = beside.read_names(beside.write_names(given, labels), formats.read_network(formats.write_network(given, form), form))
     assert sorted(read.names) == sorted(AWKWARD)
     for scope, table in tables(given).items():
@@ -63,7 +63,7 @@ def test_names_that_a_format_cannot_hold_are_kept_beside_it(form):
 
 
 def test_identifiers_lose_no_names_in_dsl():
-    assert not beside.loses_names(drawn(), "identifiers")
+    assert not beside.would_lose_names(drawn(), "identifiers")
 
 
 @pytest.mark.parametrize(

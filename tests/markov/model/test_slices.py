@@ -56,7 +56,7 @@ ROWS = np.array([[-1, 1, -1], [-1, 0, -1], [2, -1, -1], [-1, 1, 0]])
 def test_names_of_slices_are_known_by_their_endings(ends):
     found = slice_templates.parse_two_slice_network(umbrella(ends=ends))
     assert found.names == ["weather", "sensor", "season"]
-    assert found.interface() == [0, 2]
+    assert found.interface_variables() == [0, 2]
     assert [scope for scope, _ in found.first] == [(2,), (2, 0), (0, 1)]
     assert [scope for scope, _ in found.transition] == [(2, 5), (0, 5, 3), (3, 4)]
 

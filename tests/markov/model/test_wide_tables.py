@@ -131,10 +131,10 @@ def test_pairs_in_closed_form_whose_odds_are_no_float64(weight):
     table = np.exp([half, -half, -half, half])
     graph = pairwise.reduce_to_pairwise(network.build_network([2, 2], [((0, 1), table.reshape(2, 2))]))
     tables = binary_edges.edge_log_tables(graph)
-    ratio, (p,) = binary_edges.bouncing_messages(graph, tables, np.full(4, 0.5))
+    ratio, (p,) = binary_edges.messages_from_marginals(graph, tables, np.full(4, 0.5))
     np.testing.assert_allclose(ratio, 0.0, atol=1e-10)
     assert np.log(p[1] if weight > 0 else p[0]) == pytest.approx(np.log(0.5) - abs(weight) / 2, rel=1e-12)
-    ratio, _ = binary_edges.bouncing_messages(graph, tables, np.array([0.5, 0.5, 0.25, 0.75]))
+    ratio, _ = binary_edges.messages_from_marginals(graph, tables, np.array([0.5, 0.5, 0.25, 0.75]))
     assert np.isfinite(ratio).all()
 
 
@@ -152,5 +152,5 @@ def test_tree_reweighted_bounds_of_tables_past_float64_are_not_below_log_z(seed)
 def test_small_weights_are_still_accurate():
     given = random_networks.network_from_weights(np.array([[0, 1]]), np.array([1e-9]), np.zeros(2))
     graph = pairwise.reduce_to_pairwise(given)
-    (p,) = binary_edges.bouncing_messages(graph, binary_edges.edge_log_tables(graph), np.array([0.7, 0.3, 0.4, 0.6]))[1]
+    (p,) = binary_edges.messages_from_marginals(graph, binary_edges.edge_log_tables(graph), np.array([0.7, 0.3, 0.4, 0.6]))[1]
     np.testing.assert_allclose(p, [0.28, 0.42, 0.12, 0.18], rtol=1e-8)

@@ -47,7 +47,7 @@ def test_the_best_of_all_states_is_found_under_the_smallest_mini_buckets(seed, z
     x, value, upper = run_algorithm(found)
     assert value == upper
     assert value + work.inner.constant == pytest.approx(math.log(max(weights(given).values())), abs=1e-9)
-    restored = work.inner.to_original(dict(enumerate(x.tolist())))
+    restored = work.inner.original_states(dict(enumerate(x.tolist())))
     assert state_log_value(given, [restored[i] for i in range(given.count)]) == pytest.approx(value + work.inner.constant, abs=1e-9)
 
 

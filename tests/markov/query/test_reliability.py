@@ -153,7 +153,7 @@ def test_single_site_chains_have_the_marginals(seed):
         scope = rng.permutation(6)[:width]
         factors.append((tuple(scope.tolist()), np.exp(0.7 * rng.normal(size=states[scope]))))
     given = network.build_network(states, factors)
-    assert single_site_gibbs.can_sample(given)
+    assert single_site_gibbs.can_sample_single_sites(given)
     found = single_site_gibbs.estimate_marginals(
         given, single_site_gibbs.make_colour_classes(given), chains=8, sweeps=1500, burn_in=50, seed=seed
     )
@@ -167,8 +167,8 @@ def test_single_site_chains_have_the_marginals(seed):
 def test_single_site_chains_leave_networks_with_zeros_alone():
     zero = network.build_network([2, 2], [((0, 1), np.array([[1.0, 0.0], [1.0, 1.0]]))])
     alone = network.build_network([2, 2], [((0,), np.ones(2))])
-    assert not single_site_gibbs.can_sample(zero)
-    assert not single_site_gibbs.can_sample(alone)
+    assert not single_site_gibbs.can_sample_single_sites(zero)
+    assert not single_site_gibbs.can_sample_single_sites(alone)
 
 
 @pytest.mark.parametrize(("sigma", "rows"), [(0.5, 16), (1.0, 16), (1.0, 30)])

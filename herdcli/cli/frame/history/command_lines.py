@@ -165,6 +165,6 @@ def _record_of_command_line(
             session, _ = parse_options(context, vars(command.callback)["request"], dict(context.params))
             session.inputs.clear()
             read = {name: stage.parameters[name] for name in OF_READING if name in stage.parameters}  # these come from the inputs
-            return dict(provenance.stage_record(stage.command, session.record()["parameters"], {})["parameters"]) | read
+            return dict(provenance.make_history_record(stage.command, session.record()["parameters"], {})["parameters"]) | read
     except (HerdError, click.ClickException, OSError):
         return None

@@ -102,7 +102,7 @@ def stage_request(
     Raises DataError for a request that no command line can make.
     """
     command = find_command(stage.command, where)
-    kind, values, own = recorded_options.typed_request(command, stage.parameters, str(stage), where)
+    kind, values, own = recorded_options.recorded_request_as_typed(command, stage.parameters, str(stage), where)
     files = file_fields(stage, kind, values, files_by_role, where)
     request = recorded_options.request_with_files(command, kind, values, files, str(stage), where, folder)
     recorded_options.refuse_contradictions(request, str(stage), where)

@@ -23,10 +23,10 @@ from herdcli.cli.frame.history.request import (
     OUTPUT,
     USE,
     can_name_file,
+    file_named_by_value,
     is_recordable,
     lists_to_tuples,
-    named_file,
-    request_type_of_record,
+    request_type_for_record,
     value_if_absent,
 )
 from herdcli.cli.frame.options.declaration import declarations, refuse_contradicting_options
@@ -52,7 +52,7 @@ class UnrepresentableValue(Exception):
     """The error for a value that no command line makes; its text says why."""
 
 
-def typed_request(
+def recorded_request_as_typed(
     command: click.Command, parameters: Mapping[str, object], what: str, where: str
 ) -> tuple[type[DataclassInstance], dict[str, object], dict[str, object]]:
     """Return the type of the request that a record belongs to, its fields as typed, and the options of the session.
@@ -67,7 +67,7 @@ def typed_request(
         raise DataError(f"{what} has a value of '{LABEL_COLUMN}' in its history that is none of {', '.join(LABELS)}", where=where)
     parameters = {name: value for name, value in parameters.items() if name not in (*OF_READING, LABEL_COLUMN)}
     beside = {*OF_SESSION, *dialect.RECORDED}
-    kind = request_type_of_record(vars(command.callback)["request"], parameters.keys() - beside)
+    kind = request_type_for_record(vars(command.callback)["request"], parameters.keys() - beside)
     declared = {each.name: each for each in fields(kind)}
     params = {str(param.name): param for param in command.params}
     off: Collection[str] = getattr(kind, "unset_options", lambda parameters: ())(parameters)
@@ -78,7 +78,7 @@ def typed_request(
     for name, value in parameters.items():
         known = declared.get(name)
         try:
-            found[name] = _value_as_typed(known, params.get(name), value, off=name in off)
+            found[name] = _field_value_as_typed(known, params.get(name), value, off=name in off)
         except UnrepresentableValue as error:
             shown = _shorten(json.dumps(value, ensure_ascii=False), SHOWN)
             raise DataError(f"{what} has '{name}' as {shown} in its history: {_shorten(str(error), 4 * SHOWN)}", where=where) from None
@@ -91,14 +91,14 @@ def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _value_as_typed(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
+def _field_value_as_typed(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
     """Return a recorded value as typed.  off: whether zero stands for an option that was not used."""
     if declared is not None:
         if value == FILE and can_name_file(declared):
             return value
-        if value is None and declared.metadata.get(USE) is not None and _can_record_hold(declared, value):
+        if value is None and declared.metadata.get(USE) is not None and _can_be_recorded(declared, value):
             return None
-        if not _can_record_hold(declared, value):
+        if not _can_be_recorded(declared, value):
             raise UnrepresentableValue("no command writes that")
         if off and value in (None, 0):
             return value
@@ -108,10 +108,10 @@ def _value_as_typed(declared: Field[object] | None, param: click.Parameter | Non
             return lists_to_tuples(value)
     if param is None:
         raise UnrepresentableValue("no option is called so")
-    return typed_value(param, value)
+    return recorded_value_as_typed(param, value)
 
 
-def _can_record_hold(declared: Field[object], value: object) -> bool:
+def _can_be_recorded(declared: Field[object], value: object) -> bool:
     """Whether a record can hold the value; False for a value that the field's own function cannot read."""
     try:
         return is_recordable(declared, value)
@@ -141,9 +141,9 @@ def request_with_files(
         elif each.name in files_by_field:
             found[each.name] = files_by_field[each.name]
         elif USE in each.metadata and each.name not in values:
-            found[each.name] = _missing_input(param, what, where)
+            found[each.name] = _value_of_missing_input(param, what, where)
         elif each.name in values:
-            if value is not None and named_file(each, value) is not None:
+            if value is not None and file_named_by_value(each, value) is not None:
                 raise DataError(f"{what} reads a file for '{each.name}', which is not among the inputs of its history", where=where)
             found[each.name] = value
     try:
@@ -172,10 +172,16 @@ def _default_if_absent(declared: Field[object], param: click.Parameter | None) -
     if declared.default is not MISSING or param is None or USE in declared.metadata:
         return value_if_absent(declared)
     value = param.default
-    return typed_value(param, as_recorded_value(value)) if isinstance(value, (bool, int, float, str)) else () if param.multiple else None
+    return (
+        recorded_value_as_typed(param, as_recorded_value(value))
+        if isinstance(value, (bool, int, float, str))
+        else ()
+        if param.multiple
+        else None
+    )
 
 
-def _missing_input(param: click.Parameter | None, what: str, where: str) -> object:
+def _value_of_missing_input(param: click.Parameter | None, what: str, where: str) -> object:
     """Return the value of an input for which a history has no file: None, or the default (stdin, which is empty)."""
     if param is None:
         return None
@@ -184,18 +190,18 @@ def _missing_input(param: click.Parameter | None, what: str, where: str) -> obje
     return () if param.nargs == -1 or param.multiple else param.default
 
 
-def typed_value(param: click.Parameter, value: object) -> object:
+def recorded_value_as_typed(param: click.Parameter, value: object) -> object:
     """Return the recorded value of an option or argument as typed, with lists as tuples.  Raises UnrepresentableValue."""
     if value is None:
         if param.default is None and not param.required:
             return None
         raise UnrepresentableValue("it cannot be left out")
     if param.multiple:
-        return tuple(_typed_scalar(param, each) for each in _as_list(value))
-    return _typed_scalar(param, value)
+        return tuple(_recorded_scalar_as_typed(param, each) for each in _as_list(value))
+    return _recorded_scalar_as_typed(param, value)
 
 
-def _typed_scalar(param: click.Parameter, value: object) -> object:
+def _recorded_scalar_as_typed(param: click.Parameter, value: object) -> object:
     if isinstance(param, click.Option) and param.is_flag:
         if not isinstance(value, bool):
             raise UnrepresentableValue("it is neither true nor false")

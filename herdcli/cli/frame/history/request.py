@@ -6,7 +6,8 @@
         hidden: int
         below: str | None = field_recorded_as_file()
 
-The fields have the names of the command's options.  The method `resolved`, if a request has one, returns it with the defaults that depend
+The fields have the names of the command's options.  The method `resolve_options`, if a request has one, returns it with the defaults that
+depend
 on other options filled in; nothing changes it later.  The history holds `recorded_options(request)`, and a shard is finished with the
 result of `request_from_record`.
 """
@@ -56,7 +57,7 @@ def output_file_field(to_record: Callable[[D], object] = _always_false, *, stdou
 
 
 def derived_field(default: D) -> D:
-    """Return a field that is neither an option nor recorded: a value that `resolved` computes."""
+    """Return a field that is neither an option nor recorded: a value that `resolve_options` computes."""
     return field(default=default, metadata={"record": _always_false})
 
 
@@ -106,8 +107,8 @@ def recorded_options(request: DataclassInstance) -> dict[str, object]:
     return found
 
 
-def request_type_of_record(kind: type[T], names: Collection[str]) -> type[T]:
-    """Return the type of request whose record has these names: `kind`, or a subclass of it that `resolved` may return."""
+def request_type_for_record(kind: type[T], names: Collection[str]) -> type[T]:
+    """Return the type of request whose record has these names: `kind`, or a subclass of it that `resolve_options` may return."""
     kinds = [kind, *kind.__subclasses__()]
     for each in kinds:
         always, sometimes = _recorded_names(each)
@@ -136,7 +137,7 @@ def is_recordable(declared: Field[object], value: object) -> bool:
     )
 
 
-def named_file(declared: Field[object], value: object) -> str | None:
+def file_named_by_value(declared: Field[object], value: object) -> str | None:
     """Return the file that the value of a field names: the whole value, or the part after the name of a form, as in mixture:FILE."""
     if not isinstance(value, str):
         return None
@@ -153,7 +154,7 @@ def can_name_file(declared: Field[object]) -> bool:
     """Whether a field can name a file to read."""
     if USE in declared.metadata:
         return bool(declared.metadata[USE] != OUTPUT)
-    return named_file(declared, "\0/") is not None or named_file(declared, "mixture:\0/") is not None
+    return file_named_by_value(declared, "\0/") is not None or file_named_by_value(declared, "mixture:\0/") is not None
 
 
 def _identity(value: object) -> object:

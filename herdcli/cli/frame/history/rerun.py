@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
 
 
-def known_files(paths: Iterable[str]) -> dict[str, str]:
+def find_files_by_digest(paths: Iterable[str]) -> dict[str, str]:
     """Return files, including those that ship with herd, by the digests that a history may have of them.  Raises NoInput, DataError."""
     from importlib.resources import as_file, files
 
@@ -37,7 +37,7 @@ def known_files(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def rerun_verdict(session: Session, path: str, files_by_digest: Mapping[str, str], bounds: RerunLimits) -> str:
+def rerun_and_compare(session: Session, path: str, files_by_digest: Mapping[str, str], bounds: RerunLimits) -> str:
     """Make the artifact again and return a sentence that compares the two.
 
     Raises NegativeResult if they differ and NoInput if an input is missing.

@@ -201,13 +201,13 @@ def _restrict_process(job: RerunJob) -> None:
     """Restrict this process to writing in its folder, and limit the size of each file."""
     import resource
 
-    from herdcli.sandbox import end_with_parent, write_only_within
+    from herdcli.sandbox import kill_when_parent_ends, restrict_writes_to_folder
 
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (min(job.disk, hard) if hard != resource.RLIM_INFINITY else job.disk, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    end_with_parent()
-    write_only_within(job.folder)
+    kill_when_parent_ends()
+    restrict_writes_to_folder(job.folder)
 
 
 def _run_stage(job: RerunJob) -> None:

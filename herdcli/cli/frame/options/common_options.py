@@ -28,10 +28,10 @@ from herdcli.cli.frame.options.declaration import (
     check_request_options,
     click_options,
     option_name_as_typed,
-    shared_option,
+    shared_option_decorator,
 )
 from herdcli.cli.frame.options.help_pages import option_sort_key
-from herdcli.cli.frame.options.session_options import DECLARED, SessionOptions, option_group, own_shard_option
+from herdcli.cli.frame.options.session_options import DECLARED, SessionOptions, own_shard_option, session_option_group
 from herdcli.cli.frame.run.console import Console
 from herdcli.cluster.cluster_spec import ClusterOptions
 from herdcli.dialect import RECORDED, dialect_from_options
@@ -61,24 +61,28 @@ def input_argument(command: Command) -> Command:
 
 def seed_option(command: Command) -> Command:
     """Add --seed to a command; the seed is stored with the result."""
-    return shared_option("seed", shared_options.seed_option())(command)
+    return shared_option_decorator("seed", shared_options.seed_option())(command)
 
 
-column_options = option_group("read_columns", "drop_columns", "split_column")  # the columns to read, and the column that holds the split
-cleaning_options = option_group(  # how missing values, text and the numbers in text are read
+column_options = session_option_group(
+    "read_columns", "drop_columns", "split_column"
+)  # the columns to read, and the column that holds the split
+cleaning_options = session_option_group(  # how missing values, text and the numbers in text are read
     *("thousands", "decimal", "percent", "currency", "encoding"),
     *("missing", "categorical", "layer", "read_columns", "drop_columns", "split_column"),
 )
-weights_option = option_group("weights_column")  # for commands that learn from weighted rows and whose request has no field for the weights
-threads_option = option_group("threads")
-checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long runs
-cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # for work that other processes can share
-output_options = option_group("output", "no_clobber", "lock")
-csv_output_options = option_group("output", "no_clobber", "safe_csv", "lock")  # of commands that write CSV
-common_options = option_group("options_file", "quiet", "verbose", "debug", "max_memory")
+weights_option = session_option_group(
+    "weights_column"
+)  # for commands that learn from weighted rows and whose request has no field for the weights
+threads_option = session_option_group("threads")
+checkpoint_options = session_option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long runs
+cluster_options = session_option_group("cluster", "cluster_options", "retries", "mixed")  # for work that other processes can share
+output_options = session_option_group("output", "no_clobber", "lock")
+csv_output_options = session_option_group("output", "no_clobber", "safe_csv", "lock")  # of commands that write CSV
+common_options = session_option_group("options_file", "quiet", "verbose", "debug", "max_memory")
 
 
-def refuse_shards(why: str, hint: str) -> OptionGroup:
+def refused_shard_option(why: str, hint: str) -> OptionGroup:
     """Return a hidden --shard for commands whose work cannot be divided into independent parts: it is refused, with `why` and a hint."""
     return own_shard_option("Refused: shards cannot divide this.", only=Never(f"--shard: {why}", hint), hidden=True)
 
@@ -87,7 +91,7 @@ ITERATED, WORKERS = (
     "every iteration needs all rows, so the run cannot be divided into shards",
     "--cluster WHERE distributes the rows over workers",
 )
-IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
+IN_ROUNDS = refused_shard_option(ITERATED, WORKERS)
 
 
 def default_threads() -> int:
@@ -131,8 +135,8 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
     shared = _session_options(options)
     asked = kind(**options)
-    if hasattr(asked, "resolved"):
-        asked = asked.resolved(frozenset(given))
+    if hasattr(asked, "resolve_options"):
+        asked = asked.resolve_options(frozenset(given))
     _require_unicode(kind, recorded_options(asked) | {name: getattr(shared, name) for name in ("missing", "categorical", "layer")})
     console = Console(command, -1 if shared.quiet else int(shared.verbose))
     if isinstance(ctx.obj, list):
@@ -176,7 +180,8 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
 def command_with_request(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     """Return a decorator that adds option groups and the common options to a command, which then receives a `Session` and its request.
 
-    request  the frozen dataclass whose fields are the command's own options; its method `resolved`, if there is one, fills in the defaults
+    request  the frozen dataclass whose fields are the command's own options; its method `resolve_options`, if there is one, fills in the
+    defaults
              that depend on other options.
     """
 
@@ -210,6 +215,6 @@ def command_with_request(request: type[DataclassInstance], *groups: Decorator) -
 NETWORK_FORMATS = shared_options.NETWORK_FORMATS
 
 
-def format_option(formats: tuple[str, ...]) -> Decorator:
+def output_format_decorator(formats: tuple[str, ...]) -> Decorator:
     """Return the decorator for --format of commands that write one of these formats."""
-    return shared_option("format", shared_options.output_format_option(*formats))
+    return shared_option_decorator("format", shared_options.output_format_option(*formats))

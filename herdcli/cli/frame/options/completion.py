@@ -40,7 +40,7 @@ def complete_files(context: click.Context, param: click.Parameter, incomplete: s
     return [CompletionItem(incomplete, type="file")]
 
 
-def complete_words(words: Callable[[], Sequence[str]]) -> Completer:
+def make_word_completer(words: Callable[[], Sequence[str]]) -> Completer:
     """Return a completer that offers the known words that begin with the typed text."""
     return lambda context, param, incomplete: [CompletionItem(word) for word in words() if word.startswith(incomplete)]
 
@@ -51,7 +51,7 @@ def with_completion(command: click.Command) -> click.Command:
         if isinstance(param.type, click.Choice) or param._custom_shell_complete is not None:
             continue
         if param.name in WORDS:
-            param._custom_shell_complete = complete_words(WORDS[param.name])
+            param._custom_shell_complete = make_word_completer(WORDS[param.name])
         elif _names_a_file(param):
             param._custom_shell_complete = complete_files
     return command

@@ -101,7 +101,7 @@ def choice_kind(*names: S) -> ValueKind[S]:
     return ValueKind(click.Choice(names))
 
 
-def parsed_kind(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> ValueKind[T]:
+def custom_syntax_kind(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> ValueKind[T]:
     """Return a kind whose values have their own syntax.
 
     parse   converts a text to a value and raises ValueError with a message, shown as "'TEXT' …" or, without `quoted`, as the whole message.
@@ -127,11 +127,11 @@ class Condition:
         """Whether options with this condition have an effect."""
         return bool(getattr(request, self.holds))
 
-    def reason(self, request: object) -> str:
+    def reason_for_no_effect(self, request: object) -> str:
         """Return the reason why the options have no effect."""
         return self.why.format_map(_RequestValues(request, {}))
 
-    def error(self, request: object, option: str) -> BadUsage:
+    def refusal_error(self, request: object, option: str) -> BadUsage:
         """Return the error that refuses an option."""
         values = _RequestValues(request, {"option": option})
         return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
@@ -181,20 +181,20 @@ class OneOf(Condition):
         self.default = default
         self.positional = positional
 
-    def _chosen(self, request: object) -> object:
+    def _option_value(self, request: object) -> object:
         value = getattr(request, self.holds)
         return self.default if value is None else value
 
     def is_met(self, request: object) -> bool:
         """Whether the other option has one of the values."""
-        return self._chosen(request) in self.values
+        return self._option_value(request) in self.values
 
-    def reason(self, request: object) -> str:
+    def reason_for_no_effect(self, request: object) -> str:
         """Return `why`, or else the value of the other option with which the options have no effect."""
         if self.why:
-            return super().reason(request)
+            return super().reason_for_no_effect(request)
         name = "" if self.positional else f"{option_name_as_typed(type(request), self.holds)} "
-        return f"with {name}{self._chosen(request)}"
+        return f"with {name}{self._option_value(request)}"
 
 
 class Excludes(Condition):
@@ -211,7 +211,7 @@ class Excludes(Condition):
         """Whether none of the other options is used."""
         return not any(getattr(request, name) for name in self.names)
 
-    def error(self, request: object, option: str) -> BadUsage:
+    def refusal_error(self, request: object, option: str) -> BadUsage:
         """Return the error that refuses an option and names the option that is in conflict with it."""
         other = option_name_as_typed(type(request), next(name for name in self.names if getattr(request, name)))
         values = _RequestValues(request, {"option": option, "other": other})
@@ -229,13 +229,13 @@ class When(Condition):
         """Whether the second condition is met or the first one is not."""
         return not self.given.is_met(request) or self.then.is_met(request)
 
-    def reason(self, request: object) -> str:
+    def reason_for_no_effect(self, request: object) -> str:
         """Return the reason that the second condition gives."""
-        return self.then.reason(request)
+        return self.then.reason_for_no_effect(request)
 
-    def error(self, request: object, option: str) -> BadUsage:
+    def refusal_error(self, request: object, option: str) -> BadUsage:
         """Return the error of the second condition."""
-        return self.then.error(request, option)
+        return self.then.refusal_error(request, option)
 
 
 class Needs(Condition):
@@ -265,13 +265,13 @@ class RequestCondition(Condition):
         """Whether the session's request meets the condition."""
         return self.condition.is_met(getattr(request, self.holds))
 
-    def reason(self, request: object) -> str:
+    def reason_for_no_effect(self, request: object) -> str:
         """Return the reason that the condition gives for the session's request."""
-        return self.condition.reason(getattr(request, self.holds))
+        return self.condition.reason_for_no_effect(getattr(request, self.holds))
 
-    def error(self, request: object, option: str) -> BadUsage:
+    def refusal_error(self, request: object, option: str) -> BadUsage:
         """Return the error of the condition for the session's request."""
-        return self.condition.error(getattr(request, self.holds), option)
+        return self.condition.refusal_error(getattr(request, self.holds), option)
 
 
 class Declaration(Generic[T]):
@@ -368,7 +368,7 @@ def option(
 
     names    the option's names, if not --FIELD-NAME.
     default  the value without the option; `shown` says whether the help shows it.
-    resolved whether the value without the option depends on other options, so that `Request.resolved` fills it in.
+    resolved whether the value without the option depends on other options, so that `Request.resolve_options` fills it in.
     record   how a history records the option: a field of `history.request`, such as `field_recorded_as_file()`; None: the value itself.
     hidden   whether the help leaves it out.
     """
@@ -379,7 +379,7 @@ def option(
         settings |= {"default": default if plain else kind.format(default), "show_default": shown}
     if required:
         del settings["default"]  # click would treat a default of None as a given value
-    declared: T | None = _declared_field(Declaration(kind, names, settings, group, _conditions_tuple(only), default), record)
+    declared: T | None = _field_with_declaration(Declaration(kind, names, settings, group, _conditions_tuple(only), default), record)
     return declared
 
 
@@ -420,7 +420,9 @@ def flag(
     settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
     if negative is not None:
         settings |= {"negative": negative, "show_default": default is not None}
-    declared: bool | None = _declared_field(Declaration[bool](None, names, settings, group, _conditions_tuple(only), default), record)
+    declared: bool | None = _field_with_declaration(
+        Declaration[bool](None, names, settings, group, _conditions_tuple(only), default), record
+    )
     return declared
 
 
@@ -435,7 +437,7 @@ def repeated_option(
 ) -> tuple[T, ...]:
     """Return a dataclass field for an option that may be repeated."""
     settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
-    declared: tuple[T, ...] = _declared_field(Declaration(kind, names, settings, group, _conditions_tuple(only), ()), record)
+    declared: tuple[T, ...] = _field_with_declaration(Declaration(kind, names, settings, group, _conditions_tuple(only), ()), record)
     return declared
 
 
@@ -443,7 +445,7 @@ def _conditions_tuple(only: tuple[Condition, ...] | Condition) -> tuple[Conditio
     return (only,) if isinstance(only, Condition) else only
 
 
-def _declared_field(declaration: Declaration[T], record: object) -> Any:
+def _field_with_declaration(declaration: Declaration[T], record: object) -> Any:
     marks = {DECLARATION: declaration}
     if not isinstance(record, Field):
         return field(metadata=marks)
@@ -470,7 +472,7 @@ def option_name_as_typed(request: type, field_name: str) -> str:
     return f"--{field_name.replace('_', '-')}" if declared is None else declared.option_name_as_typed(field_name)
 
 
-def shared_option(name: str, declared: object) -> Decorator:
+def shared_option_decorator(name: str, declared: object) -> Decorator:
     """Return the decorator for a declared field, for a command whose request does not declare the option yet."""
     return _click_option(name, find_declaration(declared))
 
@@ -481,7 +483,7 @@ class OptionGroup:
     def __init__(self, declared: dict[str, Declaration[object]]) -> None:
         self.declared = declared
 
-    def where(self, **conditions: tuple[Condition, ...] | Condition) -> OptionGroup:
+    def with_conditions(self, **conditions: tuple[Condition, ...] | Condition) -> OptionGroup:
         """Return a group of the same options, some of them with conditions on the command's request."""
         more = {name: map(RequestCondition, _conditions_tuple(only)) for name, only in conditions.items()}
         return OptionGroup({name: each.with_conditions(more[name]) if name in more else each for name, each in self.declared.items()})
@@ -514,7 +516,7 @@ class TypedOptions(Protocol):
     def given(self) -> Collection[str]:
         """The field names of the typed options."""
 
-    def ignored(self, option: str, why: str) -> None:
+    def warn_of_ignored_option(self, option: str, why: str) -> None:
         """Warn that one of the typed options has no effect."""
 
 
@@ -533,11 +535,11 @@ def check_declared_options(declared: Iterable[tuple[str, Declaration[object]]], 
     for name, declaration in declared:
         unmet = next((condition for condition in declaration.only if not (condition.refusal or condition.is_met(request))), None)
         if unmet is not None and name in session.given:
-            session.ignored(name, unmet.reason(request))
+            session.warn_of_ignored_option(name, unmet.reason_for_no_effect(request))
 
 
 def refuse_contradicting_typed_options(request: DataclassInstance, typed_options: Collection[str]) -> None:
-    """Raise BadUsage for the first of the typed options that contradicts others, for a `resolved` that cannot interpret them."""
+    """Raise BadUsage for the first of the typed options that contradicts others, for a `resolve_options` that cannot interpret them."""
     refuse_contradicting_options(
         ((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request
     )
@@ -552,4 +554,4 @@ def refuse_contradicting_options(
             if not condition.refusal or condition.is_met(request):
                 continue
             if getattr(request, name) != declaration.default if condition.by_value else typed_options is None or name in typed_options:
-                raise condition.error(request, declaration.option_name_as_typed(name))
+                raise condition.refusal_error(request, declaration.option_name_as_typed(name))

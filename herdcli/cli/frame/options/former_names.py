@@ -31,7 +31,7 @@ FORMER_NAMES: dict[str, dict[str, str]] = {  # command: old name: new name
 }
 
 
-def with_present_names(command: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
+def replace_former_names(command: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a command line with present names in the place of former ones, and a line of advice for each former name."""
     former = FORMER_NAMES.get(command, {})
     present: list[str] = []

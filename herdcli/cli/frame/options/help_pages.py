@@ -7,9 +7,9 @@ import re
 import click
 
 from herdcli.cli.frame.options.declaration import DeclaredOption
-from herdcli.cli.frame.options.former_names import with_present_names
-from herdcli.cli.frame.options.options_file import with_options_files
-from herdcli.cli.frame.options.short_help import write_short_page
+from herdcli.cli.frame.options.former_names import replace_former_names
+from herdcli.cli.frame.options.options_file import expand_options_files
+from herdcli.cli.frame.options.short_help import format_short_help_page
 from herdcli.command_table import TABLE
 
 
@@ -127,20 +127,20 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param.type, click.Choice):
                 param.type.case_sensitive = False
-        args = with_options_files(self, list(TABLE), args)
-        args, ctx.meta["herd.advice"] = with_present_names(str(self.name), args)
+        args = expand_options_files(self, list(TABLE), args)
+        args, ctx.meta["herd.advice"] = replace_former_names(str(self.name), args)
         ctx.meta["herd.typed"] = list(args)
         return super().parse_args(ctx, args)
 
     @property
-    def is_long(self) -> bool:
+    def has_short_help(self) -> bool:
         """Whether --help shows the main options only, and --help-all everything."""
         return str(self.name) in FIRST
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; a command with many options has --help-all before --help."""
         found = super().get_params(ctx)
-        if not self.is_long:
+        if not self.has_short_help:
             return found
         more = click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_full_help, help="Show all options and exit."
@@ -149,25 +149,25 @@ class Command(click.Command):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the whole help; of a command with many options, without --help-all, one screen with the most important ones."""
-        if not self.is_long or ctx.meta.get("herd.help_all"):
+        if not self.has_short_help or ctx.meta.get("herd.help_all"):
             super().format_help(ctx, formatter)
             return
         shown = set(FIRST[str(self.name)].split()) | ALWAYS
-        whole = self._records(ctx)
+        whole = self._options_by_heading(ctx)
         records = {group: [row for row in rows if row[0].partition(".")[2] in shown] for group, rows in whole.items()}
         more = sum(map(len, whole.values())) - sum(map(len, records.values()))
         usage = f"Usage: {ctx.command_path} {' '.join(self.collect_usage_pieces(ctx))}"
         closing = f"{more} more options: herd {self.name} --help-all"
-        formatter.write(write_short_page(usage, self.help or "", records, closing, formatter.width))
+        formatter.write(format_short_help_page(usage, self.help or "", records, closing, formatter.width))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups."""
-        for group, rows in self._records(ctx).items():
+        for group, rows in self._options_by_heading(ctx).items():
             if rows:
                 with formatter.section(group):
                     formatter.write_dl([(spelling, text) for _, spelling, text in rows])
 
-    def _records(self, ctx: click.Context) -> dict[str, list[tuple[str, str, str]]]:
+    def _options_by_heading(self, ctx: click.Context) -> dict[str, list[tuple[str, str, str]]]:
         """Return COMMAND.PARAMETER, spelling and help of the options by their headings."""
         records: dict[str, list[tuple[str, str, str]]] = {group: [] for group in GROUPS}
         for param in self.get_params(ctx):

@@ -21,17 +21,17 @@ from herdcli.errors import BadUsage, DataError, NoInput, nearest_name
 NAME = "--options"
 
 
-def with_options_files(command: click.Command, commands: Sequence[str], words: Sequence[str]) -> list[str]:
+def expand_options_files(command: click.Command, commands: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the words of a command line after those of the files that --options names in it.
 
     commands  the names of all commands, which the file may have tables for.
     Raises NoInput, DataError or BadUsage for a file that is missing, is not TOML, or has options that the command lacks.
     """
-    found = [word for path in _paths(words) for word in _words_of_file(path, command, commands)]
+    found = [word for path in _options_file_paths(words) for word in _words_of_file(path, command, commands)]
     return [*found, *words]
 
 
-def _paths(words: Sequence[str]) -> Iterator[str]:
+def _options_file_paths(words: Sequence[str]) -> Iterator[str]:
     """Yield the values of --options."""
     for place, word in enumerate(words):
         if word == "--":
@@ -54,7 +54,7 @@ def _words_of_file(path: str, command: click.Command, commands: Sequence[str]) -
             )
     for values in ({name: value for name, value in content.items() if name not in tables}, tables.get(own, {})):
         for name, value in values.items():
-            yield from _words(path, command, name, value)
+            yield from _option_words(path, command, name, value)
 
 
 def _read_toml(path: str) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _read_toml(path: str) -> dict[str, object]:
         raise DataError(f"is not TOML: {error}", where=path, hint="a line for each option, such as: hidden = 100") from None
 
 
-def _words(path: str, command: click.Command, name: str, value: object) -> Iterator[str]:
+def _option_words(path: str, command: click.Command, name: str, value: object) -> Iterator[str]:
     """Yield the words of one option."""
     options = {text: each for each in command.params if isinstance(each, click.Option) for text in each.opts if text.startswith("--")}
     text = f"--{name.replace('_', '-')}"
@@ -84,7 +84,7 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
         hint = _nearest_name_hint(text, options) or f"'herd {command.name} --help' lists the options"
         raise BadUsage(f"{name}: herd {command.name} has no option {text}", where=path, hint=hint)
     if option.is_flag or isinstance(value, bool):
-        yield from _flag(path, option, text, value)
+        yield from _flag_words(path, option, text, value)
         return
     several = value if isinstance(value, list) and (option.multiple or option.nargs > 1) else [value]
     for each in several if option.multiple else [several if option.nargs > 1 else value]:
@@ -97,7 +97,7 @@ def _words(path: str, command: click.Command, name: str, value: object) -> Itera
             yield f"{text}={joined}"
 
 
-def _flag(path: str, option: click.Option, text: str, value: object) -> Iterator[str]:
+def _flag_words(path: str, option: click.Option, text: str, value: object) -> Iterator[str]:
     """Yield the word that switches a flag on or off; nothing for one that is off unless it is typed."""
     if not isinstance(value, bool):
         raise DataError(f"{text[2:]}: the value must be true or false, not {value!r}", where=path)

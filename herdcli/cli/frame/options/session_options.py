@@ -14,12 +14,12 @@ from herdcli.cli.frame.options.declaration import (
     Condition,
     OptionGroup,
     choice_kind,
+    custom_syntax_kind,
     declarations,
     find_declaration,
     flag,
     integer_kind,
     option,
-    parsed_kind,
     path_kind,
     repeated_option,
     text_kind,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from herdcli.cluster.cluster_spec import ClusterAddress
     from herdcli.shards import ShardPlace
 
-SHARD = parsed_kind("i/n", parse_shard)
-CLUSTER = parsed_kind("where", parse_cluster)
-SETTING = parsed_kind("key=value", parse_setting, "=".join)
+SHARD = custom_syntax_kind("i/n", parse_shard)
+CLUSTER = custom_syntax_kind("where", parse_cluster)
+SETTING = custom_syntax_kind("key=value", parse_setting, "=".join)
 WITH_CHECKPOINT = Condition("checkpoint", why="without --checkpoint")  # the session has these properties
 WITH_WORKERS = Condition("cluster", why="without --cluster")
 UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --shard one of them", hint="leave out one of them")
@@ -164,7 +164,7 @@ class SessionOptions:
 DECLARED = dict(declarations(SessionOptions))
 
 
-def option_group(*names: str) -> OptionGroup:
+def session_option_group(*names: str) -> OptionGroup:
     """Return the decorator that adds these options."""
     return OptionGroup({name: DECLARED[name] for name in names})
 

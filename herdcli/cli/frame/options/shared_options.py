@@ -23,12 +23,12 @@ from herdcli.cli.frame.options.declaration import (
     Excludes,
     ValueKind,
     choice_kind,
+    custom_syntax_kind,
     flag,
     format_number,
     integer_kind,
     number_kind,
     option,
-    parsed_kind,
     text_kind,
 )
 
@@ -106,11 +106,13 @@ def _format_penalty(penalty: float | str) -> str:
     return penalty if isinstance(penalty, str) else format_number(penalty)
 
 
-PENALTY = parsed_kind("auto|float", _parse_penalty, _format_penalty)
-SIZE = parsed_kind("size", _parse_size, _format_size)  # in bytes, with an optional unit: 500M, 2G, 1.5GiB
-SIZES = parsed_kind("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of the layers of hidden units, the lowest layer first
-COLUMNS = parsed_kind("columns", _parse_columns, _format_columns)  # separated by commas; names that contain a comma are quoted
-INTERVAL = parsed_kind("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
+PENALTY = custom_syntax_kind("auto|float", _parse_penalty, _format_penalty)
+SIZE = custom_syntax_kind("size", _parse_size, _format_size)  # in bytes, with an optional unit: 500M, 2G, 1.5GiB
+SIZES = custom_syntax_kind(
+    "n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes))
+)  # of the layers of hidden units, the lowest layer first
+COLUMNS = custom_syntax_kind("columns", _parse_columns, _format_columns)  # separated by commas; names that contain a comma are quoted
+INTERVAL = custom_syntax_kind("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 
 
 def input_format_option() -> str | None:

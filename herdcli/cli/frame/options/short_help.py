@@ -15,7 +15,9 @@ _CHOICES = re.compile(r" \[([^\]\s]+\|[^\]\s]+)\]")
 _DEFAULT = re.compile(r"\s*\[(default: .*|required)\]$", re.DOTALL)
 
 
-def write_short_page(usage: str, description: str, groups: Mapping[str, Iterable[tuple[str, str, str]]], closing: str, width: int) -> str:
+def format_short_help_page(
+    usage: str, description: str, groups: Mapping[str, Iterable[tuple[str, str, str]]], closing: str, width: int
+) -> str:
     """Return the page: usage, the first paragraph, options with their headings, and the closing line, with examples as far as they fit.
 
     description  the long help of the command; blocks of examples follow a backslash and b.
@@ -23,7 +25,7 @@ def write_short_page(usage: str, description: str, groups: Mapping[str, Iterable
     """
     first, examples = _purpose_and_examples(description, width)
     options: list[str] = []
-    records = {heading: [_short_record(*record) for record in rows] for heading, rows in groups.items()}
+    records = {heading: [_short_help_record(*record) for record in rows] for heading, rows in groups.items()}
     column = 4 + max((len(name) for rows in records.values() for name, _, _ in rows if len(name) <= LONGEST_SPELLING), default=0)
     for heading, rows in records.items():
         if rows:
@@ -48,7 +50,7 @@ def _purpose_and_examples(description: str, width: int) -> tuple[list[str], list
     return first, [f"    {line.strip()}" for line in (blocks[0] if blocks else [])]
 
 
-def _short_record(key: str, spelling: str, text: str) -> tuple[str, str, str]:
+def _short_help_record(key: str, spelling: str, text: str) -> tuple[str, str, str]:
     """Return spelling, text and default of an option.
 
     The text is the short text, else the first sentence of the help; a long list of choices follows, unless the text has one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.options.declaration import Condition, option, parsed_kind
+from herdcli.cli.frame.options.declaration import Condition, custom_syntax_kind, option
 from herdcli.errors import BadUsage
 from herdcli.rbm.units import TABLE
 
@@ -24,8 +24,8 @@ def _parse_visible_units(text: str) -> str:
         raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
 
 
-UNITS = parsed_kind("units", _parse_units)
-VISIBLE_UNITS = parsed_kind("units", _parse_visible_units)
+UNITS = custom_syntax_kind("units", _parse_units)
+VISIBLE_UNITS = custom_syntax_kind("units", _parse_visible_units)
 
 
 def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:

@@ -21,7 +21,7 @@ from herdcli.artifacts.message_numbers import format_size
 from herdcli.artifacts.rows import incremental_dataset
 from herdcli.cli.frame.output import text_tables
 from herdcli.errors import BadUsage, escape_text
-from herdcli.kinds import KINDS, kind_of
+from herdcli.kinds import KINDS, kind_for_value
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -110,20 +110,20 @@ def write_artifact(
     if prints_tables(session, format):
         from herdcli.cli.frame.output.summary_text import result_text
 
-        kind = kind_of(value).name
+        kind = kind_for_value(value).name
         judged = _quick_verdict_and_metrics(session, kind, value)
         text = escape_text(result_text(value, recoding), keep="\n\t")
         write_text_result(session, text, summary + _heldout_metric_text(kind, judged), "table")
         if session.command in TRAINING and kind not in SAID:
             session.console.note("the model is not saved: -o FILE.h5 saves it")
-        session.on_success(partial(_warn_of_findings, session, kind, judged))
+        session.on_success(partial(_warn_of_verdict, session, kind, judged))
         return
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
     )
     judged = _quick_verdict_and_metrics(session, written.kind, value)
-    _report_finished(session, summary + _heldout_metric_text(written.kind, judged), f"{written.kind} {format_size(written.size)}")
-    session.on_success(partial(_warn_of_findings, session, written.kind, judged))
+    _report_written_output(session, summary + _heldout_metric_text(written.kind, judged), f"{written.kind} {format_size(written.size)}")
+    session.on_success(partial(_warn_of_verdict, session, written.kind, judged))
 
 
 def _report_format_losses(session: Session, value: object, format: str | None) -> None:
@@ -160,7 +160,7 @@ def _heldout_metric_text(kind: str, verdict_and_metrics: tuple[str | None, Mappi
     return f", {figure}" if figure else ""
 
 
-def _warn_of_findings(session: Session, kind: str, verdict_and_metrics: tuple[str | None, Mapping[str, object]]) -> None:
+def _warn_of_verdict(session: Session, kind: str, verdict_and_metrics: tuple[str | None, Mapping[str, object]]) -> None:
     """Warn at the end of training if `eval` would report a problem."""
     if verdict_and_metrics[0] is None:
         return
@@ -181,7 +181,7 @@ def write_text_result(session: Session, content: str, summary: str | None = None
     if summary is None:
         session.forget_checkpoint()
     else:
-        _report_finished(session, summary, f"{what} {format_size(len(content.encode()))}")
+        _report_written_output(session, summary, f"{what} {format_size(len(content.encode()))}")
 
 
 def write_parquet_table(session: Session, table: object, summary: str) -> None:
@@ -189,13 +189,13 @@ def write_parquet_table(session: Session, table: object, summary: str) -> None:
     from herdcli.artifacts.formats.parquet_files import write_plain_table
 
     _write_atomically(session, session.output, lambda target: write_plain_table(table, str(target)), binary=True)
-    _report_finished(session, summary, "parquet")
+    _report_written_output(session, summary, "parquet")
 
 
-def write_in_parts(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:
+def write_dataset_in_parts(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:
     """Write a data set of `rows` rows that arrives in parts to -o; the file equals that of `write_artifact` for the whole."""
     written = incremental_dataset.save_in_parts(session.output, parts, rows, [*history.history, session.record()], clobber=session.clobber)
-    _report_finished(session, summary, f"{written.kind} {format_size(written.size)}")
+    _report_written_output(session, summary, f"{written.kind} {format_size(written.size)}")
 
 
 def write_side_file(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
@@ -213,6 +213,6 @@ def write_text(target: Path, content: str) -> None:
     target.write_text(content, encoding="utf-8")
 
 
-def _report_finished(session: Session, summary: str, what: str) -> None:
-    session.console.note(f"{session.with_columns(summary)}, {session.console.elapsed():.1f} s → {what}")
+def _report_written_output(session: Session, summary: str, what: str) -> None:
+    session.console.note(f"{session.summary_with_column_use(summary)}, {session.console.elapsed_seconds():.1f} s → {what}")
     session.forget_checkpoint()

@@ -29,13 +29,13 @@ def display_width(text: str) -> int:
     return sum(0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def pad(text: str, width: int, *, right: bool = False) -> str:
+def pad_text(text: str, width: int, *, right: bool = False) -> str:
     """Return a text padded with blanks to a width."""
     blanks = " " * max(0, width - display_width(text))
     return blanks + text if right else text + blanks
 
 
-def shorten(text: str, length: int) -> str:
+def shorten_text(text: str, length: int) -> str:
     """Return a text of at most `length` characters; a longer one is cut and ends in an ellipsis."""
     return text if len(text) <= length else f"{text[: max(length - 1, 1)]}…"
 
@@ -55,7 +55,7 @@ def text_table(
     blocks = _fold_columns(widths, keys, None if width is None else width - indent)
     texts = []
     for block in blocks:
-        made = [GAP.join(pad(line[k], widths[k], right=right[k]) for k in block).rstrip() for line in [titles, *cells]]
+        made = [GAP.join(pad_text(line[k], widths[k], right=right[k]) for k in block).rstrip() for line in [titles, *cells]]
         texts.append("".join(f"{' ' * indent}{line}\n" for line in made))
     return "\n".join(texts)
 

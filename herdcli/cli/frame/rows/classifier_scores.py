@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.artifacts.tables.column_alignment import reorder_columns
 from herdcli.cli.frame.rows import document_rows, labelled_examples, responses
-from herdcli.cli.frame.rows.column_order import find_and_report_order
+from herdcli.cli.frame.rows.column_order import find_and_report_column_order
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
 from herdcli.online.block_sources import split_by_rows
@@ -150,17 +150,17 @@ def _example_blocks(
     reader.names = names if model.bits else None
     if isinstance(model, Tagger):
         known = LabelSetEncoder(model.classes, most=UNBOUNDED, ignored=not labelled)
-        yield from LabelSetReader.of(reader, known).blocks(example_input.pieces())
+        yield from LabelSetReader.from_reader(reader, known).blocks(example_input.pieces())
         _report_new_labels(session, example_input.name, known.names[model.count :])
         return
     if not isinstance(model, Predictor) and (example_input.named or not all(map(_is_number, model.classes))):
         known_names = ClassNameEncoder(model.classes, ignored=not labelled)
-        for block in LabelSetReader.of(reader, known_names).blocks(example_input.pieces()):
-            yield replace(block, label=known_names.indices(block.label, example_input.name))
+        for block in LabelSetReader.from_reader(reader, known_names).blocks(example_input.pieces()):
+            yield replace(block, label=known_names.encode_labels(block.label, example_input.name))
         return
     classes = (NumericTargets() if isinstance(model, Predictor) else LabelEncoder(model.classes)) if labelled else None
     for block in reader.blocks(example_input.pieces()):
-        yield replace(block, label=classes.indices(block.label, example_input.name)) if classes else block
+        yield replace(block, label=classes.encode_labels(block.label, example_input.name)) if classes else block
 
 
 def _is_number(name: str) -> bool:
@@ -182,11 +182,11 @@ def _dataset_blocks(
 ) -> Iterator[ExampleBlock]:
     had = model.features
     if labelled and isinstance(model, Tagger):
-        task = responses.multilabel_targets(data, label=column, split=None, seed=0, names=model.classes, fixed=False, max_labels=UNBOUNDED)
+        task = responses.multilabel_rows(data, label=column, split=None, seed=0, names=model.classes, fixed=False, max_labels=UNBOUNDED)
         data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
         _report_new_labels(session, data.name, task.names[model.count :])
     elif labelled and isinstance(model, Predictor):
-        task = responses.numeric_targets(data, label=column, split=None, seed=0)
+        task = responses.regression_rows(data, label=column, split=None, seed=0)
         data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
     elif labelled:
         told = labelled_examples.labels_as_model_classes(data, model.classes)
@@ -196,7 +196,7 @@ def _dataset_blocks(
     order = (
         None
         if model.text
-        else find_and_report_order(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
+        else find_and_report_column_order(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
     )
     width = X.shape[1] if order is None else len(order.columns)
     if width != had and not (hasattr(X, "indptr") and model.text):
@@ -287,7 +287,7 @@ class SpilledLabelSets:
         return len(self._parts)
 
     @property
-    def together(self) -> int:
+    def blocks_in_memory(self) -> int:
         """The number of blocks that are in memory at the same time."""
         return blocks_per_read(3 * self.labels)
 

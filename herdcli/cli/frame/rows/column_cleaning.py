@@ -95,7 +95,7 @@ class CleaningOptions:
             if missing == "drop":
                 levels = dict.fromkeys(wanted, ("None",)) if codes else None
                 data = recoding.drop_incomplete_rows(data, wanted, where=where, note=note, levels=levels)
-            most = recoding.MOST_SYMBOLS if getattr(self.request, "levels_of_all_rows", False) else recoding.MOST_LEVELS
+            most = recoding.MOST_SYMBOLS if getattr(self.request, "uses_levels_of_all_rows", False) else recoding.MOST_LEVELS
             model_recoding = recoding.fit_encoding(
                 data, wanted, self._training_mask(data), missing=missing, where=where, note=note, codes=codes, max_levels=most
             )
@@ -113,7 +113,7 @@ class CleaningOptions:
 
         if self.training is not None:
             return self.training(data)
-        if getattr(self.request, "levels_of_all_rows", False):
+        if getattr(self.request, "uses_levels_of_all_rows", False):
             return np.ones(data.X.shape[0], dtype=bool)
         spec, seed = getattr(self.request, "split", None), getattr(self.request, "seed", 0)
         whole = self.command == "convert" and data.split is None  # convert makes no split unless it is asked to

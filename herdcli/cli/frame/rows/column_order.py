@@ -25,14 +25,14 @@ def align_dataset(session: Session, data: Artifact, names: Names, columns: int) 
     names, columns  the model's; None if it has no names.
     Raises DataError for missing columns.
     """
-    found = find_and_report_order(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
+    found = find_and_report_column_order(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
     return replace(data, value=column_alignment.reorder_dataset_columns(data.value, found))
 
 
 def align_matrix(session: Session, X: Array, source_names: Names, target_names: Names, columns: int, *, where: str) -> Array:
     """Return a matrix (n, d) with columns named `source_names` in the order of a model's columns, as `align_dataset` does."""
     matrix: Array = column_alignment.reorder_columns(
-        X, find_and_report_order(session, source_names, X.shape[1], target_names, columns, where=where)
+        X, find_and_report_column_order(session, source_names, X.shape[1], target_names, columns, where=where)
     )
     return matrix
 
@@ -49,7 +49,7 @@ def match_variables(other: Artifact, source_names: Names, count: int, target_nam
     return None if found is None else found.columns
 
 
-def find_and_report_order(
+def find_and_report_column_order(
     session: Session, source_names: Names, count: int, target_names: Names, columns: int, *, where: str
 ) -> ColumnOrder | None:
     """Return the column order from `column_alignment.find_column_order`, and print a note about the columns that it leaves out."""
@@ -59,7 +59,7 @@ def find_and_report_order(
     return found
 
 
-def nonzero_weight_rows(session: Session, weight: Array | None) -> Array | None:
+def nonzero_weight_indices(session: Session, weight: Array | None) -> Array | None:
     """Return the indices of the rows whose weight (n,) is not 0, or None if these are all rows; a row of weight 0 counts as absent."""
     if weight is None or not (weight == 0).any() or not weight.any():
         return None
@@ -73,11 +73,11 @@ def nonzero_weight_rows(session: Session, weight: Array | None) -> Array | None:
 def drop_zero_weights(session: Session, data: Artifact) -> Artifact:
     """Return a data set without its rows of weight 0; one whose rows stay in their file is returned unchanged."""
     value: Dataset = data.value
-    kept = None if hasattr(value.X, "with_columns") else nonzero_weight_rows(session, value.weight)
+    kept = None if hasattr(value.X, "with_columns") else nonzero_weight_indices(session, value.weight)
     return data if kept is None else replace(data, value=take_rows(value, kept))
 
 
-def warn_of_weights(session: Session, data: Dataset) -> None:
+def warn_of_unused_weights(session: Session, data: Dataset) -> None:
     """Warn that rows have weights, which this command does not use."""
     if data.weight is not None:
         session.console.warn("the column 'weight' is left out because every row counts once here (rename it to use it as a feature)")

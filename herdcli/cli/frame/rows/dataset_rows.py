@@ -50,13 +50,13 @@ class PreparedRows:
         kept = ("image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
         return {name: getattr(self, name) for name in kept}
 
-    def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
+    def labels_and_class_names(self, where: str, option: str) -> tuple[Array, list[str]]:
         """Return labels and class names.  Raises DataError if the rows have none."""
         if self.y is None or self.names is None:
             raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
         return self.y, self.names
 
-    def unlabelled(self) -> tuple[Array, list[str]]:
+    def single_class_labels(self) -> tuple[Array, list[str]]:
         """Return labels and class names that put all rows into one class."""
         return np.broadcast_to(np.int64(0), len(self.split)), ["all rows"]
 
@@ -85,7 +85,7 @@ class RowReading:
     sparse: bool = False
 
     @classmethod
-    def asked(cls, request: object, *, default: float) -> RowReading:
+    def from_request(cls, request: object, *, default: float) -> RowReading:
         """Return the settings that a request, or a mapping of options, contains."""
         get = request.get if hasattr(request, "get") else lambda name: getattr(request, name, None)
         known = {each.name: get(each.name) for each in fields(cls) if each.name != "default"}
@@ -103,7 +103,7 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
     if units.two_state and units.states is not None:
         return binary_rows(session, artifact, units.states, reading)
     data, is_rate = artifact.value, units.proportions
-    session.ignored("threshold", f"with visible units {units.name}")
+    session.warn_of_ignored_option("threshold", f"with visible units {units.name}")
     if "value_range" in session.given and not is_rate:
         session.console.warn(f"--range has no effect with visible units {units.name}")
     rows, columns = data.X.shape
@@ -163,7 +163,7 @@ def _standardize_gaussian_columns(
     """
     mean, scale = reading.column_mean, reading.column_scale
     if (reading.standardize or reading.learn_variances) and units.standard_normal and mean is None and training.any():
-        mean, scale = dataset_preparation.mean_and_deviation(X, training)
+        mean, scale = dataset_preparation.column_means_and_deviations(X, training)
     if mean is not None and scale is not None and X.shape[1] == len(mean):
         X -= mean
         X /= scale
@@ -191,7 +191,7 @@ def rows_for_model(
     from herdcli.rbm.units import unit_family
 
     units = unit_family(model.visible_units)
-    reading = RowReading.asked(request, default=default)
+    reading = RowReading.from_request(request, default=default)
     reading = replace(
         reading,
         threshold=model.threshold if reading.threshold is None else reading.threshold,
@@ -317,7 +317,7 @@ def model_class_indices(model: RBM, rows: PreparedRows, path: str) -> Array | No
 
 def _label_indices(model_names: list[str], rows: PreparedRows, path: str, what: str) -> Array:
     """Return the index of each row's label among the names that a model knows (n,)."""
-    y, names = rows.labelled(path, what)
+    y, names = rows.labels_and_class_names(path, what)
     places = [class_index(name, model_names) for name in names]
     unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
@@ -326,7 +326,7 @@ def _label_indices(model_names: list[str], rows: PreparedRows, path: str, what: 
     return chosen
 
 
-def rows_with_missing(
+def rows_and_known_mask(
     session: Session, model: RBM, artifact: Artifact, request: object, mask: Artifact | None = None
 ) -> tuple[PreparedRows, Array]:
     """Return the rows of a data set in the values of a model's visible units, and the mask (n, D) bool of known entries.
@@ -359,11 +359,11 @@ def rows_with_missing(
     return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), request, default=0.5), known
 
 
-def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, request: object) -> tuple[PreparedRows, ConvertedMatrix]:
-    """Return rows and mask as `rows_with_missing` does, for rows that stay in a file."""
+def file_rows_and_known_mask(session: Session, model: RBM, artifact: Artifact, request: object) -> tuple[PreparedRows, ConvertedMatrix]:
+    """Return rows and mask as `rows_and_known_mask` does, for rows that stay in a file."""
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.units import unit_family
 
     artifact = align_dataset(session, artifact, model.feature_names, model.W.shape[1])
-    filled, known = streamed_rows.rows_with_missing(artifact.value.X, model, unit_family(model.visible_units))
+    filled, known = streamed_rows.rows_and_known_mask(artifact.value.X, model, unit_family(model.visible_units))
     return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=filled)), request, default=0.5), known

@@ -39,7 +39,7 @@ def open_documents(
     corpus = documents.read(path, conversion.column, label, labelled=labelled)
     for note in corpus.notes:
         session.console.note(f"{corpus.name}: {note}")
-    X = conversion.weighted(count_words(corpus.texts, conversion, names))
+    X = conversion.weight_counts(count_words(corpus.texts, conversion, names))
     classes = None if corpus.labels is None else sorted(set(corpus.labels))
     y = None
     if corpus.labels is not None and classes is not None:

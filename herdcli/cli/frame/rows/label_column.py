@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.errors import DataError, missing_column
+from herdcli.errors import DataError, missing_column_error
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -28,6 +28,6 @@ def append_labels(
             raise DataError(f"has no column other than '{column}'", where=artifact.name)
         X, y, names = np.delete(X, j, axis=1), X[:, j], [name for name in names if name != column]
     elif y is None or column not in (None, "y"):
-        raise missing_column(option, column or "y", [*(names or []), *([] if y is None else ["y"])], artifact.name)
+        raise missing_column_error(option, column or "y", [*(names or []), *([] if y is None else ["y"])], artifact.name)
     named = names or [f"x{j}" for j in range(X.shape[1])]
     return np.column_stack([X, np.asarray(y, dtype=np.float64)]), [*named, column or "y"]

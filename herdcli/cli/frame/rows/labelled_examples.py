@@ -129,7 +129,7 @@ def open_examples(
         if source.regular:
             yield ExampleInput(source.name, data=_load_dataset(session, path, path, role, input_format, label, task, labels))
             return
-        with source.file() as drained:
+        with source.file_path() as drained:
             data = _load_dataset(session, drained, source.name, role, input_format, label, task, labels)
         yield ExampleInput(source.name, data=data)
 
@@ -138,7 +138,9 @@ def _open_on_disk(session: Session, path: str, input_format: str | None, label: 
     """Return a labelled data set whose rows are stored on disk because reading them whole would exceed --max-memory; None for others."""
     if session.shard is not None or session.cluster is not None:
         return None
-    found = streamed_rows.open_streamed(session, path, label=label, input_format=input_format, is_requested=False, unit_bytes=COPIED)
+    found = streamed_rows.open_streamed_dataset(
+        session, path, label=label, input_format=input_format, is_requested=False, unit_bytes=COPIED
+    )
     return None if found is None or found.value.y is None else found
 
 
@@ -167,7 +169,7 @@ def _load_dataset(
 
 
 @contextlib.contextmanager
-def _closing_quietly(stream: BinaryIO) -> Iterator[BinaryIO]:
+def _close_ignoring_errors(stream: BinaryIO) -> Iterator[BinaryIO]:
     """Yield a stream for reading and close it afterwards; errors on closing are ignored, since the data were read."""
     try:
         yield stream
@@ -192,13 +194,13 @@ class _BackgroundDigest:
             from threading import Thread
 
             self._asked = SimpleQueue()
-            Thread(target=self._work, args=(self._asked,), daemon=True).start()
+            Thread(target=self._digest_queued_pieces, args=(self._asked,), daemon=True).start()
         if self._asked is None:
             self._digest(piece, self.size)
         else:
             self._asked.put((piece, self.size))
 
-    def _work(self, queue: SimpleQueue[tuple[memoryview, int] | None]) -> None:
+    def _digest_queued_pieces(self, queue: SimpleQueue[tuple[memoryview, int] | None]) -> None:
         while (found := queue.get()) is not None:
             self._digest(*found)
             del found  # a view would keep its buffer alive
@@ -232,7 +234,7 @@ def _open_text(session: Session, source: ByteSource, form: str, role: str, passe
         nonlocal digest, reached
         whole = _BackgroundDigest()
         digest, reached = whole, 0
-        with _closing_quietly(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
+        with _close_ignoring_errors(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
             pieces = _digest_pieces(stream, limit, source.name, whole)
             for number, used, lines in _read_ahead(pieces) if path or source.regular else pieces:
                 reached, examples.used = number, examples.used + used
@@ -251,7 +253,7 @@ def _open_text(session: Session, source: ByteSource, form: str, role: str, passe
     known_as("text-head", hashlib.sha256(source.head).hexdigest(), len(source.head))
     with contextlib.ExitStack() as stack:
         if passes > 1 and not source.regular:
-            path = stack.enter_context(source.file())
+            path = stack.enter_context(source.file_path())
         known = source.size if source.regular else 0
         examples = ExampleInput(
             source.name,
@@ -310,7 +312,7 @@ def _read_whole_lines(
     while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
         end = kept + count
         cut = buffer.rfind(b"\n", kept, end) + 1
-        yield memoryview(buffer)[kept:end], memoryview(buffer)[_mark_length(buffer) if first and cut else 0 : cut]
+        yield memoryview(buffer)[kept:end], memoryview(buffer)[_byte_order_mark_length(buffer) if first and cut else 0 : cut]
         first = first and not cut
         kept = end - cut
         ready()
@@ -320,10 +322,10 @@ def _read_whole_lines(
             other = bytearray(2 * len(buffer) if 2 * kept > len(buffer) else len(buffer))
         other[:kept] = memoryview(buffer)[cut:end]
         buffer, other = other, buffer
-    yield memoryview(b""), memoryview(buffer)[_mark_length(buffer) if first else 0 : kept]
+    yield memoryview(b""), memoryview(buffer)[_byte_order_mark_length(buffer) if first else 0 : kept]
 
 
-def _mark_length(text: bytearray) -> int:
+def _byte_order_mark_length(text: bytearray) -> int:
     """Return the length of a byte order mark at the beginning of a text; 0 without one."""
     return len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
 
@@ -365,7 +367,7 @@ def classification_rows(
         names, y = ["rest", positive], np.isin(y, list(inside)).astype(np.int64)
     y = y[keep]
     _require_several_classes(y, names, data.name)
-    X = value.X if keep.all() else value.X.taken(keep) if isinstance(value.X, lazy_matrix.LazyMatrix) else value.X[keep]
+    X = value.X if keep.all() else value.X.select_rows(keep) if isinstance(value.X, lazy_matrix.LazyMatrix) else value.X[keep]
     weight = None if value.weight is None else value.weight[keep]
     return ClassificationRows(X, y, parts[keep], names, weight, value.feature_names)
 

@@ -37,8 +37,10 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
     """Return a network from text, with the names in the file next to it, or from an artifact.  Raises DataError with line and token."""
     with session.open_text_input(path) as source:
         form = input_format or format_detection.detect_network_format(source.head)
-        found = _load_text_network(session, source, form, "network") if form in TEXT_FORMATS else _load_sealed(session, source, path)
-    return _add_names(session, found, path) if form in LOSSY else found
+        found = (
+            _load_text_network(session, source, form, "network") if form in TEXT_FORMATS else _load_sealed_network(session, source, path)
+        )
+    return _add_names_from_file(session, found, path) if form in LOSSY else found
 
 
 def load_network_text(session: Session, path: str) -> Artifact | None:
@@ -48,7 +50,7 @@ def load_network_text(session: Session, path: str) -> Artifact | None:
         if form not in TEXT_FORMATS or (form == "fg" and ".fg" not in Path(source.name).suffixes):
             return None
         found = _load_text_network(session, source, form, "data")
-    return _add_names(session, found, path) if form in LOSSY else found
+    return _add_names_from_file(session, found, path) if form in LOSSY else found
 
 
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
@@ -63,7 +65,7 @@ def load_model(session: Session, path: str, role: str, kinds: Collection[str] | 
             return session.load(path, role, kinds=kinds, missing=raw, as_stored=raw, profiles=raw)
         else:
             return _load_from_stream(session, source, role, kinds, raw=raw)
-    return _add_names(session, found, path) if form in LOSSY else found
+    return _add_names_from_file(session, found, path) if form in LOSSY else found
 
 
 def _load_text_network(session: Session, source: ByteSource, form: str, role: str) -> Artifact:
@@ -72,7 +74,7 @@ def _load_text_network(session: Session, source: ByteSource, form: str, role: st
 
     notes: list[str] = []
     missing_rows: str | None = getattr(session.request, "missing_rows", None)
-    found = parse_source(
+    found = parse_text_source(
         session, source, role, lambda text: formats.read_network(text, form, missing_rows=missing_rows, notes=notes), "network", form
     )
     for note in notes:
@@ -84,7 +86,7 @@ def _load_text_network(session: Session, source: ByteSource, form: str, role: st
     return found
 
 
-def _add_names(session: Session, artifact: Artifact, path: str) -> Artifact:
+def _add_names_from_file(session: Session, artifact: Artifact, path: str) -> Artifact:
     """Return a network with the names from the file next to its own, if there is one."""
     from herdcli.markov.formats.names_file import read_names
 
@@ -132,11 +134,11 @@ def state_encoding(network: Network) -> Recoding:
 def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, allow_empty: bool = False) -> T:
     """Return the result of `parse` for the text of a file; errors name the file.  empty: whether an empty file is allowed."""
     with session.open_text_input(path, allow_empty=allow_empty) as source:
-        found: T = parse_source(session, source, role, parse, "text").value
+        found: T = parse_text_source(session, source, role, parse, "text").value
     return found
 
 
-def parse_source(
+def parse_text_source(
     session: Session, source: ByteSource, role: str, parse: Callable[[str], object], kind: str, form: str | None = None
 ) -> Artifact:
     """Return the result of `parse` for an open text, and add it to the inputs; errors name the file.  form: of a network."""
@@ -173,7 +175,7 @@ def _text_encoding(raw: bytes, form: str | None) -> str:
     return "utf-8-sig"
 
 
-def _load_sealed(session: Session, source: ByteSource, path: str) -> Artifact:
+def _load_sealed_network(session: Session, source: ByteSource, path: str) -> Artifact:
     """Return a sealed network; a stream is first copied to a file and keeps its name.  Raises DataError for anything but an artifact."""
     if not source.head.startswith(
         (seal_header.MAGIC, format_detection.HDF5_MAGIC, b"PAR1", b"PK\x03\x04")
@@ -188,7 +190,7 @@ def _load_sealed(session: Session, source: ByteSource, path: str) -> Artifact:
 
 def _load_from_stream(session: Session, source: ByteSource, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """Return an artifact from a stream, under the stream's name."""
-    with source.file() as drained:
+    with source.file_path() as drained:
         try:
             found = session.load(drained, role, kinds=kinds, missing=raw, as_stored=raw, profiles=raw)
         except HerdError as error:
@@ -232,7 +234,7 @@ def _check_names_file(session: Session) -> None:
     if atomic_output.goes_to_stream(session.output) or not os.path.lexists(path):
         return
     try:
-        known = Path(path).is_file() and names_file.holds_names(Path(path).read_text(encoding="utf-8"))
+        known = Path(path).is_file() and names_file.is_names_file(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         known = False
     if not known:
@@ -252,7 +254,7 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
     if value.auxiliary:
         more = f"{value.auxiliary} auxiliary variables that divide large noisy-max tables"
         session.console.note(f"the file also has {more}; herd recognises and does not list them")
-    if names_file.loses_names(value, labels):
+    if names_file.would_lose_names(value, labels):
         _write_names(session, names_file.write_names(value, labels), form)
     elif labels != "all" and not atomic_output.goes_to_stream(session.output) and Path(names_file_path(session.output)).exists():
         session.console.warn(f"{Path(names_file_path(session.output)).name} exists already, so its names will be read with this network")

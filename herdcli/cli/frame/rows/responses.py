@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
 from herdcli.cli.frame.rows.response_datasets import USUAL, names_label_columns
-from herdcli.errors import DataError, HerdError, missing_column
+from herdcli.errors import DataError, HerdError, missing_column_error
 from herdcli.online.class_labels import NumericTargets
 from herdcli.online.tags import label_sort_key
 from herdcli.online.text.multilabel_text import LabelSetEncoder
@@ -28,11 +28,11 @@ _BRACKETS = re.compile(r"^\[(.*)\]$", re.DOTALL)
 _QUOTES = "'\" \t\n"
 
 
-def numeric_targets(data: Artifact, *, label: str | None, split: str | None, seed: int) -> ClassificationRows:
+def regression_rows(data: Artifact, *, label: str | None, split: str | None, seed: int) -> ClassificationRows:
     """Return a data set as a regression task: y (n,) float64."""
     value: Dataset = data.value
     y, value = _split_target(value, label, data.name)
-    y = NumericTargets().indices(np.asarray(y, dtype=np.float64), data.name)
+    y = NumericTargets().encode_labels(np.asarray(y, dtype=np.float64), data.name)
     plain = replace(value, y=None, class_names=None)
     return ClassificationRows(value.X, y, _assign_splits(plain, data.name, split, seed), [], value.weight, value.feature_names)
 
@@ -52,7 +52,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
         chosen = _extract_columns(value, [name])
         return chosen[0][:, 0], chosen[1]
     if label is not None and label != "y":
-        raise missing_column("--label", label, [*further, *features], where)
+        raise missing_column_error("--label", label, [*further, *features], where)
     if value.y is None:
         raise DataError("there is no target 'y' to learn", where=where, hint="--label COLUMN names the column of the target")
     if value.class_names:
@@ -74,7 +74,7 @@ def _extract_columns(value: Dataset, names: Sequence[str]) -> tuple[Array, Datas
     return dense, left
 
 
-def multilabel_targets(
+def multilabel_rows(
     data: Artifact,
     *,
     label: str | None,
@@ -119,7 +119,7 @@ def _indicator_columns(
     for pattern in patterns:
         matching = [name for name in features if fnmatchcase(name, pattern)]
         if not matching:
-            raise missing_column("--label", pattern, features, where)
+            raise missing_column_error("--label", pattern, features, where)
         found += [name for name in matching if name not in found]
     wanted, left = _extract_columns(value, found)
     wrong = ~np.isin(wanted, (0, 1))
@@ -127,7 +127,7 @@ def _indicator_columns(
         row, column = (int(at[0]) for at in np.nonzero(wrong))
         text = f"column '{found[column]}' has {wanted[row, column]:g} in row {row}; a column of a label holds 0 and 1"
         raise DataError(text, where=where)
-    places = encoder.places(found, where)
+    places = encoder.name_indices(found, where)
     y = np.zeros((len(wanted), len(encoder.names)), dtype=np.uint8)
     y[:, places] = wanted
     return y, left
@@ -151,10 +151,10 @@ def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> 
     inner = [match[1] if (match := _BRACKETS.match(text.strip())) else text for text in texts]
     mark = next((mark for mark in SEPARATORS if any(mark in text.strip() for text in inner)), ",")
     sets = [
-        encoder.places([part.strip(_QUOTES) for part in text.split(mark) if part.strip(_QUOTES)], where) if k in present else []
+        encoder.name_indices([part.strip(_QUOTES) for part in text.split(mark) if part.strip(_QUOTES)], where) if k in present else []
         for k, text in enumerate(inner)
     ]
-    found: Array = encoder.matrix(sets)[index]
+    found: Array = encoder.labels_from_indices(sets)[index]
     return found
 
 

@@ -49,7 +49,7 @@ class SequenceRows:
         """The column that groups the rows, to be written with the results."""
         return None if self.key is None else {self.column: self.key}
 
-    def beside(self, results: Array, names: list[str] | None) -> Dataset:
+    def results_in_row_order(self, results: Array, names: list[str] | None) -> Dataset:
         """Return results (n, M) for the sequences' rows as a data set in the original row order.
 
         It has the rows' labels, splits, weights and group column.
@@ -98,7 +98,7 @@ def arrange_sequences(session: Session, data: Artifact, key: Array | None, names
     return SequenceRows(value, found, key, column)
 
 
-def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, example: int) -> tuple[str, int]:
+def parse_want_option(want: str, kind: str, known: tuple[str, ...], counted: str, example: int) -> tuple[str, int]:
     """Split --want into the name of the result and the number of a `counted` one, as in paths:100; other results have the number 0.
 
     Raises BadUsage for a result that the kind does not have.
@@ -113,12 +113,12 @@ def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, exa
 
 def check_particles(session: Session, sequences: SequenceRows, want: str, states: int, count: int) -> None:
     """Raise an error if --particles has no meaning here or would exceed --max-memory."""
-    from herdcli.em.sequence.particle_filter import memory_needed
+    from herdcli.em.sequence.particle_filter import particle_filter_bytes
 
     if want not in ("filtered", "smoothed"):
         raise BadUsage(f"--particles has no meaning with --want {want}", hint="use --want filtered or smoothed")
     longest = int(sequences.found.lengths.max())
-    session.require_memory(memory_needed(longest, count, states), f"{longest} steps × {count} particles")
+    session.require_memory(particle_filter_bytes(longest, count, states), f"{longest} steps × {count} particles")
 
 
 def sequence_length(session: Session, request: SamplingRequest, kind: str, columns: int, used: tuple[str, ...] = ()) -> int:
@@ -129,13 +129,13 @@ def sequence_length(session: Session, request: SamplingRequest, kind: str, colum
     for name in ("burn_in", "chains", "thin", "means", "given", "mask"):
         if name in used:
             continue
-        session.ignored(name, f"with an {kind}, whose sequences are drawn from their beginning")
+        session.warn_of_ignored_option(name, f"with an {kind}, whose sequences are drawn from their beginning")
     steps = request.steps or STEPS
     session.require_memory(16 * request.count * steps * columns, f"{request.count} sequences of {steps} steps")
     return steps
 
 
-def sampled_dataset(X: Array, names: list[str] | None, request: SamplingRequest, steps: int) -> tuple[Dataset, str]:
+def dataset_of_sequences(X: Array, names: list[str] | None, request: SamplingRequest, steps: int) -> tuple[Dataset, str]:
     """Return sampled sequences (n, D), one after another, as a data set with named columns, and a summary."""
     made = Dataset(X, feature_names=names, columns={sequences.COLUMN: np.repeat(np.arange(request.count), steps)})
     return made, f"{request.count} sequence{'s' * (request.count != 1)} of {steps} steps × {X.shape[1]} columns"

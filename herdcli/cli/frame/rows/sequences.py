@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from herdcli.artifacts import dataset
-from herdcli.cli.frame.rows.column_order import nonzero_weight_rows
+from herdcli.cli.frame.rows.column_order import nonzero_weight_indices
 from herdcli.errors import BadUsage, HerdError
 from herdcli.records import dataclass
 
@@ -157,7 +157,7 @@ def read_sequences(
         if weights not in (None, "weight"):
             found, value = split_off_column(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)
-        kept = nonzero_weight_rows(session, weight)
+        kept = nonzero_weight_indices(session, weight)
         if kept is not None and weight is not None:
             value, weight, key = dataset.take_rows(value, kept), weight[kept], None if key is None else key[kept]
         series = sequences.group_rows_into_sequences(value.X, key, weight)

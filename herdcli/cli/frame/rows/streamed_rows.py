@@ -15,7 +15,7 @@ from herdcli.artifacts import dataset as data_set
 from herdcli.artifacts import memory_budget, process_limits
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.rows import lazy_matrix, row_ranges
-from herdcli.artifacts.rows.row_groups import decoded_bytes
+from herdcli.artifacts.rows.row_groups import decoded_size_in_bytes
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.numerics.block_statistics import RowBlock, blocks_per_read
@@ -41,7 +41,7 @@ HINT = "herd convert INPUT -o FILE.h5 makes one"
 FEWER_COLUMNS = "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file"  # for fits that need all rows in memory
 
 
-def open_streamed(
+def open_streamed_dataset(
     session: Session,
     path: str,
     *,
@@ -67,7 +67,7 @@ def open_streamed(
         return None
     notes: list[str] = []  # reading the rows whole would repeat them
     read = partial(row_ranges.open_ranges, path, input_format=input_format, note=notes.append, verified=True, label=label, missing=missing)
-    found = session.enter_until_end(read(keep=keep, roles=session.column_roles()))
+    found = session.enter_until_command_ends(read(keep=keep, roles=session.column_roles()))
     if found is not None:
         found.gaps = missing
     if found is None or not (is_requested or _exceeds_memory(session, found, unit_bytes, same)):
@@ -159,7 +159,7 @@ def are_rows_used_unchanged(session: Session, path: str) -> bool:
     return plain and not session.recoding  # else missing values and text are replaced by values from all training rows
 
 
-def open_ranges(
+def open_row_ranges(
     session: Session, path: str, *, input_format: str | None, label: str | None = None, keep: Sequence[str] = ()
 ) -> AbstractContextManager[RowRanges | None]:
     """Open a file, or several, from which shards, workers and blocks of large files read only their own rows; None if all rows are read."""
@@ -179,7 +179,7 @@ def assign_range_splits(ranges: RowRanges, split: str | None, seed: int) -> Arra
 
     split  the value of --split; None if it was not given.
     """
-    own = ranges.split() if split is None else None
+    own = ranges.read_split_column() if split is None else None
     if own is not None:
         return own
     head, y = ranges.read(0, 1), None
@@ -195,7 +195,7 @@ def assign_range_splits(ranges: RowRanges, split: str | None, seed: int) -> Arra
         raise
 
 
-def leave_rows_in_file(
+def open_rows_in_file(
     session: Session,
     path: str,
     *,
@@ -214,7 +214,7 @@ def leave_rows_in_file(
     roles = session.column_roles(response=response)
     read = partial(row_ranges.open_ranges, path, input_format=None, note=session.console.note, verified=True, roles=roles)
     asked = read(label=label, missing=missing, keep=keep)
-    found = session.enter_until_end(asked)
+    found = session.enter_until_command_ends(asked)
     if found is not None:
         found.gaps, session.inputs["data"] = missing, found.artifact
         session.report_range_use(found)
@@ -222,9 +222,9 @@ def leave_rows_in_file(
     return found
 
 
-def leave_dataset_in_file(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
+def open_dataset_in_file(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
     """Return the rows of a large file as a data set whose labels, splits and weights are in memory; None if they are to be read whole."""
-    found = leave_rows_in_file(session, path, missing=missing)
+    found = open_rows_in_file(session, path, missing=missing)
     value = None if found is None else lazy_matrix.file_backed_dataset(found, declared=True)
     return None if found is None or value is None else replace(found.artifact, value=value)
 
@@ -234,7 +234,7 @@ def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
     if lazy_matrix.hdf5_backed_dataset(rows) is None:
         if len(rows.parts) == 1 and not hasattr(rows.parts[0][1], "asked"):
             return None
-        if rows.labelled():  # labels, whose numbers and type depend on all rows
+        if rows.may_have_labels():  # labels, whose numbers and type depend on all rows
             value = lazy_matrix.file_backed_dataset(rows, declared=True)
             if value is None:
                 return None
@@ -261,10 +261,10 @@ def is_large_input(path: str) -> bool:
         return False
     with open_source(path, limit=UNBOUNDED) as source:
         packed = source.head.startswith(b"PAR1") and source.size >= lazy_matrix.LEAST // PACKED
-        return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_bytes(path) >= lazy_matrix.LEAST))
+        return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_size_in_bytes(path) >= lazy_matrix.LEAST))
 
 
-def reads_columns_apart(path: str) -> bool:
+def can_read_columns_separately(path: str) -> bool:
     """Whether `herd convert PATH --columns` takes no memory for the other columns: Parquet, and large HDF5 files."""
     if row_ranges.is_file_pattern(path) or row_ranges.is_readable_only_once(path):
         return False
@@ -284,7 +284,7 @@ def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: 
 def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[np.number]) -> ConvertedMatrix | SpilledMatrix:
     """Return rows in the values that `convert` returns, in a temporary file if the original is slow to read in parts."""
     found = lazy_matrix.ConvertedMatrix(X, convert, np.dtype(dtype))
-    return found if lazy_matrix.has_cheap_row_reads(X) else lazy_matrix.SpilledMatrix.of(found)
+    return found if lazy_matrix.has_cheap_row_reads(X) else lazy_matrix.SpilledMatrix.from_rows(found)
 
 
 def read_converted_rows(rows: Array | ConvertedMatrix | SpilledMatrix) -> Array:
@@ -311,7 +311,7 @@ def standardized_rows(
 
     mean, scale = moments
     if training is not None and mean is None and training.any():
-        mean, scale = _column_moments(lazy_matrix.ConvertedMatrix(X.taken(training), plain, np.dtype(np.float32)))
+        mean, scale = _column_moments(lazy_matrix.ConvertedMatrix(X.select_rows(training), plain, np.dtype(np.float32)))
 
     def moved(rows: Array) -> Array:
         found = plain(rows)
@@ -325,7 +325,7 @@ def standardized_rows(
     return made, mean, scale
 
 
-def rows_with_missing(X: LazyMatrix, model: RBM, units: UnitFamily) -> tuple[LazyMatrix, ConvertedMatrix]:
+def rows_and_known_mask(X: LazyMatrix, model: RBM, units: UnitFamily) -> tuple[LazyMatrix, ConvertedMatrix]:
     """Return rows with a value valid for any unit instead of NaN, and the mask (n, D) bool of known entries."""
     from herdcli.rbm.sampling.imputation import require_complete_units
 

@@ -72,13 +72,13 @@ def _mixture_target(artifact: Artifact) -> Target:
     return MixtureTarget(model.weight / model.weight.sum(), model.mean, model.covariance)
 
 
-def recorded_target(text: str) -> str:
+def target_for_record(text: str) -> str:
     """Return the record of a --distribution text; if it names a file, only the kind, since the file's content is among the inputs."""
     name, _, rest = text.partition(":")
     return name if rest and name in OF_FILES and not (name == "gaussian" and _parse_two_numbers(rest)) else text
 
 
-def recorded_scores(text: str | None) -> str | None:
+def scores_for_record(text: str | None) -> str | None:
     """Return the record of --scores: `file` for a file, or the prefix of columns."""
     return "file" if text is not None and ("/" in text or Path(text).is_file()) else text
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from herdcli.numerics.block_statistics import BlockSource
 
 
-def place_blocks(session: Session, source: BlockSource, *, passing: bool = False) -> BlockSource:
+def place_blocks_on_workers(session: Session, source: BlockSource, *, passing: bool = False) -> BlockSource:
     """Return the blocks of a source, kept by the workers of --cluster until the command ends; without --cluster, the source itself.
 
     passing  whether each round has other blocks, so that workers keep none.

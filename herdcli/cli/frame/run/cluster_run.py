@@ -40,10 +40,10 @@ HERE = {
 
 def run_on_workers(session: Session, options: ClusterOptions, count: int, what: str) -> list[object]:
     """Return the results of all units in their order, computed by workers."""
-    threads = worker_threads(session, options)
-    words = packed_command(session, threads)
+    threads = threads_per_worker(session, options)
+    words = pack_command_for_workers(session, threads)
     with _start_workers(session, options, WorkerSize(threads, session.max_memory)) as farm:
-        words.place(farm)
+        words.make_files_available(farm)
         dealing = ShardScheduling(choose_shard_count(count, len(farm.workers())), farm, PROGRAM, words, options.retries)
         made = session.run(dealing, label=what, part=checkpoints.DEALT)
     session.told = list(dict.fromkeys(dealing.warned))
@@ -55,9 +55,9 @@ def run_on_workers(session: Session, options: ClusterOptions, count: int, what: 
 
 def distribute_blocks(session: Session, options: ClusterOptions, source: BlockSource, *, passing: bool) -> BlockSource:
     """Return the blocks of a source, kept by workers until the command ends."""
-    size = WorkerSize(worker_threads(session, options), session.max_memory)
+    size = WorkerSize(threads_per_worker(session, options), session.max_memory)
     return distributed_rounds.distribute_blocks(
-        source, session.enter_until_end(_start_workers(session, options, size)), options.retries, transient=passing
+        source, session.enter_until_command_ends(_start_workers(session, options, size)), options.retries, transient=passing
     )
 
 
@@ -66,21 +66,21 @@ def _start_workers(session: Session, options: ClusterOptions, size: WorkerSize) 
     return start_worker_pool(options, size, report=console.note, warn=console.warn, exact=session.exact)
 
 
-def worker_threads(session: Session, options: ClusterOptions) -> int:
+def threads_per_worker(session: Session, options: ClusterOptions) -> int:
     """Return the threads of one worker: those of -j, else this machine's cores divided among local workers, or one."""
     if "threads" in session.given:
         return session.threads
     return max(1, session.threads // (options.where.count or 1)) if options.where.kind == "local" else 1
 
 
-def packed_command(session: Session, threads: int) -> PackedCommand:
+def pack_command_for_workers(session: Session, threads: int) -> PackedCommand:
     """Return the typed command line for workers that compute with `threads` threads each, without the options that only this process needs.
 
     Workers return a shard, so they need no option for outputs that a record cannot have: other files, pictures, formats.
     """
     context = click.get_current_context()
     command, shown = context.command, recorded_options(session.request)
-    outputs = _output_options(command, session)
+    outputs = _output_option_names(command, session)
     values, _, _ = command.make_parser(context).parse_args(args=list(context.meta["herd.typed"]))
     found = PackedCommand([session.command])
     for param in command.params:
@@ -101,7 +101,7 @@ def packed_command(session: Session, threads: int) -> PackedCommand:
     return found
 
 
-def _output_options(command: click.Command, session: Session) -> set[str]:
+def _output_option_names(command: click.Command, session: Session) -> set[str]:
     """Return the options of a request for outputs, except those that a record can have."""
     written = {each.name for each in fields(session.request) if each.metadata.get(USE) == OUTPUT}
     grouped = {str(param.name) for param in command.params if getattr(param, "group", None) == OUTPUT_GROUP}
@@ -126,15 +126,17 @@ def _option_texts(value: object) -> Iterator[str]:
     yield from map(str, value) if isinstance(value, (list, tuple)) else [str(value)]
 
 
-def _open_shard(session: Session, content: bytes, number: int, dealt: int, count: int) -> Shard:
+def _open_shard(session: Session, content: bytes, number: int, shard_count: int, count: int) -> Shard:
     """Return the shard in these bytes.  Raises DataError if it does not belong to this run."""
     with scratch_file(named=True) as path:
         path.write_bytes(content)
         found = artifacts.load(str(path), kinds=None)
     made: Shard = found.value
     place = made.place
-    if (place.index, place.count, made.units) != (number + 1, dealt, count) or not found.history:
-        raise DataError(f"a worker returned {place.name} of a run of {made.units} parts instead of shard {number + 1}/{dealt} of {count}")
+    if (place.index, place.count, made.units) != (number + 1, shard_count, count) or not found.history:
+        raise DataError(
+            f"a worker returned {place.name} of a run of {made.units} parts instead of shard {number + 1}/{shard_count} of {count}"
+        )
     if provenance.record_digest(found.history[-1]) != provenance.record_digest(session.record()):
         raise DataError("the input changed during the run", hint="run it again")
     return made

@@ -37,7 +37,7 @@ class Console:
         self.warned: list[str] = []
         self.noted: set[str] = set()
 
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Return the seconds since the command began."""
         return time.monotonic() - self.started
 
@@ -57,7 +57,7 @@ class Console:
         if self.verbosity >= 1:
             self._print(message)
 
-    def fault(self, message: str, hint: str | None = None) -> None:
+    def print_error(self, message: str, hint: str | None = None) -> None:
         """Print an error after which the command continues, in the form of an error that ends it; -q does not hide it."""
         self._write(f"herd {self.command}: {escape_text(message)}\n" + (f"hint: {escape_text(hint)}\n" if hint else ""))
 

@@ -58,7 +58,7 @@ class TrialRun(Generic[S]):
     size: int
 
 
-def try_steps(
+def run_trial_steps(
     algorithm: Algorithm[S, object], after: Callable[[S], tuple[float, int]] | None = None, *, longer: float = 1.0
 ) -> TrialRun[S]:
     """Run some trial steps and return the predicted cost of the whole run.
@@ -80,7 +80,7 @@ def try_steps(
             break
         state = algorithm.step(state)
     taken, last, done = watch.seconds(), algorithm.progress(state), algorithm.done(state)
-    likely = algorithm.expected(state) if isinstance(algorithm, EstimatesSteps) and not done else None
+    likely = algorithm.estimate_total_steps(state) if isinstance(algorithm, EstimatesSteps) and not done else None
     times = 1.0
     if likely is not None:
         times = (likely - first.step) / (last.step - first.step)
@@ -92,10 +92,12 @@ def try_steps(
     return TrialRun(state, done, steps, how if likely is None else LIKELY, (times - 1.0) * taken + seconds, size)
 
 
-def report_plan(console: Console, label: str, step_qualifier: str, steps: int, further_seconds: float, further_bytes: int) -> NoReturn:
+def print_plan_and_exit(
+    console: Console, label: str, step_qualifier: str, steps: int, further_seconds: float, further_bytes: int
+) -> NoReturn:
     """Print the cost of a run (`further_seconds` seconds and `further_bytes` bytes in addition to those used so far) and end the
     command."""
-    seconds = min(console.startup + console.elapsed(), time.process_time()) + further_seconds + ENDING
+    seconds = min(console.startup + console.elapsed_seconds(), time.process_time()) + further_seconds + ENDING
     peak = format_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + further_bytes)
     write_stdout(f"{label}: {step_qualifier}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
     raise click.exceptions.Exit(0)

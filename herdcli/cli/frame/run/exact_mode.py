@@ -18,7 +18,7 @@ def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
         raise BadUsage(f"--exact does not work with {what}", hint=hint or WITHOUT_EXACT)
 
 
-def refuse_units(session: Session, *families: str) -> None:
+def refuse_units_when_exact(session: Session, *families: str) -> None:
     """Raise BadUsage with --exact for units that the C library samples or whose densities it computes."""
     from herdcli.rbm.units import TABLE
 
@@ -28,7 +28,7 @@ def refuse_units(session: Session, *families: str) -> None:
             refuse_exact(session, f"{name} units", hint=f"units: {', '.join(able.values())}")
 
 
-def refuse_kind(session: Session, kind: str, where: str) -> None:
+def refuse_kind_when_exact(session: Session, kind: str, where: str) -> None:
     """Raise BadUsage with --exact for artifacts of kinds whose results depend on the C library."""
     if session.exact and not KINDS[kind].exact:
         raise BadUsage(f"--exact works with models of kind {' or '.join(kinds_with('exact'))}, not {kind}", where=where)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.history.request import INPUT, OUTPUT, STDOUT, UPDATED, USE, named_file
+from herdcli.cli.frame.history.request import INPUT, OUTPUT, STDOUT, UPDATED, USE, file_named_by_value
 from herdcli.errors import BadUsage, CannotCreate, NoInput
 from herdcli.records import dataclass
 
@@ -56,7 +56,7 @@ def register_files(command: click.Command, request: DataclassInstance, session_p
         use = each.metadata.get(USE, INPUT)
         value = getattr(request, each.name)
         typed = ("-",) if each.name == "sources" and not value else _option_values(value)
-        paths = [path for one in typed if (path := named_file(each, one)) is not None]
+        paths = [path for one in typed if (path := file_named_by_value(each, one)) is not None]
         found += [NamedFile(labels.get(each.name, each.name), path, use, each.metadata.get(STDOUT, False)) for path in paths]
     return found
 

@@ -152,7 +152,7 @@ class Session:
         """Print the line for an exception of a C++ library that reached no Python code, and return the exit code."""
         lost = HerdError(f"a C++ library ended the process ({exception_type or 'without an exception'})", hint="please report it")
         error = process_limits.out_of_memory_error() if cpp_termination.is_out_of_memory(exception_type) else lost
-        self.console.fault(str(error), error.hint)
+        self.console.print_error(str(error), error.hint)
         return error.exit_code
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -198,15 +198,15 @@ class Session:
         hint = "start again without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
 
-    def enter_until_end(self, context: AbstractContextManager[H]) -> H:
+    def enter_until_command_ends(self, context: AbstractContextManager[H]) -> H:
         """Enter a context that is left when the command ends, with or without an error."""
         return self._held.enter_context(context)
 
-    def on_success(self, last: Callable[[], None]) -> None:
+    def on_success(self, callback: Callable[[], None]) -> None:
         """Register a function to call after the command has finished without an error."""
-        self._last.append(last)
+        self._last.append(callback)
 
-    def ignored(self, option: str, why: str) -> None:
+    def warn_of_ignored_option(self, option: str, why: str) -> None:
         """Warn that an option the user typed has no effect here."""
         if option in self.given:
             own = option in dict(declarations(type(self.request)))
@@ -278,7 +278,7 @@ class Session:
         path = self._rereadable_path(path)
         if kinds and "dataset" in kinds and row_ranges.is_file_pattern(path):
             truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
-            found = self._together(
+            found = self._load_joined_files(
                 path,
                 role,
                 keep,
@@ -380,7 +380,7 @@ class Session:
         """Read the next input as if no model had been read before."""
         self.has_model, self.features, self.target, self.recoding = False, frozenset(), None, None
 
-    def with_columns(self, summary: str) -> str:
+    def summary_with_column_use(self, summary: str) -> str:
         """Return a closing line with the use of the columns appended."""
         return summary + describe_column_use(self.use)
 
@@ -393,7 +393,7 @@ class Session:
         if (told := ranges.summary()) is not None:
             self._report_table_use(*told)
 
-    def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
+    def _load_joined_files(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
         """Return the rows of several files as one data set.
 
         required  columns that it must have.
@@ -407,7 +407,7 @@ class Session:
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
             self.report_range_use(found)
-            artifact = replace(found.artifact, value=found.whole())
+            artifact = replace(found.artifact, value=found.read_all())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels may be among the columns in other data sets
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
             raise BadUsage(f"the files have no extra column '{lacking[0]}'", where=path, hint=hint)
@@ -458,7 +458,9 @@ class Session:
         if self.rule.drawn and not self.rule.by_class:
             further["split_rule"] = "rows"  # absent: the split took fractions of every class, and all rows in ica
         further |= self.dialect.record()
-        return provenance.stage_record(self.command, recorded_options(self.request if request is None else request) | further, self.inputs)
+        return provenance.make_history_record(
+            self.command, recorded_options(self.request if request is None else request) | further, self.inputs
+        )
 
     def forget_checkpoint(self) -> None:
         """Remove the checkpoint of a run that has succeeded."""
@@ -589,5 +591,5 @@ class Session:
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
         """Try some steps, print the predicted cost of the whole run, and end the command; nothing of the trial is kept."""
-        trial = dry_run.try_steps(algorithm, after)
-        dry_run.report_plan(self.console, label, trial.how, trial.steps, trial.more, trial.size)
+        trial = dry_run.run_trial_steps(algorithm, after)
+        dry_run.print_plan_and_exit(self.console, label, trial.how, trial.steps, trial.more, trial.size)

@@ -1,6 +1,7 @@
 """`--shard I/N`: a command does every N-th of its units of work, and `herd merge` combines all shards into the output of a single run.
 
-A command makes a `Shard` of its units and passes it to `finish_units`.  Without --shard it does all units, and `finish`, a function of the
+A command makes a `Shard` of its units and passes it to `save_units_or_shard`.  Without --shard it does all units, and `finish`, a function
+of the
 command, makes the artifact.  `herd merge` calls the same function with all units in order.
 """
 
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from herdcli.cli.frame.history.request import request_from_record
-from herdcli.cli.frame.options.session_options import option_group, own_shard_option
+from herdcli.cli.frame.options.session_options import own_shard_option, session_option_group
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS
-from herdcli.parts import import_named
+from herdcli.parts import import_by_path
 from herdcli.records import HistoryRecord
 from herdcli.shards import Shard, join_shards
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 Finish = Callable[["Session", Any, Any, Any], None]
 
-shard_option = option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # for several independent units of work
+shard_option = session_option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # for several independent units of work
 row_shard_option = own_shard_option(  # for a command that maps rows to rows: its shards are consecutive, and no merge is needed
     "The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input."
 )
@@ -42,18 +43,18 @@ def refuse_shards(session: Session, hint: str) -> None:
         raise BadUsage("--shard divides a run into its parts, but this run has only one part", hint=hint)
 
 
-def unit_numbers(session: Session, count: int, what: str) -> range:
+def unit_numbers_of_run(session: Session, count: int, what: str) -> range:
     """Return the numbers of this run's units.
 
     A shard beyond the last unit has none, so that an array of jobs of any size succeeds.  With --cluster, workers do all units and none is
-    left for this process; `finish_units` adds their results.
+    left for this process; `save_units_or_shard` adds their results.
     """
     if session.cluster is not None and not session.dry_run:
         from herdcli.cli.frame.run.cluster_run import run_on_workers
 
         session.dealt = run_on_workers(session, session.cluster, count, what)
         return range(0)
-    found = session.place.of(count)
+    found = session.place.unit_numbers(count)
     if not found:
         session.console.note(f"{session.place.name} has nothing to do, because there are only {count} {what}")
         if session.dry_run:
@@ -61,7 +62,7 @@ def unit_numbers(session: Session, count: int, what: str) -> range:
     return found
 
 
-def finish_units(session: Session, shard: Shard, what: str, finish: Finish, history: HistorySource, options: object) -> None:
+def save_units_or_shard(session: Session, shard: Shard, what: str, finish: Finish, history: HistorySource, options: object) -> None:
     """Save the shard, or without --shard the result of its units."""
     if session.dealt is not None:
         shard = replace(shard, parts=session.dealt)  # type: ignore[call-arg]
@@ -73,7 +74,7 @@ def finish_units(session: Session, shard: Shard, what: str, finish: Finish, hist
         return
     from herdcli.cli.frame.output import outputs
 
-    mine = len(shard.place.of(shard.units))
+    mine = len(shard.place.unit_numbers(shard.units))
     outputs.write_artifact(session, shard, f"{shard.place.name}: {mine} of {shard.units} {what}", history=history)
 
 
@@ -97,7 +98,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
         _require_compatible_shards(working[0], shard)
     missing = [index for index in range(1, count + 1) if index not in by_index]
     if missing:
-        _refuse_missing(missing, count)
+        _refuse_missing_units(missing, count)
     whole = join_shards([by_index[index].value for index in range(1, count + 1)])
     try:
         check_arrays(whole)
@@ -105,7 +106,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
         message, hint = f"has parts that do not fit together ({error.message})", "make all shards again and merge them"
         raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
-    finish: Finish = import_named(str(kind.finish))
+    finish: Finish = import_by_path(str(kind.finish))
     finish(session, whole, outputs.RestoredHistory(first), _request_from_shard(first))
 
 
@@ -116,8 +117,10 @@ def _request_from_shard(shard: Artifact) -> object:
 
     record = _run_record(shard)
     name = str(record["command"])
-    kind, values, _ = recorded_options.typed_request(find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
-    declared = import_named(str(KINDS[shard.kind].request))
+    kind, values, _ = recorded_options.recorded_request_as_typed(
+        find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name
+    )
+    declared = import_by_path(str(KINDS[shard.kind].request))
     if not issubclass(kind, declared):
         raise DataError(
             f"is of kind {shard.kind}, but its history says that it comes from herd {name}, which makes no such shards", where=shard.name
@@ -136,7 +139,7 @@ def _require_compatible_shards(first: Artifact, other: Artifact) -> None:
         raise DataError(f"cannot be merged with {first.name}: they differ in '{name.partition('/')[0]}'", where=other.name, hint=hint)
 
 
-def _refuse_missing(missing: list[int], count: int) -> NoReturn:
+def _refuse_missing_units(missing: list[int], count: int) -> NoReturn:
     names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
     what = f"shard {names} of {count} is missing" if len(missing) == 1 else f"shards {names} of {count} are missing"
     raise NoInput(what, hint=f"--shard {missing[0]}/{count} makes {'it' if len(missing) == 1 else 'the first of them'}")

@@ -87,9 +87,9 @@ def markov_blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) 
     return {*parents[i], *children[i], *(j for child in children[i] for j in parents[child])} - {i}
 
 
-def find_active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
+def find_active_trails(parents: Parents, start: int, observed: Collection[int]) -> dict[int, list[int]]:
     """Return the variables that are not d-separated from `start`, each with the variables of a shortest active trail."""
-    children, known = invert_parents(parents), set(given)
+    children, known = invert_parents(parents), set(observed)
     above = find_reachable(parents, known)  # a collider is open if it or one of its descendants is given
     before: dict[tuple[int, bool], tuple[int, bool] | None] = {(start, True): None}
     waiting = deque(before)
@@ -115,9 +115,9 @@ def find_active_trails(parents: Parents, start: int, given: Collection[int]) -> 
     return found
 
 
-def find_unblocked_paths(neighbours: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
+def find_unblocked_paths(neighbours: Sequence[Collection[int]], start: int, observed: Collection[int]) -> dict[int, list[int]]:
     """Return the variables that an undirected graph connects to `start` without passing the given ones, each with a shortest path."""
-    before, waiting, known = {start: start}, deque([start]), set(given)
+    before, waiting, known = {start: start}, deque([start]), set(observed)
     found: dict[int, list[int]] = {}
     while waiting:
         i = waiting.popleft()

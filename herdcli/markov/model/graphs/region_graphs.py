@@ -38,7 +38,7 @@ class RegionGraph:
     count: list[int]
     parents: list[list[int]]
 
-    def work(self, cardinality: Array) -> float:
+    def work_per_iteration(self, cardinality: Array) -> float:
         """The number of table cells that an iteration visits: those of the outer region of each pair."""
         cells = [_table_cells(cardinality, scope) for scope in self.outer]
         return sum(cells[a] for around in self.parents for a in around)

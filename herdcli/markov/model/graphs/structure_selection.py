@@ -130,7 +130,7 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
             )
         scope = []
         for word in words:
-            i = naming.find(word)
+            i = naming.find_index(word)
             if i < 0:
                 raise DataError(f"line {number}: there is no variable '{word}'")
             if i >= nodes:
@@ -147,14 +147,14 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
 def _is_header(words: Sequence[str], naming: VariableNaming) -> bool:
     """Return True for the column titles that bnlearn and tables of edges have, if no variable has such a name."""
     titles = tuple(word.lower() for word in words)
-    return titles in HEADERS and all(naming.find(word) < 0 for word in words)
+    return titles in HEADERS and all(naming.find_index(word) < 0 for word in words)
 
 
 def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[str]:
     """Return the words of a line before its comment."""
     line = line[: next(iter(find_unquoted(line, "#")), len(line))]
     whole = _split_unquoted(line, r"->|→|[,\t]")
-    if all(naming.find(word) >= 0 for word in whole) and size in (None, len(whole)):
+    if all(naming.find_index(word) >= 0 for word in whole) and size in (None, len(whole)):
         return whole
     return _split_unquoted(line, r"->|→|[,\s]")
 
@@ -168,19 +168,19 @@ def _split_unquoted(line: str, separator: str) -> list[str]:
 
 
 def grow_cliques(
-    start: Sequence[Sequence[int]], within: Sequence[Sequence[int]], information: Array, largest: int
+    start: Sequence[Sequence[int]], junction_tree_cliques: Sequence[Sequence[int]], information: Array, max_size: int
 ) -> list[tuple[int, ...]]:
-    """Return cliques of at most `largest` variables, grown from `start` one variable at a time inside the cliques of a junction tree.
+    """Return cliques of at most `max_size` variables, grown from `start` one variable at a time inside the cliques of a junction tree.
 
     In each stage k = 3 … largest every clique below k may grow.  The next variable is the one that adds most mutual information
     between pairs that shared no clique before, then the one with most information inside its clique.  Cliques inside others are removed.
-    If `largest` is enough for the junction tree, the result is its cliques.  Source: Teh (2003), sec. 6.6.
+    If `max_size` is enough for the junction tree, the result is its cliques.  Source: Teh (2003), sec. 6.6.
     """
     nodes = len(information)
-    if largest >= max(len(clique) for clique in within):
-        return [tuple(clique) for clique in within]
-    whole = np.zeros((len(within), nodes), dtype=bool)
-    for row, clique in zip(whole, within, strict=True):
+    if max_size >= max(len(clique) for clique in junction_tree_cliques):
+        return [tuple(clique) for clique in junction_tree_cliques]
+    whole = np.zeros((len(junction_tree_cliques), nodes), dtype=bool)
+    for row, clique in zip(whole, junction_tree_cliques, strict=True):
         row[list(clique)] = True
     member = np.zeros((len(start), nodes), dtype=bool)
     for row, clique in zip(member, start, strict=True):
@@ -188,7 +188,7 @@ def grow_cliques(
     fresh = np.ones((nodes, nodes), dtype=bool)
     for row in member:
         fresh[np.ix_(row, row)] = False
-    for size in range(2, largest + 1):
+    for size in range(2, max_size + 1):
         while True:
             member = _drop_contained_cliques(member)
             allowed = _allowed_variables(member, whole, size)

@@ -42,7 +42,7 @@ class BlockProgram:
         """Return the factors raised to a power."""
         return np.exp(self.logs if power == 1.0 else power * self.logs)
 
-    def draw(self, x: Array, uniform: Array, shares: Array, tables: Array) -> bool:
+    def draw_states(self, x: Array, uniform: Array, shares: Array, tables: Array) -> bool:
         """Sample the block in x (N, 8) from these tables; return False if float64 underflows, and x is then invalid."""
         steps, near, parts, held, children, inside, place = self.arrays
         loops = (steps, near, parts, held, children, inside, place, tables, x, uniform, self.messages, self.own, shares)

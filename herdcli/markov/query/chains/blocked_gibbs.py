@@ -63,12 +63,12 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         with np.errstate(divide="ignore"):
             self.logs = np.log(self.inner.network.table)
         count = len(self.blocks)
-        self.note = f"gibbs samples {count} block{'s' if count != 1 else ''} of variables, the largest with {self._largest()}"
+        self.note = f"gibbs samples {count} block{'s' if count != 1 else ''} of variables, the largest with {self._largest_block_size()}"
 
-    def _largest(self) -> int:
+    def _largest_block_size(self) -> int:
         return max((len(block.order) for block in self.blocks), default=0)
 
-    def work(self) -> int:
+    def work_per_step(self) -> int:
         """The number of table cells that a sweep of all chains visits."""
         return self.settings.chains * int(sum(block.cells for block in self.blocks))
 
@@ -122,7 +122,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         )
         error[np.repeat(small.cardinality == 1, small.cardinality)] = 0.0
         split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
-        nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
+        nodes, errors = (self.inner.expand_marginals(part, self.network.cardinality) for part in split)
         draws = 2 * n * self.settings.chains
         cliques = [
             (scope, self.inner.expand_table(scope, table / draws, self.network.cardinality))

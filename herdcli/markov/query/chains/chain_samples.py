@@ -36,7 +36,7 @@ class BlockFactor:
     held: tuple[int, ...]
     free: tuple[int, ...]
 
-    def given(self, x: Array) -> Array:
+    def condition_log_table(self, x: Array) -> Array:
         """Return the log table (chains or 1, states of the free variables …) with the other variables as in x (N, chains)."""
         return self.logs[tuple(x[i] for i in self.held)] if self.held else self.logs[None]
 
@@ -88,10 +88,10 @@ def partition_into_bands(network: Network, cells: int, random: np.random.Generat
 
 def _breadth_first_levels(graph: Graph, random: np.random.Generator) -> list[int]:
     """Return the distance of each variable from a root that is far from a random variable."""
-    return _distances(graph, _distances(graph, int(random.integers(len(graph))))[1])[0]
+    return _breadth_first_distances(graph, _breadth_first_distances(graph, int(random.integers(len(graph))))[1])[0]
 
 
-def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
+def _breadth_first_distances(graph: Graph, root: int) -> tuple[list[int], int]:
     """Return the distances from a variable, or from the first variable in other components; and the last of the variables farthest away."""
     level, far = [-1] * len(graph), root
     for first in (root, *range(len(graph))):
@@ -191,7 +191,7 @@ def draw_block(
     waiting: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in block.order]
     kept: list[tuple[tuple[int, ...], Array]] = []
     for k, i in enumerate(block.order):
-        here = [(part.free, power * np.maximum(part.given(x), floor)) for part in block.parts[k]]
+        here = [(part.free, power * np.maximum(part.condition_log_table(x), floor)) for part in block.parts[k]]
         here += waiting[k]
         scope = tuple(sorted({i, *(j for free, _ in here for j in free)}, key=place.__getitem__))
         total = np.zeros((1, *(states[j] for j in scope)))

@@ -59,10 +59,10 @@ class NetworkSampling:
         if not self.exact:
             self.blocks = sampling.partition_into_blocks(self.inner.network, sampling.CELLS)
         self.burn_in, self.thin = burn_in, thin
-        self.chains = self._batch() if self.exact else min(count, chains or count)
+        self.chains = self._rows_per_batch() if self.exact else min(count, chains or count)
         self.steps = -(-count // self.chains) if self.exact else burn_in + thin * (-(-count // self.chains) - 1) + 1
 
-    def _batch(self) -> int:
+    def _rows_per_batch(self) -> int:
         return max(1, min(self.count, BATCH // max(1, sum(block.cells for block in self.blocks))))
 
     def init(self) -> NetworkSamplingState:

@@ -55,7 +55,7 @@ class ColourClass:
     stride: Array
     begin: Array
 
-    def conditional(self, logs: Array, x: Array) -> Array:
+    def conditional_probabilities(self, logs: Array, x: Array) -> Array:
         """Compute the probability of each state given all other variables (P, chains), as in x (N, chains)."""
         cells = self.base[:, None] + np.einsum("rk,rkc->rc", self.stride, x[self.other])
         field = np.add.reduceat(logs[cells], self.begin, axis=0)
@@ -63,7 +63,7 @@ class ColourClass:
         found: Array = p / np.add.reduceat(p, self.first, axis=0)[self.owner]
         return found
 
-    def draw(self, p: Array, uniform: Array) -> Array:
+    def draw_states(self, p: Array, uniform: Array) -> Array:
         """Sample states (m, chains) by their probabilities.
 
         uniform  (m, chains).
@@ -126,7 +126,7 @@ def _make_colour_class(network: Network, variables: Array, first: Array, rows: t
     return ColourClass(variables, begin[:-1], owner, flat, base[mine], other[mine, :used], stride[mine, :used], terms)
 
 
-def can_sample(network: Network) -> bool:
+def can_sample_single_sites(network: Network) -> bool:
     """Return True if the network has no zero, which could freeze single variables, and every variable with several states has a factor."""
     with_factor = np.zeros(network.count, dtype=bool)
     with_factor[network.scope] = True
@@ -141,7 +141,7 @@ def count_terms_per_sweep(network: Network) -> int:
 def estimate_marginals(
     network: Network, parts: list[ColourClass], *, chains: int, sweeps: int, burn_in: int, seed: int
 ) -> EstimatedMarginals:
-    """Estimate the marginals of a network for which it `can_sample`, by chains that begin at random states.
+    """Estimate the marginals of a network for which it `can_sample_single_sites`, by chains that begin at random states.
 
     parts  the network's `make_colour_classes`.
     """
@@ -154,8 +154,8 @@ def estimate_marginals(
     for sweep in range(burn_in + BATCHES * each):
         random = generator(seed, Stream.CHAINS, unit=9, step=sweep)
         for part in parts:
-            p = part.conditional(logs, x)
-            x[part.variables] = part.draw(p, random.random((len(part.variables), chains)))
+            p = part.conditional_probabilities(logs, x)
+            x[part.variables] = part.draw_states(p, random.random((len(part.variables), chains)))
             if sweep >= burn_in:
                 mean[(sweep - burn_in) // each, part.flat] += p
     return _summarise_batches(network, mean / each, each)

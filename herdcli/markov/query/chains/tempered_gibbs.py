@@ -106,7 +106,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self.steps = self.before + self.kept
         self.tables: dict[float, list[list[Array]]] = {}
         count, hot = len(self.powers), float(self.powers[0])
-        self.note = f"tempered-gibbs samples blocks of up to {self._largest()} variables at " + (
+        self.note = f"tempered-gibbs samples blocks of up to {self._largest_block_size()} variables at " + (
             f"{count} temperatures up to {1 / hot:.3g}" if count > 1 else "only the temperature of the network"
         )
 
@@ -125,10 +125,10 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
                 break
         return made
 
-    def _largest(self) -> int:
+    def _largest_block_size(self) -> int:
         return max((len(block.order) for cover in self.covers for block in cover), default=0)
 
-    def work(self) -> int:
+    def work_per_step(self) -> int:
         """The number of table cells that a step visits, including the cost of random numbers.
 
         LANES chains are processed together if float64 suffices.  CHEAP of these cells, which are processed in sequence, take as long as one
@@ -163,14 +163,14 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         shares = np.ones((int(self.first[-1]), self.chains))
         for k in begun:
             last = k == count - 1 and kept >= 0
-            self._sweep(state.x[k], float(state.powers[k]), state.step % len(self.covers), random, shares, last)
+            self._sweep_blocks(state.x[k], float(state.powers[k]), state.step % len(self.covers), random, shares, last)
             if last:
-                self._keep(state, state.x[-1], shares, kept)
+                self._add_sweep_counts(state, state.x[-1], shares, kept)
             for a in range(0, self.chains, 2):
                 fast.exchange(self.near_first, self.near, state.x[k], a, a + 1, random.random(len(self.states)))
             if self.flips is not None and (state.step + k) % FLIPPED == 0:
-                self.flips.flip(state.x[k], float(state.powers[k]), random)
-        self._swap(state, begun, random, kept)
+                self.flips.exchange_cluster_states(state.x[k], float(state.powers[k]), random)
+        self._exchange_chain_states(state, begun, random, kept)
         state.step += 1
         if state.step == len(self.powers) + self.settings.burn_in // 2 and count > 1 and self.settings.burn_in >= JUDGED:
             self._adapt_powers(state)
@@ -182,7 +182,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
         return self.tables[power]
 
-    def _sweep(self, x: Array, power: float, cover: int, random: np.random.Generator, shares: Array, marginals: bool) -> None:
+    def _sweep_blocks(self, x: Array, power: float, cover: int, random: np.random.Generator, shares: Array, marginals: bool) -> None:
         """Sample every block once at a power, LANES chains at a time; the last group is padded with copies of the last chain.
 
         shares  (Σ card, chains) receives the probabilities of the sampled states, or the conditional marginals if the loops compute them.
@@ -192,51 +192,59 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             for low in range(0, self.chains, LANES):
                 some = np.minimum(np.arange(low, low + LANES), self.chains - 1)
                 here, chances, numbers = (part if self.chains == LANES else part.take(some, axis=1) for part in (x, shares, uniform))
-                if not each.draw(here, numbers, chances, table):
+                if not each.draw_states(here, numbers, chances, table):
                     sampling.draw_block(block, here, self.states, numbers, power=power, shares=(chances, self.first))
                 elif marginals:
                     each.marginals(chances)
                 if self.chains != LANES:
                     x[:, some], shares[:, some] = here, chances
 
-    def _keep(self, state: TemperedGibbsState, x: Array, marginals: Array, kept: int) -> None:
+    def _add_sweep_counts(self, state: TemperedGibbsState, x: Array, marginals: Array, sweep: int) -> None:
         """Add a sweep to the counts."""
-        half = int(kept >= self.kept // 2)
-        state.mean[kept * BATCHES // self.kept] += marginals[:, ::2] + marginals[:, 1::2]
+        half = int(sweep >= self.kept // 2)
+        state.mean[sweep * BATCHES // self.kept] += marginals[:, ::2] + marginals[:, 1::2]
         rows, pair = self.first[:-1, None] + x, np.arange(self.chains // 2)
         for chain in (0, 1):
             state.on[half][rows[:, chain::2], pair] += 1.0
-        found = self._cells(x)
+        found = self._factor_cells(x)
         for cells in found:
             state.cell += np.bincount(cells.ravel(), minlength=len(state.cell))
-        state.height.add(self._log_products(x, found), kept, half)
+        state.height.add(self._log_products(x, found), sweep, half)
 
-    def _cells(self, x: Array) -> list[Array]:
+    def _factor_cells(self, x: Array) -> list[Array]:
         """Return the cell of each factor that each chain is in: an array (factors, chains) for each number of variables of a factor."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
-    def _log_products(self, x: Array, found: list[Array] | None = None) -> Array:
+    def _log_products(self, x: Array, cell_indices: list[Array] | None = None) -> Array:
         """Return the log of the product of all factors at each chain's state (chains,).
 
-        found  the cells of the factors, if they are known.
+        cell_indices  the cells of the factors, if they are known.
         """
-        made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
+        made: Array = sum((self.logs[cells].sum(axis=0) for cells in cell_indices or self._factor_cells(x)), np.zeros(x.shape[1]))
         return made
 
-    def _swap(self, state: TemperedGibbsState, begun: range, random: np.random.Generator, kept: int) -> None:
+    def _exchange_chain_states(
+        self, state: TemperedGibbsState, active_temperatures: range, random: np.random.Generator, sweep: int
+    ) -> None:
         """Exchange states of neighbouring temperatures, even pairs and odd ones in turn."""
-        if len(begun) < 2:
+        if len(active_temperatures) < 2:
             return
-        some = state.x[begun.start : begun.stop]
-        height = self._log_products(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(begun), self.chains)
-        for k in range(begun.start + state.step % 2, begun.stop - 1, 2):
-            gain = (state.powers[k + 1] - state.powers[k]) * (height[k - begun.start] - height[k + 1 - begun.start])
+        some = state.x[active_temperatures.start : active_temperatures.stop]
+        height = self._log_products(some.transpose(1, 0, 2).reshape(some.shape[1], -1)).reshape(len(active_temperatures), self.chains)
+        for k in range(active_temperatures.start + state.step % 2, active_temperatures.stop - 1, 2):
+            gain = (state.powers[k + 1] - state.powers[k]) * (
+                height[k - active_temperatures.start] - height[k + 1 - active_temperatures.start]
+            )
             yes = np.log(random.random(self.chains)) < gain
             for part in (state.x, state.heading[:, None]):
                 part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]
             state.swapped[:, k] += yes.sum(), self.chains
-        arrived = temperature_ladder.count_round_trips(state.heading[begun.start : begun.stop]) if begun.stop == len(state.x) else 0
-        state.trips += arrived if kept >= 0 else 0
+        arrived = (
+            temperature_ladder.count_round_trips(state.heading[active_temperatures.start : active_temperatures.stop])
+            if active_temperatures.stop == len(state.x)
+            else 0
+        )
+        state.trips += arrived if sweep >= 0 else 0
 
     def _adapt_powers(self, state: TemperedGibbsState) -> None:
         """Adapt the powers to the rejections; each new power takes the states of the nearest old one."""
@@ -280,10 +288,10 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         worst = max(float(ratio.max(initial=1.0)), state.height.rhat(self.kept // 2))
         draws = chain_convergence.effective_draws(worst, halves.shape[1], self.kept)
         p, error = mean.mean(axis=(0, 2)), chain_convergence.batch_means_errors(mean)
-        error = np.where(self._known(), 0.0, chain_convergence.widen_for_unseen_states(error, draws))
+        error = np.where(self._exactly_known_marginals(), 0.0, chain_convergence.widen_for_unseen_states(error, draws))
         error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # all chains began at this state and never left it: nothing is known
         split = [np.split(part, self.first[1:-1]) for part in (p, error)]
-        nodes, errors = (self.inner.spread(part, cardinality) for part in split)
+        nodes, errors = (self.inner.expand_marginals(part, cardinality) for part in split)
         fitted = reconcile_marginals(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
         cliques = [(scope, self.inner.expand_table(scope, table, cardinality)) for scope, table in unflatten_tables(small, fitted)]
         count = len(state.powers) - state.hottest
@@ -294,7 +302,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         }  # fmt: skip
         return InferenceResult(nodes, cliques, attributes)
 
-    def _known(self) -> Array:
+    def _exactly_known_marginals(self) -> Array:
         """Return which marginals of states are known without sampling, (Σ card,) bool."""
         known: Array = np.repeat(np.maximum.reduceat(self.state_template, self.first[:-1]) == 0, self.states)
         return known

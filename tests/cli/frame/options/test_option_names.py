@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 import pytest
 
-from herdcli.cli.frame.options.former_names import FORMER_NAMES, with_present_names
+from herdcli.cli.frame.options.former_names import FORMER_NAMES, replace_former_names
 from herdcli.cli.main import COMMANDS
 
 # Options that take values of several forms, each with what it means in all commands that have it.
@@ -74,7 +74,7 @@ def test_former_names_are_gone_and_present_names_exist():
     ],
 )
 def test_words_of_a_command_line(command, words, present, advice):
-    assert with_present_names(command, words) == (present, advice)
+    assert replace_former_names(command, words) == (present, advice)
 
 
 def test_a_former_name_gives_the_same_bytes_and_a_line_of_advice(herd, tmp_path):

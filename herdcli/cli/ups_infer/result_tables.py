@@ -44,7 +44,7 @@ def marginal_table(beliefs: Beliefs) -> Dataset:
         columns = {"state": np.where(beliefs.assignment < 0, np.nan, beliefs.assignment)} | columns
     words = {VARIABLE: variable_names(beliefs)}
     if beliefs.states is not None:
-        words["states"] = [", ".join(beliefs.states[low:high]) for low, high in pairwise(beliefs.node_offset.tolist())]
+        words["states"] = ["; ".join(beliefs.states[low:high]) for low, high in pairwise(beliefs.node_offset.tolist())]
     return dataset_from_columns(columns, words)
 
 

@@ -228,7 +228,7 @@ def test_the_table_of_marginals_names_the_states(herd, tmp_path):
     (tmp_path / "small.bif").write_text(BIF)
     assert herd("ups-infer", "small.bif", "-q", "-o", "marginals.csv").code == 0
     lines = list(csv.DictReader((tmp_path / "marginals.csv").read_text().splitlines()))
-    states = {line["variable"]: line["states"].split(", ") for line in lines}
+    states = {line["variable"]: line["states"].split("; ") for line in lines}
     assert next(iter(lines[0])) == "variable"
     assert list(lines[0])[-1] == "states"
     assert states == {"rain": ["yes", "no"], "grass": ["dry", "damp", "wet"]}

@@ -101,7 +101,7 @@ class GeneralisedLinear:
         "p", "degrees of freedom of t, where the errors' covariance was estimated", kind="f", optional=True, low=0
     )
     unbounded: Array | None = array("K p", "coefficients without a finite estimate, the intercept last", kind="b", optional=True)
-    pearson_ratio: float = float("nan")  # X²/(n − p) with Pearson's X² of the training rows; NaN in files of earlier versions
+    pearson_ratio: float | None = None  # X²/(n − p) with Pearson's X² of the training rows; None in files of earlier versions
     baselines: ClassBaselines | None = None  # fitted to the same training rows
     holdout: HeldoutRows | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
@@ -110,7 +110,11 @@ class GeneralisedLinear:
     def overdispersion(self) -> float | None:
         """Pearson's X²/(n − p) if the family fixes the dispersion at 1; None if it says nothing, as for single zeros and ones."""
         single = self.family == "softmax" or (self.family == "bernoulli" and self.weight_kind != "trials")
-        return None if single or self.distribution().dispersed or math.isnan(self.pearson_ratio) else self.pearson_ratio
+        return (
+            None
+            if single or self.distribution().dispersed or self.pearson_ratio is None or math.isnan(self.pearson_ratio)
+            else self.pearson_ratio
+        )
 
     def validate(self) -> None:
         """Raise DataError unless family, predictors and classes are consistent."""

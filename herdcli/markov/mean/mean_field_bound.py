@@ -86,8 +86,9 @@ def compute_mean_field_bound(network: Network, max_cells: int = MOST_CELLS) -> f
     modes = _modes(uniform, start)
     state = _one_state(_likely_state(network, modes), start)
     near = np.log((1.0 - LEAVEN) * state + LEAVEN / network.cardinality[owner])
-    tried = (uniform, _one_state(modes, start), state, _ascend(work, near, start, owner))
-    best = max(_variational_bound(groups, q) for q in tried)
+    first, *others = [_variational_bound(groups, q) for q in (uniform, _one_state(modes, start), state, _ascend(work, near, start, owner))]
+    higher = max(others)
+    best = higher if higher > first + GAIN else first  # an ascent itself ends at such a difference
     return float(best + constant) if np.isfinite(best) else None
 
 

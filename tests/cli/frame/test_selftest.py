@@ -36,4 +36,4 @@ def test_a_wrong_answer_is_the_result_of_the_command(monkeypatch):
 
 @pytest.mark.parametrize("found", [float("nan"), float("inf"), 2.6])
 def test_what_is_not_near_is_wrong(found):
-    assert not selftest.KnownAnswer("", "", found, 2.0, 0.5).right
+    assert not selftest.KnownAnswer("", "", found, 2.0, 0.5).is_correct

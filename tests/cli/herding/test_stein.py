@@ -153,4 +153,4 @@ def test_the_sampling_floor_of_scores_is_that_of_as_many_draws_as_atoms_and_says
     found = json.loads(herd("eval", "atoms.h5", "--format", "json").out)[0]
     assert found["sampling_floor"] == pytest.approx(found["mmd_random"], rel=1e-12)
     told = herd("eval", "atoms.h5", "--explain", "sampling_floor")
-    assert "as many independent draws as the target has rows (if it has none: atoms)" in " ".join(told.out.split()), told.out
+    assert "as many independent draws as the target has rows (if it has none: atoms)" in " ".join(told.out.decode().split()), told.out

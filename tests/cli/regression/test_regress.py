@@ -37,7 +37,7 @@ def test_coefficients_as_a_table(herd, table, tmp_path):
 def test_counts_by_name_offset_and_weights(herd, table):
     ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--split", "1,0,0", "-o", "m.h5")
     assert ended.code == 0
-    assert "poisson, 300 rows × 3 columns" in ended.err
+    assert "poisson, 300 training rows × 3 features" in ended.err
     ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--weights", "b", "-o", "m.h5")
     assert ended.code == 65
     assert "weights of rows must be finite, not negative" in ended.err
@@ -181,7 +181,7 @@ def test_errors_in_time_have_their_correlation_and_sequences_are_cut(herd, serie
     assert ended.code == 0, ended.err
     assert "2 sequences of 60 steps, one for each value of the column 'sequence'; the last part of each is held out\n" in ended.err
     assert "regress: errors of rows next to each other have a correlation of 0." in ended.err
-    assert "gaussian, 72 rows × 2 columns" in ended.err
+    assert "gaussian, 72 training rows × 2 features" in ended.err
     (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
     assert (row["gls"], row["verdict"]) == ("ar1", "ok")
     assert 0.4 < row["correlation"] < 0.9

@@ -67,7 +67,7 @@ def test_successes_shares_and_failures_say_the_same(herd, tables, tmp_path):
     for arguments, note in ways:
         said, rows = coefficients(herd, tmp_path, *arguments)
         assert note in said
-        assert "bernoulli, 200 rows × 2 columns" in said
+        assert "bernoulli, 200 training rows × 2 features" in said
         found.append(rows)
     np.testing.assert_allclose(found[1:], [found[0]] * 3, rtol=1e-9)
 

@@ -55,7 +55,7 @@ def test_settings_that_no_byte_of_an_exact_command_depends_on(command: str) -> N
 
 def test_cells_join_a_table_that_is_there() -> None:
     known = {"herd": {"threads": "=", "locale": "≠"}, "convert": {"threads": "·", "locale": "="}}
-    found = determinism.merge_with(known, {"herd": {"locale": "="}, "em": {"threads": "="}})
+    found = determinism.joined(known, {"herd": {"locale": "="}, "em": {"threads": "="}})
     assert found == {
         "convert": {"threads": "·", "locale": "="},
         "herd": {"threads": "=", "locale": "="},

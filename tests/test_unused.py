@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 USED_BY_NAME = {  # definitions that libraries or tables of names call
     "herdcli.markov.formats": re.compile(r"(read|write)_\w+"),
     "herdcli.cli": re.compile(r"(format|list)_\w+"),  # of click
+    "herdcli.quadrature.selection": re.compile(r"_(embedding|rule|swap)"),  # the phases of a selection
     "herdcli.cli.frame.options.declaration": re.compile(r"\w+"),  # what declarations say, for whoever asks
 }
 

@@ -189,7 +189,12 @@ def test_states_and_components_without_rows_keep_what_they_have_and_those_with_f
     model = chain(X, 3)
     p = model.start(0)
     sums = model.complete_statistics(
-        p, {"initial": np.array([0.25, 0.25, 0.0]), "pairs": np.array([[0.1, 0.3, 0.1], [0, 0, 0], [1, 2, 1.0]]), **model.emission.empty(3)}
+        p,
+        {
+            "initial": np.array([0.25, 0.25, 0.0]),
+            "pairs": np.array([[0.1, 0.3, 0.1], [0, 0, 0], [1, 2, 1.0]]),
+            **model.emission.zero_statistics(3),
+        },
     )
     sums["packed"][0, [0, 3, 5]] = 0.5, 1.0, 2.0
     after, floors = model.maximise(p, sums)

@@ -106,7 +106,7 @@ def test_factors_in_other_units_are_the_same(init):
 def test_ppca_whose_noise_is_one_for_all_keeps_one_floor():
     X = rows() * [1.0, 1.0, 1e-6]
     model, _ = factor_analysis.prepare_factors("ppca", RowBlocks(ArrayRows(X)), 1)
-    assert model.value_variances.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
+    assert model.noise_floors.tolist() == [pytest.approx(1e-6 * X.var(axis=0).mean())] * 3
     assert factor_analysis.prepare_factors("fa", RowBlocks(ArrayRows(X)), 1)[0].noise_floors == pytest.approx(1e-6 * X.var(axis=0))
 
 

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 from test_architecture import MODULES, imports, module_name
 
-ABOVE = {"model": 0, "method": 1, "formats": 1, "exact": 2, "bethe": 2, "mean": 3, "query": 3, "learning": 3, "algorithms": 4}
+ABOVE = {"model": 0, "method": 1, "formats": 1, "exact": 2, "bethe": 2, "query": 3, "learning": 3, "mean": 4, "algorithms": 5}
 
 
 def _graph() -> dict[str, set[str]]:
@@ -36,4 +36,4 @@ def test_no_arrow_up_among_the_sub_packages():
     arrows = {(a.split(".")[2], b.split(".")[2]) for a, names in _graph().items() for b in names if a.count(".") > 1}
     arrows = {(a, b) for a, b in arrows if a != b}
     assert {arrow for arrow in arrows if ABOVE[arrow[0]] <= ABOVE[arrow[1]]} == set()
-    assert 10 < len(arrows) <= 19
+    assert 10 < len(arrows) <= 20

@@ -87,8 +87,8 @@ RAISED = "raise --max-memory if the machine has it"
 @pytest.mark.parametrize(
     ("options", "bound", "what", "smaller"),
     [
-        ("--model hmm --components 30", 2, "states of a block of sequences would take 3.7 MB", "--components 4"),
-        ("--model hmm --components 4", 1, "states of a block of sequences would take 1.29 MB", "--columns x0:x4"),
+        ("--model hmm --components 30", 8, "states of a block of sequences would take 11.1 MB", "--components 4"),
+        ("--model hmm --components 4", 4, "states of a block of sequences would take 6.6 MB", "--columns x0:x4"),
         ("--model lds --components 6", 2, "the moments of the states would take 6.19 MB", "--components 2"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_column_of_one_code_has_one_state(herd, tmp_path):
         ended = herd("fit-mrf", "t.csv", *more, *SPLIT, "-o", "t.h5")
         assert ended.code == 0, ended.err
         assert load(str(tmp_path / "t.h5")).value.states == ["7", "1", "2", "0", "2"]
-        assert herd("ups-infer", "t.h5", "--format", "csv").out.decode().splitlines()[1] == '"a",1,'
+        assert herd("ups-infer", "t.h5", "--format", "csv").out.decode().splitlines()[1] == '"a",1,,"7"'
 
 
 def test_rows_with_gaps_have_codes_too(herd, tmp_path):

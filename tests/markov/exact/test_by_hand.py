@@ -541,7 +541,7 @@ def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
 
 def price(graph, states, kind):
     """What eliminating the first variable costs."""
-    return numpy_orders._EliminationPrices(graph, states, np.log2(states).tolist(), kind).convert_factor_table(0)
+    return numpy_orders._EliminationPrices(graph, states, np.log2(states).tolist(), kind).of(0)
 
 
 def test_the_cost_of_an_order_by_hand():

@@ -213,8 +213,3 @@ def command_with_request(request: type[DataclassInstance], *groups: Decorator) -
 
 
 NETWORK_FORMATS = shared_options.NETWORK_FORMATS
-
-
-def output_format_decorator(formats: tuple[str, ...]) -> Decorator:
-    """Return the decorator for --format of commands that write one of these formats."""
-    return shared_option_decorator("format", shared_options.output_format_option(*formats))

@@ -20,7 +20,7 @@ HOWTO = {
     "own-data": 2,
     "thinning": 3,
     "documents": 2,
-    "bayesian-networks": 4,
+    "bayesian-networks": 5,
     "sources": 2,
     "clusters-of-a-table": 3,
     "lecture": 6,

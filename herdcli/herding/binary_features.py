@@ -68,7 +68,7 @@ def pack_rows(truth: Array, representation: str) -> PackedRows:
     return PackedRows(pack_bits(truth), columns, low * len(truth) + (high - low) * ones)
 
 
-def varies(truth: Array, rows: Array) -> Array:
+def varying_unit_mask(truth: Array, rows: Array) -> Array:
     """Return for each unit whether it has both values in the rows with these indices, (D,) bool.  truth  (n, D) truth values."""
     some, every = np.zeros(truth.shape[1], dtype=bool), np.ones(truth.shape[1], dtype=bool)
     for part in iterate_row_slices(SelectedRows(truth, rows)):
@@ -84,7 +84,7 @@ def find_varying_units(truth: Array, rows: Array, *, where: str | None = None) -
     A constant unit has a flat direction in weight space, along which herding would stand still.
     Raises DataError with fewer than two distinct rows.  Source: Welling (2009), sec. 7.
     """
-    kept = np.flatnonzero(varies(truth, rows))
+    kept = np.flatnonzero(varying_unit_mask(truth, rows))
     if not len(kept):
         raise DataError("herding needs at least two distinct rows, but there are fewer", where=where)
     return kept

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.herding import MODELS, dynamics, visible_herding
-from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values, varies
+from herdcli.herding.binary_features import find_varying_units, pack_bits, pack_rows, to_unit_values, varying_unit_mask
 from herdcli.herding.categorical_variables import CategoricalVariables
 from herdcli.herding.driving_rates import compute_driving_sums, largest_moment_gaps
 from herdcli.herding.model import DrivingRates, Herding, MomentGaps, MomentSums
@@ -53,12 +53,12 @@ class ClassGroups:
     on: Array
     labels: RowLabels
 
-    def training(self, label: int) -> Array:
+    def training_rows(self, label: int) -> Array:
         """Return the truth values of the training rows of one class."""
         rows: Array = self.on[(self.labels.split == TRAIN) & (self.labels.y == label)]
         return rows
 
-    def scored(self) -> Array:
+    def scored_rows(self) -> Array:
         """Return the truth values of the rows to score."""
         rows: Array = self.on[self.labels.scored]
         return rows
@@ -80,7 +80,7 @@ def prepare_class_groups(
         owner = f"class '{name}'" if per_class else "the split"
         if not len(own):
             raise DataError(f"{owner} has no training rows", hint="put more rows into the training part: --split .8,.1,.1")
-        if not varies(truth, own).any():
+        if not varying_unit_mask(truth, own).any():
             raise DataError(f"{owner} has fewer than two distinct training rows, and herding needs two")
     units = find_varying_units(truth, np.flatnonzero(training))
     parts = [TRAIN, VALID, TEST] if score_training else [VALID, TEST]
@@ -96,8 +96,8 @@ def make_hidden_problem(
 
     variables  the units of which one is high in every state.
     """
-    runs = tuple(pack_rows(groups.training(label), settings.representation) for label in range(len(groups.labels.names)))
-    scored = pack_bits(groups.scored()) if len(groups.labels.scored) else None
+    runs = tuple(pack_rows(groups.training_rows(label), settings.representation) for label in range(len(groups.labels.names)))
+    scored = pack_bits(groups.scored_rows()) if len(groups.labels.scored) else None
     return dynamics.HiddenHerdingProblem(runs, settings, scored, variables=variables)
 
 
@@ -108,8 +108,8 @@ def make_visible_problem(
 
     variables  the units of which one is high in every state.
     """
-    rows = [to_unit_values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
-    queries = to_unit_values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
+    rows = [to_unit_values(groups.training_rows(label), settings.representation) for label in range(len(groups.labels.names))]
+    queries = to_unit_values(groups.scored_rows(), settings.representation) if len(groups.labels.scored) else None
     return visible_herding.VisibleHerdingProblem(
         tuple(visible_herding.source_from_rows(part, settings.features) for part in rows), settings, queries, variables
     )
@@ -159,7 +159,7 @@ def assemble_class_scores(
     )
 
 
-def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.HiddenHerdingState) -> Herding:
+def assemble_hidden_herding(problem: dynamics.HiddenHerdingProblem, state: dynamics.HiddenHerdingState) -> Herding:
     """Make the artifact of runs with hidden variables, without scores, classes and units."""
     settings, T = problem.settings, state.iteration
     driving = [compute_driving_sums(problem, run, u, T) for u, run in enumerate(state.runs)]
@@ -191,7 +191,7 @@ def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.Hidd
         features="xz",
         representation=settings.representation,
         variant=settings.variant,
-        flip=settings.flips,
+        flip=settings.can_flip_spins,
         hidden_bias=settings.hidden_bias,
         sweeps=settings.sweeps,
         iterations=T,
@@ -205,7 +205,7 @@ def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.Hidd
     )
 
 
-def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visible_herding.VisibleHerdingState) -> Herding:
+def assemble_visible_herding(problem: visible_herding.VisibleHerdingProblem, state: visible_herding.VisibleHerdingState) -> Herding:
     """Make the artifact of fully visible runs, without scores, classes and units."""
     settings, T, D = problem.settings, state.iteration, problem.sources[0].units
     rows = settings.features == "rows"

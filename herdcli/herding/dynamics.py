@@ -93,7 +93,7 @@ def initial_weights(problem: HiddenHerdingProblem, u: int) -> tuple[Array, Array
     if isinstance(unit, DrivingTerms):
         M, b, c, x, z = (part.copy() for part in unit.start)
         return M, b, c, x, z
-    draws = generator(settings.seed, Stream.HERDING, unit=problem.number(u))
+    draws = generator(settings.seed, Stream.HERDING, unit=problem.global_number(u))
     drawn = draws.normal(0.0, max(0.05 * unit.count, 2.0), (D, K))
     M = np.rint(drawn, out=drawn).astype(np.int32)
     M *= 2
@@ -123,7 +123,7 @@ def _initial_state(problem: HiddenHerdingProblem) -> HiddenHerdingState:
                 weight_norm=np.zeros(T),
                 visible_norm=np.zeros(T),
                 energy=np.zeros(queried),
-                states=np.zeros((settings.kept, -(-D // 8) - (-K // 8)), dtype=np.uint8),
+                states=np.zeros((settings.kept_state_count, -(-D // 8) - (-K // 8)), dtype=np.uint8),
             )
         )
         _check_overflow(runs[-1], *_absolute_weight_sums(M), iteration=1, too_large=problem.largest_update(unit) >= INT32_STEP)
@@ -153,7 +153,7 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
         wide = any(
             isinstance(unit, DrivingTerms) for unit in problem.units
         )  # weights of 64 bits, and the temporary arrays of `_update_int64_weights`
-        runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
+        runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept_state_count * (-(-D // 8) - (-K // 8))
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
         if fast.loops_in_use() == "python":  # NumPy's loops copy the weights and their absolute values to a floating type, and unpack rows
             passed += 20 * D * K + min(n, 1024) * (14 * D + 12 * K)
@@ -201,7 +201,9 @@ def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count
             low = REPRESENTATIONS[settings.representation][0]
             run.sweeps += ascend_with_variables(run.M, run.b, run.c, run.x, run.z, low, settings.sweeps, problem.variables)
         else:
-            run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.uses_spins, settings.flips, settings.sweeps, work.scratch)
+            run.sweeps += fast.ascend(
+                run.M, run.b, run.c, run.x, run.z, settings.uses_spins, settings.can_flip_spins, settings.sweeps, work.scratch
+            )
         squares = _update_weights(unit, run, settings, work)
         _record_trace(run, settings, squares, t, n if isinstance(unit, PackedRows) else unit.n)
         _check_overflow(run, *work.sums[1:], iteration=t + 1)
@@ -259,7 +261,7 @@ def _record_trace(run: HiddenRunState, settings: HiddenHerdingSettings, squares:
     hidden = float(np.square(run.c.astype(np.float64)).sum())
     run.visible_norm[t - 1] = visible**0.5 / n
     run.weight_norm[t - 1] = (float(squares) + visible + hidden) ** 0.5 / n
-    place = t - 1 - (settings.iterations - settings.kept)
+    place = t - 1 - (settings.iterations - settings.kept_state_count)
     if place >= 0:
         bits = [np.packbits(part > 0, bitorder="little") for part in (run.x, run.z)]
         run.states[place] = np.concatenate(bits)

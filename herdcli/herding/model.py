@@ -163,7 +163,7 @@ class Herding:
         """The same ratio for the visible weights alone: they grow first if a run settles in the mirror image of the data."""
         return 0.0 if self.visible_norm is None else late_norm_growth(self.visible_norm)
 
-    def kept(self, run: int) -> tuple[Array, Array | None]:
+    def kept_samples(self, run: int) -> tuple[Array, Array | None]:
         """Return (x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; for real rows (indices (S, 1), None)."""
         if self.features == "rows":
             return self.states[run].view(np.uint32).astype(np.int64), None

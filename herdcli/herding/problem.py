@@ -61,12 +61,12 @@ class HiddenHerdingSettings:
         return self.representation == "spin"
 
     @property
-    def flips(self) -> bool:
+    def can_flip_spins(self) -> bool:
         """Whether all spins may be flipped at a fixpoint.  Units of 0 and 1 have no such symmetry; the safe variant needs no flip."""
         return self.flip and self.uses_spins and self.variant == "local"
 
     @property
-    def kept(self) -> int:
+    def kept_state_count(self) -> int:
         """The number of states in the artifact: the last ones, without those of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
@@ -130,13 +130,13 @@ class HiddenHerdingProblem:
         n = unit.count if isinstance(unit, PackedRows) else unit.n
         return 2 * max(self.settings.step_sizes) * max(self.visible, self.settings.hidden) * n
 
-    def number(self, u: int) -> int:
+    def global_number(self, u: int) -> int:
         """Return the number of run u among all runs, including those of other shards."""
         return u if self.numbers is None else self.numbers[u]
 
     def part(self, runs: Sequence[int]) -> HiddenHerdingProblem:
         """Return the problem of some of the runs, which evolve exactly as among all."""
-        return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.number(u) for u in runs])
+        return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.global_number(u) for u in runs])
 
     @property
     def visible(self) -> int:

@@ -61,7 +61,7 @@ class VisibleHerdingSettings:
             raise BadUsage("--features rows works only with --maximiser rows", hint="use --maximiser rows")
 
     @property
-    def kept(self) -> int:
+    def kept_state_count(self) -> int:
         """The number of states in the artifact: the last ones, without those of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
@@ -208,7 +208,7 @@ def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:
                 x=_initial_units(source.units, low, problem.variables),
                 weight_norm=np.zeros(settings.iterations),
                 energy=np.zeros(queried),
-                states=np.zeros((settings.kept, 4 if rows else -(-source.units // 8)), dtype=np.uint8),
+                states=np.zeros((settings.kept_state_count, 4 if rows else -(-source.units // 8)), dtype=np.uint8),
             )
         )
     return VisibleHerdingState(0, 0, runs)
@@ -241,7 +241,12 @@ class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
         rows = settings.features == "rows"
         m = max(len(source.candidates) for source in problem.sources)
         counted = m if rows else problem.length
-        runs = 8 * counted + 8 * queried + 8 * settings.iterations + settings.kept * (4 if rows else problem.sources[0].units // 8 + 1)
+        runs = (
+            8 * counted
+            + 8 * queried
+            + 8 * settings.iterations
+            + settings.kept_state_count * (4 if rows else problem.sources[0].units // 8 + 1)
+        )
         # the weights, their terms and their squares; for the rows that standardise energies, scores and their terms
         return problem.count * runs + OVERHEAD + 48 * max(problem.length, counted) + (32 * (m + queried) if queried else 0)
 
@@ -273,7 +278,7 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
             run.counts += feature_sums(run.x[None, :], settings.features)
         w = current_weights(source, run, t, settings.features)
         run.weight_norm[t - 1] = np.sqrt(np.square(w.astype(np.float64)).sum()) / max(source.n, 1)
-        place = t - 1 - (settings.iterations - settings.kept)
+        place = t - 1 - (settings.iterations - settings.kept_state_count)
         if place >= 0:
             bits = np.packbits(run.x > 0, bitorder="little")
             run.states[place] = np.array([run.chosen], dtype="<u4").view(np.uint8) if settings.features == "rows" else bits

@@ -64,7 +64,7 @@ class PartialMoments:
         return block_statistics.moments_from_sums(centre, sums)
 
     @property
-    def constant(self) -> Array:
+    def constant_columns(self) -> Array:
         """The indices of constant columns."""
         return np.flatnonzero(self.low == self.high)
 
@@ -102,11 +102,11 @@ def split_to_row_uses(split: Array) -> Array:
     return found
 
 
-def choose_moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
+def choose_moment_centre(first_block: MomentBlock, *, log: bool) -> MomentCentre:
     """Return the mean of the training rows of the first block, or of all its rows if it has none."""
-    own = _training_mask(head.use)
+    own = _training_mask(first_block.use)
     return MomentCentre(
-        block_statistics.first_block_centre(_values_for_moments(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log
+        block_statistics.first_block_centre(_values_for_moments(first_block, own if own.any() else np.ones(len(own), dtype=bool), log)), log
     )
 
 
@@ -119,8 +119,8 @@ def compute_block_moments(block: MomentBlock, centre: MomentCentre) -> PartialMo
     return PartialMoments(len(X), sums["first"], sums["second"], low, high, *kept)
 
 
-def _training_mask(use: Array) -> Array:
-    return np.asarray((use == TAKEN) | (use == KEPT))
+def _training_mask(row_uses: Array) -> Array:
+    return np.asarray((row_uses == TAKEN) | (row_uses == KEPT))
 
 
 def _values_for_moments(block: MomentBlock, selected: Array, log: bool) -> Array:
@@ -158,9 +158,9 @@ class MomentSummation(UnitRun[MomentState]):
     map: Map = map
     state = MomentState  # the type of its states
 
-    def part(self, own: range) -> PartialMoments:
+    def part(self, rows: range) -> PartialMoments:
         """Return the moments of a unit."""
-        return sum_partial_moments(map_blocks_in_order(self.source, own, compute_block_moments, self.given, self.map, self.layout.at_once))
+        return sum_partial_moments(map_blocks_in_order(self.source, rows, compute_block_moments, self.given, self.map, self.layout.at_once))
 
     def memory(self) -> int:
         """Return the bytes of the rows being processed, the sums in the tree, and the stored rows."""

@@ -314,7 +314,7 @@ def normalisable_weight_floor(gamma: Array, D: int, margin: float = 1e-3) -> flo
     return floor
 
 
-def raise_to_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
+def raise_weights_to_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
     """Return γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
 
     Below 0 an expert would reward large outputs; many others can outweigh it, and the integral is still finite.

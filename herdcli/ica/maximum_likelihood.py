@@ -87,22 +87,22 @@ class MaximumLikelihoodProblem:
     def source(self, stage: int) -> BlockSource:
         """Return the blocks of a stage: of thinned rows in stage 0, of all rows in stage 1."""
         if stage not in self._sources:
-            self._sources[stage] = (self.elsewhere or make_row_blocks(self.Z)) if stage else make_row_blocks(self.thinned())
+            self._sources[stage] = (self.elsewhere or make_row_blocks(self.Z)) if stage else make_row_blocks(self.read_thinned_rows())
         return self._sources[stage]
 
-    def counted(self, stage: int) -> int:
+    def count_rows(self, stage: int) -> int:
         """Return the number of rows of a stage."""
-        return self.count if stage else len(self.thinned())
+        return self.count if stage else len(self.read_thinned_rows())
 
-    def thinned(self) -> Array:
+    def read_thinned_rows(self) -> Array:
         """Return the rows of stage 0, (n', D)."""
-        return self._spread("thinned", max(1, self.count // THINNED))
+        return self._read_every_nth("thinned", max(1, self.count // THINNED))
 
     def rows_for_signs(self, stage: int) -> Array:
         """Return the rows from which signs are computed, (n', D)."""
-        return self._spread("looked at", -(-self.count // CHOSEN_BY)) if stage else self.thinned()
+        return self._read_every_nth("looked at", -(-self.count // CHOSEN_BY)) if stage else self.read_thinned_rows()
 
-    def _spread(self, name: str, step: int) -> Array:
+    def _read_every_nth(self, name: str, step: int) -> Array:
         if name not in self._kept:
             self._kept[name] = read_every_nth_row(self.source(1), step)
         return self._kept[name]
@@ -135,7 +135,7 @@ def evaluate_stage(
 ) -> LikelihoodEvaluation:
     """Return L, G and h over the rows of a stage, block by block.      signs  (M,) for "auto"."""
     source = problem.source(stage)
-    return likelihood.evaluate_likelihood(source, problem.counted(stage), LikelihoodSums(J, problem.density, signs), problem.gamma, map)
+    return likelihood.evaluate_likelihood(source, problem.count_rows(stage), LikelihoodSums(J, problem.density, signs), problem.gamma, map)
 
 
 def _initial_state(problem: MaximumLikelihoodProblem, map: Map) -> MaximumLikelihoodState:
@@ -150,7 +150,7 @@ def _initial_state(problem: MaximumLikelihoodProblem, map: Map) -> MaximumLikeli
 
 
 def _lbfgs_step(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> MaximumLikelihoodState:
-    tolerance = problem.tolerance if state.stage else 10.0 / problem.counted(0)
+    tolerance = problem.tolerance if state.stage else 10.0 / problem.count_rows(0)
     state.step += 1
     arrived = bool(np.abs(state.G).max() <= tolerance) or not _line_search(problem, state, map)
     if arrived and state.stage == 0:

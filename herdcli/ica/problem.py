@@ -57,7 +57,7 @@ class LearningSettings:
             raise BadUsage("a topographic map needs the algorithm ebm, the expert student, and as many cells as filters")
 
     @property
-    def used(self) -> str:
+    def density_name(self) -> str:
         """The density of the outputs: `density` for infomax, `expert` for the others."""
         return self.density if self.algorithm == "infomax" else self.expert
 
@@ -132,12 +132,12 @@ class LearningProblem:
             raise BadUsage(
                 f"equil samples only from square models, but there are {self.filters} filters for {D} dimensions", hint="use ebm"
             )
-        if self.settings.used == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
+        if self.settings.density_name == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
             raise BadUsage(
                 f"with {self.filters} filters for {D} dimensions, {self.settings.algorithm} needs one density for all outputs, not auto"
             )
         if self.filters == D:
-            require_integrable(self.settings.used, self.settings.gamma)
+            require_integrable(self.settings.density_name, self.settings.gamma)
 
     @property
     def filters(self) -> int:
@@ -145,7 +145,7 @@ class LearningProblem:
         return self.settings.filters or self.Z.shape[1]
 
     @property
-    def every(self) -> int:
+    def updates_per_trace_entry(self) -> int:
         """The number of updates between entries of a trace."""
         return -(-self.settings.updates // TRACED)
 
@@ -154,7 +154,7 @@ class LearningProblem:
         if state.signs is not None:
             return density_names(state.signs, SUPER[self.settings.algorithm])
         overcomplete = self.settings.algorithm == "infomax" and self.filters > self.Z.shape[1]
-        return ["infomax" if overcomplete else self.settings.used] * self.filters
+        return ["infomax" if overcomplete else self.settings.density_name] * self.filters
 
     def batch(self, update: int) -> Array:
         """Return the rows of one update; each epoch has its own row order and drops an incomplete batch."""

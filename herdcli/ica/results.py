@@ -72,10 +72,10 @@ def build_ica_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, 
     return value, [] if topographic else kurtosis_warnings(value, found, fit.chosen)
 
 
-def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, chosen: bool) -> list[str]:
+def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, densities_chosen: bool) -> list[str]:
     """Return warnings from the kurtoses of a square model's outputs.
 
-    chosen  whether each output's density was chosen.
+    densities_chosen  whether each output's density was chosen.
     """
     M, D = value.J.shape
     if M != D or value.dictionary is not None or value.algorithm == "sobi":
@@ -84,11 +84,11 @@ def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, chos
     gaussian = filter_convention.looks_gaussian(moments, value.rows)
     if gaussian.sum() > 1:
         why = "their rotation is not identifiable"
-        if not chosen:
+        if not densities_chosen:
             why += f", or {value.expert} does not fit them: auto chooses one for each"
         said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_format_kurtosis(moments.kurtosis[gaussian], error)}): {why}")
     unlike = np.zeros(M, dtype=bool)
-    if not chosen and value.expert in SEPARATING:
+    if not densities_chosen and value.expert in SEPARATING:
         side = -1.0 if TABLE[value.expert].tails == "light" else 1.0
         unlike = side * moments.kurtosis < -SIGMAS * error
     if unlike.any():

@@ -26,7 +26,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.errors import Diverged
-from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, raise_to_normalisable
+from herdcli.ica.energy import LinearExperts, RowEnergy, make_energy, raise_weights_to_normalisable
 from herdcli.ica.energy_gradients import contrastive_divergence_gradients, exact_model_gradients
 from herdcli.ica.experts import AUTO, choose_density_signs
 from herdcli.ica.filters.amari_distance import amari_distance
@@ -72,8 +72,8 @@ def _initial_state(problem: LearningProblem) -> LearningState:
     J = (drawn * settings.initial_scale if settings.initial_scale else drawn / lengths).astype(problem.Z.dtype)
     gamma = np.full(len(J), settings.gamma, dtype=J.dtype)
     if settings.algorithm == "ebm" and settings.learns_gamma:
-        gamma, _ = raise_to_normalisable(gamma, D)
-    empty = np.full(-(-settings.updates // problem.every), np.nan)
+        gamma, _ = raise_weights_to_normalisable(gamma, D)
+    empty = np.full(-(-settings.updates // problem.updates_per_trace_entry), np.nan)
     zero, none = np.zeros_like(J), np.zeros_like(gamma)
     traces: dict[str, Any] = {name: empty.copy() for name in ("objective", "acceptance", "step_sizes", "amari")}
     good: dict[str, Any] = {"good_J": J.copy(), "good_gamma": gamma.copy()}
@@ -81,7 +81,7 @@ def _initial_state(problem: LearningProblem) -> LearningState:
     state = LearningState(
         step=0, epsilon=settings.step_size, J=J, gamma=gamma, J_velocity=zero, gamma_velocity=none, **good, **sums, **traces
     )
-    if settings.used == AUTO:
+    if settings.density_name == AUTO:
         state.signs = np.ones(len(J), dtype=np.int64)
     return state
 
@@ -105,7 +105,7 @@ def _update_once(problem: LearningProblem, state: LearningState, map: Map) -> Le
     if state.step > settings.updates - settings.average:
         state.J_sum += state.J
         state.gamma_sum += state.gamma
-    if state.step % problem.every == 0 or state.step == settings.updates:
+    if state.step % problem.updates_per_trace_entry == 0 or state.step == settings.updates:
         _record_trace(problem, state)
     return state
 
@@ -130,7 +130,7 @@ def _apply_momentum_steps(
     if settings.gamma_rate:
         _momentum_step(state.gamma, state.gamma_velocity, gamma_gradient, rate * settings.gamma_rate, settings.momentum, 0.0)
         if settings.learns_gamma:
-            state.gamma, raised = raise_to_normalisable(state.gamma, state.J.shape[1])
+            state.gamma, raised = raise_weights_to_normalisable(state.gamma, state.J.shape[1])
             state.raised += raised
     return largest
 
@@ -207,7 +207,10 @@ def _restore_after_collapse(problem: LearningProblem, state: LearningState, acce
 
 
 def _record_trace(problem: LearningProblem, state: LearningState) -> None:
-    entry, every = (state.step - 1) // problem.every, state.step - (state.step - 1) // problem.every * problem.every
+    entry, every = (
+        (state.step - 1) // problem.updates_per_trace_entry,
+        state.step - (state.step - 1) // problem.updates_per_trace_entry * problem.updates_per_trace_entry,
+    )
     state.objective[entry] = compute_objective(problem, make_current_energy(problem, state), state)
     if problem.settings.algorithm == "ebm":
         state.acceptance[entry], state.accepted = state.accepted / every, 0.0
@@ -270,7 +273,7 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
 
     def progress(self, state: LearningState) -> RunProgress:
         """Return the last entry of the trace: the objective, and for ebm the share of accepted proposals."""
-        entries = state.step // self.problem.every
+        entries = state.step // self.problem.updates_per_trace_entry
         figure = f"{objective_name(self.problem).replace('_', ' ')} {state.objective[entries - 1]:.4f}" if entries else ""
         if entries and self.problem.settings.algorithm == "ebm":
             figure += f", acceptance {state.acceptance[entries - 1]:.2f}"
@@ -295,7 +298,7 @@ def _progress_notes(settings: LearningSettings, state: LearningState) -> Iterato
         yield f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken"
     elif state.resets:
         yield "the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead"
-    if settings.used == "gaussian-cdf":
+    if settings.density_name == "gaussian-cdf":
         yield "a Gaussian density decorrelates and no more: which rotation is found means nothing"
     if state.raised:
         yield f"γ left the normalisable region {state.raised} times and was set back to its border"
@@ -303,8 +306,8 @@ def _progress_notes(settings: LearningSettings, state: LearningState) -> Iterato
 
 def _filled_trace(problem: LearningProblem, state: LearningState) -> ICATrace:
     """Return the entries of the trace that were reached."""
-    entries = -(-state.step // problem.every)
-    iteration = np.minimum((np.arange(entries) + 1) * problem.every, state.step)
+    entries = -(-state.step // problem.updates_per_trace_entry)
+    iteration = np.minimum((np.arange(entries) + 1) * problem.updates_per_trace_entry, state.step)
     known = {"acceptance": state.acceptance, "step_size": state.step_sizes, "amari": state.amari}
     told = {name: None if np.isnan(values[:entries]).all() else values[:entries] for name, values in known.items()}
     return ICATrace(iteration, state.objective[:entries], **told)

@@ -60,13 +60,13 @@ class SparseCoder:
         """The matrix λC'C (M, M)."""
         return np.asarray(self.C.T @ self.C / self.noise**2)
 
-    def rooted(self, d: Array) -> tuple[Array, Array]:
+    def precision_root_and_logdet(self, d: Array) -> tuple[Array, Array]:
         """Return W (n, M, M) with W'W = P⁻¹, and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
         return inverse_root_and_logdet(self.gram + d[:, :, None] * np.eye(d.shape[1]))
 
     def energy(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
         """Return F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the variances (n, M) of the sources."""
-        W, logs = self.rooted(d)
+        W, logs = self.precision_root_and_logdet(d)
         v = posterior_variances(W)
         return self._free_energy(Z, mean, d, v, logs), v
 
@@ -78,20 +78,20 @@ class SparseCoder:
         constant = 0.5 * (D * np.log(2 * np.pi * self.noise**2) - M * np.log(2 * np.pi * np.e))
         return np.asarray(0.5 * squares + prior + 0.5 * logs + constant)
 
-    def moments(self, mean: Array, d: Array) -> Array:
+    def second_moment_sum(self, mean: Array, d: Array) -> Array:
         """Return Σ νν' + P⁻¹ (M, M) of posteriors."""
         found: Array = mean.T @ mean
-        for rows in self._together(len(d)):
-            W = self.rooted(d[rows])[0].reshape(-1, d.shape[1])
+        for rows in self._cache_sized_slices(len(d)):
+            W = self.precision_root_and_logdet(d[rows])[0].reshape(-1, d.shape[1])
             found += W.T @ W
         return found
 
-    def _together(self, n: int) -> list[slice]:
+    def _cache_sized_slices(self, n: int) -> list[slice]:
         """Return parts of n rows whose matrices fit together in the processor's cache."""
         many = max(1, CACHED // self.C.shape[1] ** 2)
         return [slice(start, start + many) for start in range(0, n, many)]
 
-    def exact(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
+    def minimise_to_convergence(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
         """Return ν and d (n, M) that minimise F of each row, from the given ones; no step raises F."""
         return self.minimise_energy(Z, mean, d, SETTLED)[:2]
 
@@ -101,7 +101,7 @@ class SparseCoder:
         return (
             mean,
             d,
-            np.concatenate([self._minimise_in_place(Z[rows], mean[rows], d[rows], tolerance) for rows in self._together(len(Z))]),
+            np.concatenate([self._minimise_in_place(Z[rows], mean[rows], d[rows], tolerance) for rows in self._cache_sized_slices(len(Z))]),
         )
 
     def _minimise_in_place(self, Z: Array, mean: Array, d: Array, tolerance: float) -> Array:
@@ -113,7 +113,7 @@ class SparseCoder:
             slope = self.gamma * erf(mean[at] / np.sqrt(2 * v[at])) - (Z[at] - mean[at] @ self.C.T) @ self.C / self.noise**2
             towards = np.maximum(2 * self.gamma * normal_density_at_zero(mean[at], v[at]), least)
             # P at the new d is also the matrix of Newton's step of ν: one factor serves both.
-            W, logs = self.rooted(towards)
+            W, logs = self.precision_root_and_logdet(towards)
             step = -(W.transpose(0, 2, 1) @ (W @ slope[:, :, None]))[:, :, 0]
             spread = posterior_variances(W)
             energy = self._free_energy(Z[at], mean[at] + step, towards, spread, logs)
@@ -235,7 +235,7 @@ class VariationalCoding:
         task, n = self.task, len(self.task.Z)
         coder = SparseCoder(state.C, task.gamma, task.noise)
         parts = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
-        found = list(self.map(self._expected(coder, state), parts))
+        found = list(self.map(self._make_e_step(coder, state), parts))
         state.mean, state.curvature = (np.concatenate([item[index] for item in found]) for index in (0, 1))
         energy, crossed, moments = (sum(item[index] for item in found) for index in (2, 3, 4))
         state.C = np.ascontiguousarray(np.linalg.solve(moments, crossed.T).T)  # in the memory order that a checkpoint restores
@@ -250,7 +250,7 @@ class VariationalCoding:
             raise Diverged(f"the dictionary left the finite range at iteration {state.step}", hint="a larger --noise")
         return state
 
-    def _expected(self, coder: SparseCoder, state: VariationalCodingState) -> Callable[[slice], tuple[Array, ...]]:
+    def _make_e_step(self, coder: SparseCoder, state: VariationalCodingState) -> Callable[[slice], tuple[Array, ...]]:
         """Return a function from a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
 
         settled = max(SETTLED, SHARE * float(state.energy[-3] - state.energy[-1])) if len(state.energy) > 2 else SETTLED
@@ -262,7 +262,7 @@ class VariationalCoding:
                 energy = coder.energy(Z, mean, d)[0]
             else:
                 mean, d, energy = coder.minimise_energy(Z, state.mean[rows], state.curvature[rows], settled)
-            return mean, d, energy.sum(), Z.T @ mean, coder.moments(mean, d)
+            return mean, d, energy.sum(), Z.T @ mean, coder.second_moment_sum(mean, d)
 
         return part
 

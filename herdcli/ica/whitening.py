@@ -61,7 +61,7 @@ class Whitening:
     scale: Array | None = array("D", "deviations of columns of unlike units, which were whitened in these", kind="f", optional=True)
 
     @property
-    def kept(self) -> float:
+    def kept_variance_fraction(self) -> float:
         """The fraction of the variance along the components kept."""
         return float(self.variance.sum()) / self.total
 
@@ -82,7 +82,7 @@ class Whitening:
             np.matmul(rows - self.mean, self.forward.T, out=result[start : start + BLOCK])
         return result
 
-    def rotated(self, J: Array) -> Array:
+    def filters_in_row_axes(self, J: Array) -> Array:
         """Return filters (M, n) of whitened rows on the rows' own axes, (M, D), with the same lengths and angles.
 
         This is the thesis' "whitened domain": each filter as it would be on rows whitened by zca.

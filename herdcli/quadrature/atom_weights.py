@@ -89,7 +89,7 @@ def make_weight_report(space: CandidateSpace, atoms: Array, embedding: Array, we
         condition=_condition_number(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
         smallest=float(weight.min()),
         effective=float(exact_arithmetic.integer_power(weight.sum(), 2) / np.square(weight).sum()),
-        mmd=space.distance(quadratic, float(exact_arithmetic.matrix_product(shared, embedding[first]))),
+        mmd=space.mmd_from_terms(quadratic, float(exact_arithmetic.matrix_product(shared, embedding[first]))),
     )
 
 
@@ -119,5 +119,5 @@ def simplex_mmd_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, 
         support = np.flatnonzero(w)
         gram = space.kernel.matrix(atoms[support], atoms[support])
         quadratic = float(exact_arithmetic.matrix_product(exact_arithmetic.matrix_product(w[support], gram), w[support]))
-        found[i] = space.distance(quadratic, float(exact_arithmetic.matrix_product(w[support], embedding[support])))
+        found[i] = space.mmd_from_terms(quadratic, float(exact_arithmetic.matrix_product(w[support], embedding[support])))
     return counts, found

@@ -60,7 +60,7 @@ def group_result(space: CandidateSpace, group: SelectionGroup, state: SelectionS
     if state.sequence is not None:
         return _sequence_result(space, group, state, state.sequence, rule)
     own = getattr(state, rule.field)
-    found = rule.chosen(own)
+    found = rule.selected_atoms(own)
     return GroupResult(
         ended=found.ended if len(found.index) < group.count else "",
         norm=space.norm,
@@ -102,7 +102,7 @@ def estimate_embedding_norm(problem: SelectionProblem, group: SelectionGroup, st
     target = group.target
     if not isinstance(target, RowTarget):
         raise TypeError(target.name)
-    drawn = target.X[sample_norm_rows(problem, target, problem.number(state.group))]
+    drawn = target.X[sample_norm_rows(problem, target, problem.global_number(state.group))]
     left = state.sums[-1].sums / target.weights.sum()
     left -= make_point_evaluator(problem.kernel, drawn).weighted_kernel_sums(result.atoms, result.weight)
     norm, bound = float(left.mean() + exact_arithmetic.matrix_product(result.weight, result.embedding)), result.norm

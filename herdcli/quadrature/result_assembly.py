@@ -152,10 +152,11 @@ def _final_weights(kind: str, space: CandidateSpace, result: GroupResult) -> Arr
 
 
 def _group_summary(
-    problem: SelectionProblem, state: SelectionState, results: list[GroupResult], spaces: list[CandidateSpace], found: list[Array]
+    problem: SelectionProblem, state: SelectionState, results: list[GroupResult], spaces: list[CandidateSpace], final_weights: list[Array]
 ) -> GroupSummaries:
     reports = [
-        make_weight_report(space, result.atoms, result.embedding, w) for space, result, w in zip(spaces, results, found, strict=True)
+        make_weight_report(space, result.atoms, result.embedding, w)
+        for space, result, w in zip(spaces, results, final_weights, strict=True)
     ]
     targets = [group.target for group in problem.groups]
     counts = [len(target.X) if isinstance(target, RowTarget) else 0 for target in targets]
@@ -168,7 +169,7 @@ def _group_summary(
         condition=np.array([r.condition for r in reports]),
         smallest=np.array([r.smallest for r in reports]),
         effective=np.array([r.effective for r in reports]),
-        embedding_error=_embedding_error_bounds(results, reports, found),
+        embedding_error=_embedding_error_bounds(results, reports, final_weights),
         norm_error=None if results[0].norm_error is None else np.array([result.norm_error for result in results], dtype=np.float64),
     )
 
@@ -179,11 +180,11 @@ def _approximation_text(problem: SelectionProblem, state: SelectionState) -> str
     return None if chosen is None or all(result.added is None for result in state.done) else chosen.text()
 
 
-def _embedding_error_bounds(results: list[GroupResult], reports: list[AtomWeightReport], found: list[Array]) -> Array | None:
+def _embedding_error_bounds(results: list[GroupResult], reports: list[AtomWeightReport], final_weights: list[Array]) -> Array | None:
     """Return the bound (G,) of the contribution of an approximate embedding to each group's MMD; None if all are exact."""
     if all(result.added is None for result in results):
         return None
-    pairs = zip(results, reports, found, strict=True)
+    pairs = zip(results, reports, final_weights, strict=True)
     return np.array([0.0 if result.added is None else result.added.mmd_error_bound(r.mmd, w) for result, r, w in pairs])
 
 

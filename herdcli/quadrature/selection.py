@@ -70,7 +70,7 @@ class AtomSelection:
         for group in problem.groups:
             sums, steps, swaps = phase_lengths(problem, group)
             pairs, column = sum(work for _, work in embedding_step_costs(problem, group)), max(1, len(group.points))
-            work = self.rule.values(len(group.points), group.count)
+            work = self.rule.count_kernel_values(len(group.points), group.count)
             phases += [(sums, pairs), (steps, work), (swaps, swaps * column)]
         return phases
 
@@ -109,7 +109,7 @@ class AtomSelection:
     def step(self, state: SelectionState) -> SelectionState:
         """Run one step of the current phase, and change to the next phase with work if the phase has ended."""
         self._skip_empty_phases(state)
-        group = self._enter(state)
+        group = self._prepare_group(state)
         ended = getattr(self, f"_{state.phase}")(group, state)
         state.step += 1
         if ended:
@@ -119,8 +119,8 @@ class AtomSelection:
 
     def _skip_empty_phases(self, state: SelectionState) -> None:
         """Skip phases without steps."""
-        while state.group < self.problem.runs:
-            group = self._enter(state)
+        while state.group < self.problem.group_count:
+            group = self._prepare_group(state)
             if phase_lengths(self.problem, group)[PHASES.index(state.phase)]:
                 return
             self._start_next_phase(group, state)
@@ -134,7 +134,7 @@ class AtomSelection:
         else:
             self._finish_group(group, state)
 
-    def _enter(self, state: SelectionState) -> SelectionGroup:
+    def _prepare_group(self, state: SelectionState) -> SelectionGroup:
         """Return the group of the state, with its caches set up."""
         made = self._made
         if made.group is None or made.at != state.group:
@@ -144,7 +144,9 @@ class AtomSelection:
 
     def _embedding_plan(self, group: SelectionGroup, state: SelectionState) -> embedding_sums.EmbeddingPlan:
         """Return the plan of the embedding of the state's group."""
-        self._made.plan = self._made.plan or embedding_sums.make_embedding_plan(self.problem, group, self.problem.number(state.group))
+        self._made.plan = self._made.plan or embedding_sums.make_embedding_plan(
+            self.problem, group, self.problem.global_number(state.group)
+        )
         return self._made.plan
 
     def _embedding(self, group: SelectionGroup, state: SelectionState) -> bool:
@@ -152,7 +154,7 @@ class AtomSelection:
         steps, made = [size for size, _ in embedding_step_costs(self.problem, group)], self._made
         which = next((i for i, done in enumerate(state.sums) if done.step < steps[i]), len(state.sums))
         if made.sums is None or made.sums[0] != which:
-            made.sums = which, self._embedding_plan(group, state).sums(which, state.sums)
+            made.sums = which, self._embedding_plan(group, state).make_sums(which, state.sums)
         if which == len(state.sums):
             state.sums.append(made.sums[1].init())
         state.sums[which] = made.sums[1].step(state.sums[which], map=self.map)
@@ -165,7 +167,7 @@ class AtomSelection:
         """Return the space that the rule chooses from, with the embedding of the state."""
         if self._made.space is None:
             kernel, points = self.problem.kernel, group.points
-            found = self._embedding_plan(group, state).found(state.sums)
+            found = self._embedding_plan(group, state).approximate_embedding(state.sums)
             mean, norm, function = (
                 (found.mean, found.norm, found.function) if found else group_outcome.group_embedding(self.problem, group, state)
             )
@@ -174,25 +176,25 @@ class AtomSelection:
             )
         return self._made.space
 
-    def _added(self, group: SelectionGroup, state: SelectionState) -> EmbeddingErrorBounds | None:
+    def _embedding_error_bounds(self, group: SelectionGroup, state: SelectionState) -> EmbeddingErrorBounds | None:
         """Return the error bounds of the embedding of the state's group; None if it is exact.
 
         They come from the computed embedding, or from the state that the run continues from.
         """
         if group.start is not None:
             return group.start.added
-        found = self._embedding_plan(group, state).found(state.sums)
+        found = self._embedding_plan(group, state).approximate_embedding(state.sums)
         return None if found is None else found.added
 
     def _rule(self, group: SelectionGroup, state: SelectionState) -> bool:
         """Run one step of the rule; returns whether it has ended."""
         rule, space = self.rule, self.space(group, state)
         if self._made.problem is None:
-            self._made.problem = rule.problem(self._selection_task(group, state))
+            self._made.problem = rule.make_problem(self._selection_task(group, state))
         own = getattr(state, rule.field) or rule.begin(self._made.problem, getattr(group.start, rule.field, None))
         own = rule.step(self._made.problem, own)
         setattr(state, rule.field, own)
-        ended = rule.ended(self._made.problem, own)
+        ended = rule.is_finished(self._made.problem, own)
         index = rule.atoms(own) if ended else None
         if index is not None:
             state.sequence = sequential_rules.state_from_atoms(space, index)
@@ -200,7 +202,7 @@ class AtomSelection:
 
     def _selection_task(self, group: SelectionGroup, state: SelectionState) -> SelectionTask:
         """Return the choice that the rule makes for the state's group."""
-        asked, unit = self.problem.settings.rule, self.problem.number(state.group)
+        asked, unit = self.problem.settings.rule, self.problem.global_number(state.group)
         return SelectionTask(
             space=self.space(group, state),
             target=group.target,
@@ -223,7 +225,7 @@ class AtomSelection:
                 hint=f"use --rule with one of {', '.join(rules_reading_option('refine'))}",
             )
         settings = self.problem.settings
-        problem = swap_refinement.SwapProblem(space, self.rule.passes(settings.refine), settings.rule.unique)
+        problem = swap_refinement.SwapProblem(space, self.rule.count_swap_passes(settings.refine), settings.rule.unique)
         if state.swap is None:
             state.swap = swap_refinement.initial_state(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
         state.swap = swap_refinement.swap_step(problem, state.swap)
@@ -233,7 +235,7 @@ class AtomSelection:
         """Add the result of a group, and change to the next group."""
         space = self.space(group, state)
         result = group_outcome.group_result(space, group, state, self.rule)
-        result.added = self._added(group, state)
+        result.added = self._embedding_error_bounds(group, state)
         if result.added is not None and result.state is not None:
             result.state = replace(result.state, added=result.added)
         if is_norm_estimated(group, self.problem.settings.norm) and not depends_on_moments(self.problem.kernel):

@@ -79,7 +79,7 @@ class SelectionProblem:
     settings: SelectionSettings
     numbers: Sequence[int] | None = None
 
-    def number(self, g: int) -> int:
+    def global_number(self, g: int) -> int:
         """Return the number of group g among all groups, including those of other shards."""
         return g if self.numbers is None else self.numbers[g]
 
@@ -87,10 +87,10 @@ class SelectionProblem:
         """Return the problem of some of the groups, whose atoms are the same as among all."""
         if len(groups) == len(self.groups):
             return self
-        return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.number(g) for g in groups])
+        return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.global_number(g) for g in groups])
 
     @property
-    def runs(self) -> int:
+    def group_count(self) -> int:
         """The number of groups to process."""
         return len(self.groups)
 
@@ -212,7 +212,7 @@ def phase_lengths(problem: SelectionProblem, group: SelectionGroup) -> tuple[int
     """Return the number of steps of each phase of a group."""
     sums = sum(steps for steps, _ in embedding_step_costs(problem, group))
     own, count = load_rule(problem.settings.rule.rule), group.count
-    return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
+    return sums, own.steps(len(group.points), count), own.count_swap_passes(problem.settings.refine) * count
 
 
 def group_approximation(problem: SelectionProblem, group: SelectionGroup) -> EmbeddingApproximation | None:

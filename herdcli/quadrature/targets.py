@@ -67,7 +67,7 @@ class RowTarget:
         found = np.searchsorted(edges, random.random(count) * edges[-1], side="right")
         return np.asarray(np.minimum(found, len(edges) - 1))
 
-    def rows_at_levels(self, u: Array) -> Array:
+    def row_indices_at_levels(self, u: Array) -> Array:
         """Return indices (n,) of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
             raise BadUsage(
@@ -79,7 +79,7 @@ class RowTarget:
 
     def quantile(self, u: Array) -> Array:
         """Return the rows (n, d) at levels u (n, 1)."""
-        return np.asarray(self.X[self.rows_at_levels(u)])
+        return np.asarray(self.X[self.row_indices_at_levels(u)])
 
     def bounding_box(self) -> tuple[Array, Array]:
         """Return the smallest and the largest value (d,) of each column."""

@@ -118,7 +118,7 @@ def collect_models(
 
         found = near = None
         if scored:
-            own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
+            own = groups.heldout_indices if fold < 0 else np.flatnonzero(groups.fold == fold)
             found = energy(SelectedRows(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
             near = _nearest_neighbour_classes(groups, np.array_split(own, count)[unit % count], fold, map)
         moments = gaussian_moments.row_moments(rows[unit]) if fold < 0 and unit_family(settings.visible_units).standard_normal else None
@@ -128,7 +128,7 @@ def collect_models(
             c=c,
             trace=state.trace[:, m],
             energy=found,
-            reference=energy(SelectedRows(groups.X, groups.valid)) if scored and groups.folds else None,
+            reference=energy(SelectedRows(groups.X, groups.validation_indices)) if scored and groups.folds else None,
             training_energy=_mean_free_energy(model, rows[unit], map) if fold < 0 else None,
             base_rates=layers[0].base_rate_parameters(rows[unit]) if fold < 0 else None,
             gaussian_mean=None if moments is None else moments[0],
@@ -152,7 +152,9 @@ def _joint_log_likelihoods(state: LearningState, m: int, settings: Settings, row
         return None
     found = state.best.densities[:, m].copy()
     if state.best.stopped[m]:
-        found[-(-state.best.stopped[m] // settings.every) :] = found[-(-state.best.epoch[m] // settings.every) - 1]
+        found[-(-state.best.stopped[m] // settings.epochs_per_evaluation) :] = found[
+            -(-state.best.epoch[m] // settings.epochs_per_evaluation) - 1
+        ]
     return found + np.float32(exact_arithmetic.log(rows))
 
 
@@ -196,10 +198,10 @@ def collect_shared_parts(
     if heldout_rows.heldout_bytes(groups.X, groups.split) > heldout_rows.LARGE:
         found = heldout_rows.heldout_digest(groups.X, groups.split, groups.y if scored else None)
         away = ExternalHeldoutRows(
-            found, *heldout_rows.heldout_counts(groups.split), settings.seed, parts, label, groups.is_streamed, by_class
+            found, *heldout_rows.count_heldout_rows(groups.split), settings.seed, parts, label, groups.is_streamed, by_class
         )
         return SharedFitParts(settings, None, groups.folds, labels, names, **seen, elsewhere=away)
-    held = groups.held
+    held = groups.heldout_indices
     chosen = heldout_rows.read_heldout_rows(groups.X, groups.split) if groups.is_streamed else _select_rows_in_place(groups.X, held)
     rows = StoredHeldoutRows(chosen, groups.split[held], groups.y[held] if scored else None)
     return SharedFitParts(settings, rows, groups.folds, labels, names, **seen)
@@ -222,15 +224,15 @@ def divide_by_learned_deviations(
     return replace(state, log_scale=np.zeros_like(state.log_scale)), freed  # a signal may still save the original state
 
 
-def _select_rows_in_place(X: Matrix, chosen: Array) -> Matrix:
+def _select_rows_in_place(X: Matrix, row_indices: Array) -> Matrix:
     """Return X[chosen] for rows in ascending order; in a writable array they overwrite the first rows."""
     if is_sparse(X) or not X.flags.writeable:
-        return X[chosen]
+        return X[row_indices]
     step = max(1, MOVED // max(1, X.shape[1]))
-    for start in range(0, len(chosen), step):  # row i comes from row chosen[i] ≥ i, which has not been overwritten yet
-        part = chosen[start : start + step]
+    for start in range(0, len(row_indices), step):  # row i comes from row chosen[i] ≥ i, which has not been overwritten yet
+        part = row_indices[start : start + step]
         X[start : start + len(part)] = X[part]
-    return X[: len(chosen)]
+    return X[: len(row_indices)]
 
 
 def _row_gaussian_moments(model: LearnedClassModel) -> tuple[int, Array, Array] | None:
@@ -295,7 +297,7 @@ def _learning_curves(final: Sequence[LearnedClassModel], settings: Settings, sco
     columns = {} if len(tracks) < len(final) else {name: np.stack([one[:, n] for one in tracks], axis=1) for n, name in enumerate(TRACKED)}
     if len(looks) < len(final):
         return LearningCurves(errors, **columns)
-    epochs = np.minimum(settings.every * np.arange(1, settings.looks + 1), settings.epochs)
+    epochs = np.minimum(settings.epochs_per_evaluation * np.arange(1, settings.evaluation_count + 1), settings.epochs)
     columns |= {name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)}
     return LearningCurves(errors, epochs, **columns, error=final[0].error if scores is None else _validation_error_rates(final, scores))
 
@@ -356,7 +358,7 @@ def _scored_class_energies(models: Sequence[LearnedClassModel], folds: int) -> A
 
 def _scored_row_labels(groups: ClassGroups) -> Scores:
     """Return the class and split of the scored rows: the held-out rows, then those of each fold; the models add the nearest rows."""
-    order = np.concatenate([groups.held, *(np.flatnonzero(groups.fold == f) for f in range(groups.folds))])
+    order = np.concatenate([groups.heldout_indices, *(np.flatnonzero(groups.fold == f) for f in range(groups.folds))])
     training = groups.split == TRAIN
     return Scores(
         energy=np.empty((len(order), 0)),
@@ -397,10 +399,13 @@ def replace_evaluation_rows(model: RBM, X: Matrix, split: Array, y: Array | None
     return replace(model, holdout=rows, scores=None, training_energy=energy)
 
 
-def _attach_heldout_rows(model: RBM, recorded: ExternalHeldoutRows, X: Matrix, split: Array, y: Array | None) -> RBM:
+def _attach_heldout_rows(model: RBM, external_rows: ExternalHeldoutRows, X: Matrix, split: Array, y: Array | None) -> RBM:
     """Return the model with the rows that were held out of it, which are checked by their digest."""
-    if heldout_rows.heldout_counts(split) != (recorded.valid, recorded.test) or heldout_rows.heldout_digest(X, split, y) != recorded.sha256:
-        rows = f"{recorded.valid} validation and {recorded.test} test rows"
+    if (
+        heldout_rows.count_heldout_rows(split) != (external_rows.valid, external_rows.test)
+        or heldout_rows.heldout_digest(X, split, y) != external_rows.sha256
+    ):
+        rows = f"{external_rows.valid} validation and {external_rows.test} test rows"
         raise DataError(
             f"the held-out rows of these data are not the {rows} that were held out when the model was fitted",
             hint="give the data set from which fit-rbm learned the model",

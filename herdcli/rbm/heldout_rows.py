@@ -19,10 +19,10 @@ def heldout_bytes(X: Matrix, split: Array) -> int:
     if is_sparse(X):
         entries = int(np.diff(X.indptr)[np.isin(split, PARTS)].sum())
         return entries * int(X.data.itemsize + X.indices.itemsize)
-    return sum(heldout_counts(split)) * int(X.shape[1]) * int(X.dtype.itemsize)
+    return sum(count_heldout_rows(split)) * int(X.shape[1]) * int(X.dtype.itemsize)
 
 
-def heldout_counts(split: Array) -> tuple[int, int]:
+def count_heldout_rows(split: Array) -> tuple[int, int]:
     """Count the validation and test rows of a split (n,)."""
     return int(np.count_nonzero(split == VALID)), int(np.count_nonzero(split == TEST))
 
@@ -51,7 +51,7 @@ def heldout_digest(X: Matrix, split: Array, y: Array | None) -> str:
         rows = as_dense(X[block])
         for part, known in own.items():
             known.update(np.ascontiguousarray(rows[parts == part], dtype=kind).data.cast("B") if (parts == part).any() else b"")
-    whole = hashlib.sha256(f"{kind.str} {X.shape[1]} {heldout_counts(split)}".encode())
+    whole = hashlib.sha256(f"{kind.str} {X.shape[1]} {count_heldout_rows(split)}".encode())
     for part, known in own.items():
         whole.update(known.digest())
         whole.update(b"" if y is None else np.ascontiguousarray(y[split == part], dtype="<i8").tobytes())

@@ -47,7 +47,7 @@ class Harmonium:
         """Compute E[v | h] (n, D) for rows h (n, K)."""
         return self.visible.mean(exact_arithmetic.matrix_product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
 
-    def transposed(self) -> Harmonium:
+    def transpose(self) -> Harmonium:
         """Return the same joint distribution with the roles of the two layers exchanged."""
         return Harmonium(self.W.T, self.c, self.b, self.hidden, self.visible)
 
@@ -232,7 +232,7 @@ class RBM(RBM1):
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             columns = self.W.shape[1 if name == "visible_units" else 2]
-            if not units.fits(columns):
+            if not units.is_valid_width(columns):
                 raise DataError(f"{name} are {units.name}, but the number of columns, {columns}, does not fit them")
         require_image_shape(self.image_shape, self.columns)
         if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:

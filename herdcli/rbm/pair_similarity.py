@@ -38,7 +38,7 @@ class HiddenInputTotals:
         return len(self.first)
 
 
-def compute_hidden_totals(model: PairRBM, X: Array) -> HiddenInputTotals:
+def compute_hidden_input_totals(model: PairRBM, X: Array) -> HiddenInputTotals:
     """Compute the totals of images X (n, D) in unit values."""
     X = np.asarray(X, dtype=np.float64)
     return HiddenInputTotals(X @ model.W1.astype(np.float64) + model.c, X @ model.W2.astype(np.float64))

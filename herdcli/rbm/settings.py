@@ -107,7 +107,7 @@ class Settings:
         self._require_algorithm_settings()
         if self.track_likelihood:
             self._require_trackable()
-        if self.algorithm == "pseudo-likelihood" and not visible.finite:
+        if self.algorithm == "pseudo-likelihood" and not visible.has_finite_values:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
     def data_dependent_settings(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Settings:
                 f"--visible-units words needs hidden units with a bounded range, but these are {self.hidden_units}",
                 hint="use --hidden-units binary",
             )
-        if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
+        if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.epochs_per_evaluation):
             raise BadUsage(
                 "--visible-units words works only with --algorithm cd or pt, without --centering and without validation during learning",
                 hint="use --algorithm pt",
@@ -217,17 +217,17 @@ class Settings:
         return self.epochs * self.batches(rows)
 
     @property
-    def looks(self) -> int:
+    def evaluation_count(self) -> int:
         """The number of evaluations on validation rows: at regular intervals, and after the last epoch."""
-        return -(-self.epochs // self.every) if self.every else 0
+        return -(-self.epochs // self.epochs_per_evaluation) if self.epochs_per_evaluation else 0
 
     @property
-    def every(self) -> int:
+    def epochs_per_evaluation(self) -> int:
         """The number of epochs between two evaluations on validation rows; with patience alone 1.  0: there are none."""
         return self.validate_every or int(self.patience > 0)
 
     @property
-    def persistent(self) -> bool:
+    def has_persistent_chains(self) -> bool:
         """Whether chains continue from step to step."""
         return self.algorithm in ("pcd", "rpcd", "fpcd", "pt", "tap")
 

@@ -49,7 +49,7 @@ class PilotFit:
     theta: Array
 
     @classmethod
-    def none(cls, columns: int) -> PilotFit:
+    def zeros(cls, columns: int) -> PilotFit:
         """Return the pilot of a process that has no rows: all 0."""
         return cls(np.zeros(columns), np.zeros(columns + 1))
 
@@ -112,24 +112,24 @@ def product_index_pairs(entries: int) -> tuple[Array, Array]:
     return a, b
 
 
-def pilot_fit(head: RegressionBlock) -> PilotFit:
+def fit_pilot(first_block: RegressionBlock) -> PilotFit:
     """Return the pilot fit of all rows of the first block, whatever their split."""
     from herdcli.regression.fit import solve_symmetric
 
-    low, mean = head.X.min(axis=0), head.X.mean(axis=0)
+    low, mean = first_block.X.min(axis=0), first_block.X.mean(axis=0)
     # a constant column minus its mean may leave a rounding error; minus its own value it is 0
-    centre = np.where(low == head.X.max(axis=0), low, mean)
-    columns, level = len(centre), (head.y - head.offset).mean()
+    centre = np.where(low == first_block.X.max(axis=0), low, mean)
+    columns, level = len(centre), (first_block.y - first_block.offset).mean()
     begun = PilotFit(centre, np.append(np.zeros(columns), level))
-    if len(head.X) < 2 * (columns + 1):
+    if len(first_block.X) < 2 * (columns + 1):
         return begun
-    u = begun.product_entries(head)
+    u = begun.product_entries(first_block)
     gram = u.T @ u
     # This is least squares on the residuals r: (Z'Z)⁻¹ Z'r is added to the coefficients that gave r.
     return replace(begun, theta=begun.theta + solve_symmetric(gram[:-1, :-1], gram[:-1, -1]))
 
 
-def block_sums(block: RegressionBlock, pilot: PilotFit, weight_kind: str = "precision") -> PartialSums:
+def sum_block(block: RegressionBlock, pilot: PilotFit, weight_kind: str = "precision") -> PartialSums:
     """Return the sums of a block.  Raises DataError for invalid weights and targets."""
     _check_block(block)
     train = (block.split == 0) & (True if block.weight is None else block.weight > 0)
@@ -204,7 +204,7 @@ class Summation(UnitRun[SummationState]):
         """Return the sums of a unit."""
         return add_partial_sums(
             map_blocks_in_order(
-                self.source, rows, partial(block_sums, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once
+                self.source, rows, partial(sum_block, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once
             )
         )
 

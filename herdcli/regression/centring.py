@@ -11,13 +11,13 @@ FAR = 1e4  # distance of a column's mean from 0, in standard deviations; sums of
 CONSTANT = 1e-10  # a column whose standard deviation is below this share of its mean varies by rounding alone
 
 
-def find_centre(X: Array, chosen: Array) -> Array | None:
+def find_centre(X: Array, row_mask: Array) -> Array | None:
     """Return the centre (D,) of the chosen (n,) rows X (n, D): means of columns far from 0, 0 for others; None if no column is far."""
-    count = max(int(chosen.sum()), 1)
+    count = max(int(row_mask.sum()), 1)
     # Two passes over a few rows at a time: squares of columns far from 0 are useless, and a copy of all rows is large.
     parts = [slice(start, start + BLOCK) for start in range(0, len(X), BLOCK)]
-    mean = sum(X[part][chosen[part]].sum(axis=0) for part in parts) / count
-    deviation = np.sqrt(sum(np.square(X[part][chosen[part]] - mean).sum(axis=0) for part in parts) / count)
+    mean = sum(X[part][row_mask[part]].sum(axis=0) for part in parts) / count
+    deviation = np.sqrt(sum(np.square(X[part][row_mask[part]] - mean).sum(axis=0) for part in parts) / count)
     away = (np.abs(mean) > FAR * deviation) & (deviation > CONSTANT * np.abs(mean))
     return np.where(away, mean, 0.0) if away.any() else None
 

@@ -48,7 +48,7 @@ def look_like_counts(y: Array) -> bool:
     criterion = -2 * (there @ law) + (2 if varies else 1) * np.log(n)
     # Codes in the order of frequencies fall from the first on, as counts with an excess of zeros may, but counts often have a peak above 0.
     if frequency[1:].argmax() > 0:
-        criterion = min(criterion, _criterion_with_excess_zeros(values[1:].astype(np.float64), there[1:], int(there[0])))
+        criterion = min(criterion, _zero_inflated_bic(values[1:].astype(np.float64), there[1:], int(there[0])))
     return bool(criterion < -2 * shares + (len(values) - 1) * np.log(n))
 
 
@@ -63,14 +63,15 @@ def _log_count_probabilities(k: Array, mean: float, size: float) -> Array:
     return np.asarray(gammaln(k + size) - gammaln(size) - gammaln(k + 1) + size * np.log(share) + xlogy(k, 1 - share))
 
 
-def _criterion_with_excess_zeros(k: Array, there: Array, zeros: int) -> float:
-    """Return the BIC of counts k (m,) above 0, each `there` (m,) times, and more zeros than their distribution has; inf if there are fewer.
+def _zero_inflated_bic(k: Array, multiplicities: Array, zeros: int) -> float:
+    """Return the BIC of counts k (m,) above 0, each `multiplicities` (m,) times, and more zeros than their distribution has; inf if there
+    are fewer.
 
     For each size, the truncated negative binomial is an exponential family, whose maximum of likelihood has the mean of the counts.
     Source: Mullahy (1986), hurdle models.
     """
-    above, least = float(there.sum()), np.inf
-    n, goal = above + zeros, float(there @ k) / above
+    above, least = float(multiplicities.sum()), np.inf
+    n, goal = above + zeros, float(multiplicities @ k) / above
     for size in SIZES:
         low, high = np.log(goal) - 20.0, np.log(goal)
         for _ in range(BISECTIONS):
@@ -78,7 +79,7 @@ def _criterion_with_excess_zeros(k: Array, there: Array, zeros: int) -> float:
             none = float(np.exp(_log_count_probabilities(np.zeros(1), mean, size)[0]))
             low, high = (low, 0.5 * (low + high)) if mean > goal * (1.0 - none) else (0.5 * (low + high), high)
         if zeros >= none * n:
-            likelihood = there @ (_log_count_probabilities(k, mean, size) - np.log1p(-none))
+            likelihood = multiplicities @ (_log_count_probabilities(k, mean, size) - np.log1p(-none))
             least = min(least, -2 * likelihood + (2 if np.isinf(size) else 3) * np.log(n))
     return float(least - 2 * (xlogy(zeros, zeros / n) + above * np.log(above / n)))
 

@@ -53,7 +53,7 @@ class LeastSquaresColumns:
         rows = np.column_stack([self.X, self.one, self.y, np.zeros(len(self.y))])
         return RegressionProblem(ArrayRows(rows), Gaussian(), 1, self.X.shape[1], constant=True)
 
-    def scaled(self, factor: Array) -> LeastSquaresColumns:
+    def scale_rows(self, factor: Array) -> LeastSquaresColumns:
         """Return the rows times factor (n,)."""
         return LeastSquaresColumns(self.X * factor[:, None], self.one * factor, self.y * factor)
 
@@ -86,9 +86,9 @@ class TimeSteps:
     sequence: Array
     step: Array
 
-    def only(self, chosen: Array) -> TimeSteps:
+    def select_rows(self, row_indices: Array) -> TimeSteps:
         """Return some of the rows; the rows between them still count as steps."""
-        return TimeSteps(self.sequence[chosen], self.step[chosen])
+        return TimeSteps(self.sequence[row_indices], self.step[row_indices])
 
     def time_order_and_gaps(self) -> tuple[Array, Array]:
         """Return the row order by sequence and time (n,), and the steps since the previous row (n,), 0 at the beginning of a sequence."""
@@ -284,7 +284,7 @@ def fit_variance_model(columns: LeastSquaresColumns, Z: Array, map: Map = map) -
             Z, rest * rest / np.maximum(1 - hat, LEAST_SHARE), np.maximum(1 - hat, LEAST_SHARE), gamma, map
         )
         eta = Z @ gamma[:-1] + gamma[-1]
-        found = columns.scaled(np.exp(-0.5 * eta))
+        found = columns.scale_rows(np.exp(-0.5 * eta))
         rest = least_squares_residuals(found, map) * np.exp(0.5 * eta)
         hat = _leverages(found, map)
         if np.abs(eta - before).max() < SETTLED:

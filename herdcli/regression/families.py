@@ -42,12 +42,12 @@ class Family(ABC):
         """Return the family for a response with this number of classes or this known scale, if the family has them."""
         return cls()
 
-    def totals(self, y: Array, weight: Array) -> Array:
+    def response_totals(self, y: Array, weight: Array) -> Array:
         """Return the statistics of a block's responses that `start` needs, summed over all blocks: Σ w and Σ w y."""
         return np.array([weight.sum(), weight @ y])
 
     @abstractmethod
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         """Return the approximate intercepts (K,) of a model without columns, from the sum of `totals` over all rows."""
 
     def firth_terms(self, eta: Array) -> tuple[Array, Array]:
@@ -60,11 +60,11 @@ class Family(ABC):
         )
 
     @abstractmethod
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         """Raise DataError for values outside the family's support."""
 
     @abstractmethod
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         """Return loss (m,), slope (m, K) and curvature, (m, 1) or for softmax of K > 1 predictors (m, K) = π."""
 
     @abstractmethod
@@ -83,10 +83,10 @@ class Family(ABC):
         """Return log p(y | η) in nats, (m,)."""
 
 
-def _refuse_values(bad: Array, y: Array, what: str) -> None:
+def _refuse_values(bad: Array, y: Array, requirement: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(f"the target has {y[row]:g} in row {row}; {what}")
+        raise DataError(f"the target has {y[row]:g} in row {row}; {requirement}")
 
 
 def _log_mean(totals: Array) -> Array:
@@ -101,13 +101,13 @@ class Gaussian(Family):
     name: str = "gaussian"
     dispersed: bool = True
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values(~np.isfinite(y), y, "it must be finite")
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         return np.asarray(totals[1:] / totals[0])
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         slope = eta - y[:, None]
         # −log N(y; η, φ) in units of 1/φ.  The dispersion scales loss, slope and curvature equally and cancels in the step (Makin, sec.
         # 5.1.1).
@@ -132,10 +132,10 @@ class Bernoulli(Family):
     name: str = "bernoulli"
     dispersed: bool = False
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         # With an intercept alone Σ (μ − y) = 0 at the minimum, so it is the link of the mean; half a row of either class keeps it
         # finite.
         mean, half = totals[1:] / totals[0], 0.5 / totals[0]
@@ -146,7 +146,7 @@ class Bernoulli(Family):
         p = self.mean(eta)[:, 0]
         return 1 - 2 * p, p * (1 - p)
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         p = self.mean(eta)
         # y log μ + (1 − y) log (1 − μ) = y η − log (1 + e^η).  For any canonical link: slope A'(η) − y = μ − y, curvature A''(η) = Var y.
         return np.logaddexp(0.0, eta[:, 0]) - y * eta[:, 0], p - y[:, None], p * (1 - p)
@@ -159,11 +159,11 @@ class Bernoulli(Family):
 
     def deviance(self, eta: Array, y: Array) -> Array:
         # For a share of trials the loss cannot fall below its entropy; for 0 and 1 that is 0.
-        found: Array = 2 * (self.terms(eta, y)[0] + xlogy(y, y) + xlogy(1 - y, 1 - y))
+        found: Array = 2 * (self.loss_and_derivatives(eta, y)[0] + xlogy(y, y) + xlogy(1 - y, 1 - y))
         return found
 
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
-        return -self.terms(eta, y)[0]
+        return -self.loss_and_derivatives(eta, y)[0]
 
 
 @dataclass(frozen=True)
@@ -173,17 +173,17 @@ class Poisson(Family):
     name: str = "poisson"
     dispersed: bool = False
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         return _log_mean(totals)
 
     def firth_terms(self, eta: Array) -> tuple[Array, Array]:
         # log A″ = η
         return np.ones(len(eta)), np.zeros(len(eta))
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         mu = self.mean(eta)
         # A(η) = e^η = mean = variance (Makin, sec. 5.1.2); log y! does not depend on η.
         return mu[:, 0] - y * eta[:, 0], mu - y[:, None], mu
@@ -198,7 +198,7 @@ class Poisson(Family):
         return found
 
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
-        found: Array = -self.terms(eta, y)[0] - gammaln(y + 1)
+        found: Array = -self.loss_and_derivatives(eta, y)[0] - gammaln(y + 1)
         return found
 
 
@@ -209,13 +209,13 @@ class Gamma(Family):
     name: str = "gamma"
     dispersed: bool = True
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         return _log_mean(totals)
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
         # −log p = (1/φ)(log μ + y/μ) + terms without η.  In η = log μ: slope 1 − y/μ, second derivative y/μ with mean 1: the
         # log link is not canonical, and the expected curvature is positive everywhere.
@@ -251,13 +251,13 @@ class GammaShape(Family):
         """Return the family with the known scale."""
         return cls(scale)
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         return np.asarray(np.log(np.maximum(totals[1:] / totals[0] / self.scale, 1e-300)))
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         k = np.exp(np.minimum(eta, 100.0))
         # −log p = log Γ(k) + k log s − (k − 1) log y + y/s.  In η = log k, d/dη = k d/dk: slope k (ψ(k) + log s − log y), with mean 0
         # since E log y = ψ(k) + log s; its derivative has the mean k²ψ'(k) (Makin, eq. 5.15).
@@ -271,11 +271,11 @@ class GammaShape(Family):
     def deviance(self, eta: Array, y: Array) -> Array:
         # the shape with the best fit to a row solves ψ(k) = log(y/s)
         best = np.log(_inverse_digamma(np.log(y / self.scale)))[:, None]
-        found: Array = 2 * (self.terms(eta, y)[0] - self.terms(best, y)[0])
+        found: Array = 2 * (self.loss_and_derivatives(eta, y)[0] - self.loss_and_derivatives(best, y)[0])
         return found
 
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
-        found: Array = -self.terms(eta, y)[0] - np.log(y) - y / self.scale
+        found: Array = -self.loss_and_derivatives(eta, y)[0] - np.log(y) - y / self.scale
         return found
 
 
@@ -296,14 +296,14 @@ class Softmax(Family):
         """Return the family with a predictor for each class, or for each but the first."""
         return cls(classes, classes if symmetric else classes - 1)
 
-    def require(self, y: Array) -> None:
+    def require_valid_response(self, y: Array) -> None:
         _refuse_values((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
 
-    def totals(self, y: Array, weight: Array) -> Array:
+    def response_totals(self, y: Array, weight: Array) -> Array:
         """Return the weight of each class (C,)."""
         return np.bincount(y.astype(np.int64), weights=weight, minlength=self.classes)
 
-    def start(self, totals: Array) -> Array:
+    def initial_intercepts(self, totals: Array) -> Array:
         logs = np.log(np.maximum(totals, 0.5))
         return np.asarray(logs[1:] - logs[0] if self.free < self.classes else logs - logs.mean())
 
@@ -313,7 +313,7 @@ class Softmax(Family):
         found: Array = whole - top - np.log(np.exp(whole - top).sum(axis=1, keepdims=True))
         return found
 
-    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+    def loss_and_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         log_p, rows, index = self._log_mean(eta), np.arange(len(y)), y.astype(np.int64)
         p = np.exp(log_p)
         slope = p.copy()
@@ -329,10 +329,10 @@ class Softmax(Family):
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
-        return 2 * self.terms(eta, y)[0]
+        return 2 * self.loss_and_derivatives(eta, y)[0]
 
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
-        return -self.terms(eta, y)[0]
+        return -self.loss_and_derivatives(eta, y)[0]
 
 
 def family_by_name(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:

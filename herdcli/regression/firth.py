@@ -40,9 +40,9 @@ class LeverageSums(BlockStatistics):
 
     def __call__(self, block: RowBlock) -> Sums:
         """Return the sum of a block."""
-        Z, y, offset, weight = self.problem.parts(block)
+        Z, y, offset, weight = self.problem.split_block(block)
         eta = Z @ self.theta.T + offset[:, None]
-        _, _, curve = self.problem.family.terms(eta, y)
+        _, _, curve = self.problem.family.loss_and_derivatives(eta, y)
         # h, the diagonal of the hat matrix W^½ Z I⁻¹ Z' W^½
         hat = weight * curve[:, 0] * ((Z @ self.inverse) * Z).sum(axis=1)
         # Firth's term in the gradient, ½ Σ h s z, and, with h fixed, minus its derivative
@@ -126,17 +126,19 @@ class GramSums(BlockStatistics):
 
     def __call__(self, block: RowBlock) -> Sums:
         """Return the sum of a block."""
-        Z, _, _, weight = self.problem.parts(block)
+        Z, _, _, weight = self.problem.split_block(block)
         Z = Z[weight > 0]
         return {"gram": Z.T @ Z}
 
 
-def make_firth_ascent(problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None) -> FirthAscent:
+def make_firth_ascent(
+    problem: RegressionProblem, start: Array, iterations: int, map: Map, remote_blocks: BlockSource | None
+) -> FirthAscent:
     """Return the algorithm for a problem, after a pass that finds the redundant columns."""
-    plain = DescentBase(problem, start, iterations, map=map, elsewhere=elsewhere)
+    plain = DescentBase(problem, start, iterations, map=map, elsewhere=remote_blocks)
     free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
     gram = sum_statistics(plain.source, GramSums(free), map)["gram"]
     scale = 1 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
     values, vectors = np.linalg.eigh(scale[:, None] * gram * scale)
     frame = scale[:, None] * vectors[:, values > ALIASED * values[-1]]
-    return FirthAscent(problem, start, iterations, map=map, elsewhere=elsewhere, frame=frame)
+    return FirthAscent(problem, start, iterations, map=map, elsewhere=remote_blocks, frame=frame)

@@ -56,7 +56,7 @@ class RegressionProblem:
     firth: bool = False
     weights: str = "precision"
 
-    def parts(self, block: RowBlock | SparseBlock) -> tuple[Any, Array, Array, Array]:
+    def split_block(self, block: RowBlock | SparseBlock) -> tuple[Any, Array, Array, Array]:
         """Return Z (m, D + 1) with ones last, dense or CSR, target (m,), offset (m,), weights (m,)."""
         if isinstance(block, SparseBlock):
             return block.Z if self.features else np.ones((len(block.y), 1)), block.y, block.offset, block.weight
@@ -67,7 +67,7 @@ class RegressionProblem:
         return Z, block.X[:, -2], block.X[:, -1], weight
 
     @property
-    def penalised(self) -> Array:
+    def penalty_mask(self) -> Array:
         """A mask with 1 for coefficients and 0 for intercepts, (K (D + 1),)."""
         return np.tile(np.append(np.ones(self.features), 0.0), self.outputs)
 
@@ -99,9 +99,9 @@ class DerivativeSums(BlockStatistics):
     def __call__(self, block: RowBlock) -> Sums:
         """Return the sums of a block."""
         problem, theta = self.problem, self.theta
-        Z, y, offset, weight = problem.parts(block)
+        Z, y, offset, weight = problem.split_block(block)
         with np.errstate(over="ignore", invalid="ignore"):
-            loss, slope, curve = problem.family.terms(Z @ theta.T + offset[:, None], y)
+            loss, slope, curve = problem.family.loss_and_derivatives(Z @ theta.T + offset[:, None], y)
             return {
                 "mass": np.array([weight.sum()]),
                 "loss": np.array([weight @ loss]),
@@ -246,7 +246,7 @@ class NewtonDescent(DescentBase):
 
     def done(self, state: DescentState) -> bool:
         """Return whether no step gains more than the tolerance, classes are separated, or all iterations are used."""
-        return state.step >= self.iterations or self._settled(state) or self._is_separated(state)
+        return state.step >= self.iterations or self._has_converged(state) or self._is_separated(state)
 
     def _is_separated(self, state: DescentState) -> bool:
         """Return whether classes are separated without error: Newton steps then gain 1/e of the previous one, without end.
@@ -263,7 +263,7 @@ class NewtonDescent(DescentBase):
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
 
-    def _settled(self, state: DescentState) -> bool:
+    def _has_converged(self, state: DescentState) -> bool:
         small = len(state.decrements) > 0 and state.decrements[-1] <= self.tolerance * max(1.0, abs(state.objective))
         return bool(small) or 0 < state.rate < SHORTEST
 
@@ -279,14 +279,14 @@ class NewtonDescent(DescentBase):
             state.curvature * state.mass,
             state.trace,
             state.mass,
-            self._settled(state) and not separated,
+            self._has_converged(state) and not separated,
             separated,
         )
 
 
 def quadratic_step(problem: RegressionProblem, theta: Array, gradient: Array, curve: Array) -> tuple[Array, float]:
     """Return the minimum d (q,) of the model at θ, and the predicted decrease of f."""
-    penalised, beta = problem.penalised, theta.ravel()
+    penalised, beta = problem.penalty_mask, theta.ravel()
     whole = curve + np.diag(problem.l2 * penalised)
     slope = gradient + problem.l2 * penalised * beta
     if problem.l1 == 0:
@@ -428,9 +428,9 @@ def final_fit_sums(
     family = problem.family
 
     def statistics(block: RowBlock) -> Sums:
-        Z, y, offset, weight = problem.parts(block)
+        Z, y, offset, weight = problem.split_block(block)
         eta = Z @ theta.T + offset[:, None]
-        _, slope, curve = family.terms(eta, y)
+        _, slope, curve = family.loss_and_derivatives(eta, y)
         factor = np.sqrt(weight) if problem.weights == "frequency" else weight
         scores = ((slope * factor[:, None])[:, :, None] * Z[:, None, :]).reshape(len(y), -1) if scored else np.zeros((len(y), 0))
         # (y − μ)²/V(μ): in η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
@@ -450,7 +450,7 @@ def total_log_likelihood(problem: RegressionProblem, theta: Array, dispersion: f
     """Return the log-likelihood of all rows in nats, with weights as in `herdcli.regression.weight_meaning`."""
 
     def statistics(block: RowBlock) -> Sums:
-        Z, y, offset, weight = problem.parts(block)
+        Z, y, offset, weight = problem.split_block(block)
         there = weight > 0
         eta = (Z @ theta.T + offset[:, None])[there]
         return {

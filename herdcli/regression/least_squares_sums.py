@@ -45,7 +45,7 @@ class SummedRows(RemoteSource):
     def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return the sums of `fit.DerivativeSums`."""
         theta: Array = statistics.theta[0]  # type: ignore[attr-defined]
-        e = self.errors(theta)
+        e = self.residual_weights(theta)
         product = self.second @ e
         found = {
             "mass": self.second[-2:-1, -2].copy(),
@@ -56,13 +56,13 @@ class SummedRows(RemoteSource):
         }
         return [(1, found)]
 
-    def errors(self, theta: Array) -> Array:
+    def residual_weights(self, theta: Array) -> Array:
         """Return e (q,), with which the residual of a row is e'u."""
         return np.append(self.pilot.theta - theta, 1.0)
 
     def deviance(self, theta: Array) -> float:
         """Return Σ w r² at θ."""
-        e = self.errors(theta)
+        e = self.residual_weights(theta)
         return max(float(e @ self.second @ e), 0.0)
 
     def problem(self, l1: float, l2: float, weight_kind: str = "precision") -> RegressionProblem:
@@ -75,7 +75,7 @@ class SummedRows(RemoteSource):
         # Σ w (y − offset) = Σ w (r + pilot'z)
         return float((self.second[-2, -1] + self.second[-2, :-1] @ self.pilot.theta) / self.second[-2, -2])
 
-    def start(self) -> Array:
+    def intercept_only_coefficients(self) -> Array:
         """Return θ (1, p) of the intercept alone."""
         return np.append(np.zeros(len(self.pilot.centre)), self.mean())[None, :]
 
@@ -91,24 +91,29 @@ def join_partial_sums(parts: list[PartialSums]) -> PartialSums:
 
 
 def uncentred_fit_with_statistics(
-    partial_sums: PartialSums, summed: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
+    partial_sums: PartialSums, summed_rows: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
 ) -> tuple[RegressionFit, FitStatistics]:
     """Return the fit, with the intercept at 0 instead of at the centre, and its statistics.
 
     weighted  whether rows have weights other than 1.
     """
     theta, mass = fit.theta[0], float(partial_sums.second[-2, -2])
-    null, deviance = summed.start()[0], summed.deviance(theta)
+    null, deviance = summed_rows.intercept_only_coefficients()[0], summed_rows.deviance(theta)
     n = weight_meaning.observation_count(problem.weights, partial_sums.rows, mass)
     more = count_redundant_columns(partial_sums.second[:-1, :-1])
-    without, freedom = summed.deviance(null), max(n - len(theta) + more, 1.0)
+    without, freedom = summed_rows.deviance(null), max(n - len(theta) + more, 1.0)
     within = max(deviance / n, 1e-300)
     # Rows with precision weight w have variance φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
     logarithms = partial_sums.logarithms if weighted and problem.weights == "precision" else 0.0
-    centre = summed.pilot.centre
+    centre = summed_rows.pilot.centre
     repeated = aliased_column_mask(partial_sums.second[:-1, :-1])[:-1]
     standard, robust = standard_errors(
-        problem, fit, score_products(partial_sums, summed.errors(theta)), deviance / freedom, repeated, uncentring_matrix(1, centre)
+        problem,
+        fit,
+        score_products(partial_sums, summed_rows.residual_weights(theta)),
+        deviance / freedom,
+        repeated,
+        uncentring_matrix(1, centre),
     )
     figures = FitStatistics(
         rows=partial_sums.rows,

@@ -235,12 +235,12 @@ def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
     """Return θ (K, p) with the intercepts of the mean response and coefficients 0."""
 
     def statistics(block: Block) -> dict[str, Array]:
-        _, y, _, weight = problem.parts(block)
-        return {"y": problem.family.totals(y, weight)}
+        _, y, _, weight = problem.split_block(block)
+        return {"y": problem.family.response_totals(y, weight)}
 
     sums = sum_statistics(regression_blocks(problem.rows), statistics, map)["y"]
     theta = np.zeros((problem.outputs, problem.features + 1))
-    theta[:, -1] = problem.family.start(sums)
+    theta[:, -1] = problem.family.initial_intercepts(sums)
     return theta
 
 
@@ -263,7 +263,7 @@ def assemble_regression(
     centre    (D,) subtracted from the problem's columns.
     pearson   whether errors of a family without dispersion are multiplied by the root of Pearson's χ² per degree of freedom.
     """
-    endless = separation.find_recession(problem, fit, map)
+    endless = separation.find_recession_directions(problem, fit, map)
     # A penalty needs no unique columns, and finding repeated ones among many takes D³ operations.
     wide = problem.l2 > 0 and (problem.features >= MANY or isinstance(problem.rows, SparseRows))
     ended = final_fit_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit), with_gram=not wide)
@@ -289,9 +289,9 @@ def assemble_regression(
             covariance.covariance_fields(whitened[1], whitened[0], centre),
         )
     if uncertainty is not None:
-        kept["freedom"] = np.minimum(uncertainty.freedom(symmetric_inverse(fit.curvature), to_zero), freedom)
+        kept["freedom"] = np.minimum(uncertainty.degrees_of_freedom(symmetric_inverse(fit.curvature), to_zero), freedom)
     if endless is not None:
-        kept["unbounded"] = endless.unbounded(to_zero).reshape(fit.theta.shape)
+        kept["unbounded"] = endless.unbounded_mask(to_zero).reshape(fit.theta.shape)
     figures = FitStatistics(
         rows=ended["rows"],
         mass=ended["mass"],
@@ -371,7 +371,7 @@ def standard_errors(
     fit: RegressionFit,
     scores: Array,
     dispersion: float,
-    repeated: Array,
+    aliased_columns: Array,
     to_original_coefficients: Array | None = None,
     recession: RecessionDirections | None = None,
     uncertainty: CovarianceUncertainty | None = None,
@@ -387,7 +387,7 @@ def standard_errors(
     if not _has_standard_errors(problem, fit):
         return nothing, nothing
     # Cov θ̂ = φ H⁻¹ if the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
-    bread = symmetric_inverse(fit.curvature) if recession is None else recession.inverse(fit.curvature)
+    bread = symmetric_inverse(fit.curvature) if recession is None else recession.inverse_curvature(fit.curvature)
     left, right = (
         (bread, bread) if to_original_coefficients is None else (to_original_coefficients @ bread, bread @ to_original_coefficients.T)
     )
@@ -400,9 +400,9 @@ def standard_errors(
         )
     )
     robust = np.sqrt(np.maximum(np.diag(left @ scores @ right), 0.0))
-    withheld = np.tile(np.append(repeated, False), problem.outputs)
+    withheld = np.tile(np.append(aliased_columns, False), problem.outputs)
     if recession is not None:
-        withheld |= recession.unbounded(to_original_coefficients)
+        withheld |= recession.unbounded_mask(to_original_coefficients)
     standard[withheld], robust[withheld] = np.nan, np.nan
     # Firth's gradient is not a sum over rows, so the middle of the sandwich is not that of these scores.
     return standard, np.full(q, np.nan) if problem.firth else robust

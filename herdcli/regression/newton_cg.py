@@ -40,15 +40,15 @@ MARGIN = 1e-3  # least η that puts a row on the side of its class beyond roundi
 
 
 def make_large_problem_descent(
-    problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None
+    problem: RegressionProblem, start: Array, iterations: int, map: Map, remote_blocks: BlockSource | None
 ) -> Algorithm[Any, RegressionFit]:
     """Return the algorithm for a problem of this size; least squares takes one step at any size, and ℓ1 has no other."""
     if problem.firth:
-        return firth.make_firth_ascent(problem, start, iterations, map, elsewhere)
+        return firth.make_firth_ascent(problem, start, iterations, map, remote_blocks)
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
     if few and not isinstance(problem.rows, SparseRows):
-        return NewtonDescent(problem, start, iterations, map=map, elsewhere=elsewhere)
-    return TrustRegion(problem, start, iterations, map=map, elsewhere=elsewhere)
+        return NewtonDescent(problem, start, iterations, map=map, elsewhere=remote_blocks)
+    return TrustRegion(problem, start, iterations, map=map, elsewhere=remote_blocks)
 
 
 def without_rows(problem: P) -> P:
@@ -78,7 +78,7 @@ def _square_columns(block: RowBlock | SparseBlock) -> RowBlock | SparseBlock:
     return replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
 
 
-def response_of_block(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
+def response_columns(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
     """Return target (m,), offset (m, 1) and weights (m, 1)."""
     if isinstance(block, SparseBlock):
         return block.y, block.offset[:, None], block.weight[:, None]
@@ -98,10 +98,10 @@ class GradientSums(BlockStatistics):
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
         problem = self.problem
-        y, offset, weight = response_of_block(block)
+        y, offset, weight = response_columns(block)
         with np.errstate(over="ignore", invalid="ignore"):
             eta = _linear_predictors(problem, block, self.theta)
-            loss, slope, curve = problem.family.terms(eta + offset, y)
+            loss, slope, curve = problem.family.loss_and_derivatives(eta + offset, y)
             return {
                 "mass": np.array([weight.sum()]),
                 "loss": np.array([weight[:, 0] @ loss]),
@@ -128,13 +128,13 @@ class HessianProduct(BlockStatistics):
         return self.product_sums(block, self.row_curvature(block))
 
     def row_curvature(self, block: RowBlock | SparseBlock) -> Array:
-        """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.terms` has them."""
-        y, offset, _ = response_of_block(block)
-        return self.problem.family.terms(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
+        """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.loss_and_derivatives` has them."""
+        y, offset, _ = response_columns(block)
+        return self.problem.family.loss_and_derivatives(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
 
     def product_sums(self, block: RowBlock | SparseBlock, curve: Array) -> Sums:
         """Return the sums of a block with the second derivatives of its rows."""
-        weight = response_of_block(block)[2]
+        weight = response_columns(block)[2]
         if isinstance(block, SparseBlock):
             return {"product": (_curvature_product(curve.T, (block.Z @ self.v.T).T) * weight.T) @ block.Z}
         columns, curve = block.X[:, : self.problem.features], np.ascontiguousarray(curve.T)
@@ -149,7 +149,8 @@ class HessianProduct(BlockStatistics):
 
 
 def _curvature_product(curve: Array, u: Array) -> Array:
-    """Return the products of the rows' second derivatives in η, (1, m) or (K, m) as `Family.terms` has them, with u (K, m)."""
+    """Return the products of the rows' second derivatives in η, (1, m) or (K, m) as `Family.loss_and_derivatives` has them, with u (K,
+    m)."""
     along: Array = curve * u
     if len(curve) > 1:  # (diag π − ππ') u
         along -= curve * along.sum(axis=0)
@@ -188,7 +189,7 @@ class ColumnProducts(BlockStatistics):
 
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        Z, _, _, weight = self.problem.parts(block)
+        Z, _, _, weight = self.problem.split_block(block)
         return {"products": (Z.T * weight) @ Z}
 
 
@@ -204,7 +205,7 @@ class CorrelatedMetric:
     vectors: Array
     scales: Array
 
-    def times(self, d: Array) -> Array:
+    def multiply(self, d: Array) -> Array:
         """Return the product with d (K, p)."""
         found: Array = ((d @ self.vectors) * self.scales) @ self.vectors.T
         return found
@@ -259,13 +260,13 @@ class TrustRegion(DescentBase):
         share = 1.0 if begun else (state.objective - objective) / state.foreseen
         state.step += 1
         if not begun:
-            length = _scaled_norm(state.direction, self._metric(state))
+            length = _scaled_norm(state.direction, self._region_metric(state))
             if not share >= POOR:
                 state.radius = NARROWER * length
             elif share > GOOD and not state.inside:
                 state.radius = WIDER * length
         if share > TAKEN:
-            penalised = self.problem.l2 * problem.penalised.reshape(tried.shape)
+            penalised = self.problem.l2 * problem.penalty_mask.reshape(tried.shape)
             state.theta, state.objective, state.mass, state.doubtful = tried, objective, mass, float(sums["doubtful"][0])
             state.gradient = sums["gradient"] / mass + penalised * tried
             diagonal = sums["diagonal"] / mass + penalised
@@ -277,7 +278,7 @@ class TrustRegion(DescentBase):
         if CAREFUL * gain <= TOLERANCE * max(1.0, abs(state.objective)):
             state.direction, state.foreseen, state.inside = np.zeros_like(tried), gain, True
             return state
-        metric = self._metric(state)
+        metric = self._region_metric(state)
         if begun:
             state.radius = _scaled_norm(_divide_by_metric(state.gradient, metric), metric)
         state.direction, state.foreseen, state.inside = trust_region_step(
@@ -289,7 +290,7 @@ class TrustRegion(DescentBase):
             state.direction[:, -1] -= own @ state.direction[:, -1] / own.sum()
         return state
 
-    def _metric(self, state: TrustRegionState) -> Metric:
+    def _region_metric(self, state: TrustRegionState) -> Metric:
         """Return the metric of the region: that of the state's diagonal, or one with the same mean and the correlations of the columns."""
         K, p = state.theta.shape
         many = MANY <= K * p <= CORRELATED * K**2
@@ -300,7 +301,7 @@ class TrustRegion(DescentBase):
             self.spectrum.extend(np.linalg.eigh(products))
         values, vectors = self.spectrum
         values = np.maximum(values, 0.0)
-        scale = np.maximum(state.metric - self.problem.l2 * self.problem.penalised.reshape(K, p), 0.0).sum(axis=1) / values.sum()
+        scale = np.maximum(state.metric - self.problem.l2 * self.problem.penalty_mask.reshape(K, p), 0.0).sum(axis=1) / values.sum()
         if len(scale) == getattr(self.problem.family, "classes", 0):
             scale[:] = scale.mean()  # no class is the reference: the curvature couples all of them alike, and needs fewer products
         return CorrelatedMetric(vectors, scale[:, None] * values + self.problem.l2)
@@ -316,7 +317,7 @@ class TrustRegion(DescentBase):
     def _curvature_product(self, state: TrustRegionState) -> Callable[[Array], Array]:
         """Return the curvature at θ as a function of a direction."""
         problem, source = self.problem, self.source
-        penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
+        penalised = problem.l2 * problem.penalty_mask.reshape(state.theta.shape)
 
         curves: dict[int, Array] = {}  # the second derivatives of the rows of a block by its first row: equal for all directions
 
@@ -331,9 +332,9 @@ class TrustRegion(DescentBase):
 
     def done(self, state: TrustRegionState) -> bool:
         """Return whether no step gains more than rounding, classes are separated, or all iterations are used."""
-        return state.step >= self.iterations or self.settled(state) or self._is_separated(state)
+        return state.step >= self.iterations or self.has_converged(state) or self._is_separated(state)
 
-    def settled(self, state: TrustRegionState) -> bool:
+    def has_converged(self, state: TrustRegionState) -> bool:
         """Return whether no step gains more than rounding."""
         return np.isfinite(state.objective) and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
 
@@ -348,7 +349,7 @@ class TrustRegion(DescentBase):
         correlated = 4 * (q // self.problem.outputs) ** 2 if MANY <= q <= CORRELATED * self.problem.outputs**2 else 0
         return 8 * (20 * q + curves + correlated if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
 
-    def after(self, state: TrustRegionState) -> tuple[float, int]:
+    def estimate_error_costs(self, state: TrustRegionState) -> tuple[float, int]:
         """Return the approximate seconds and bytes for the errors after a descent that continues from this state."""
         if self.problem.l2 or self._is_separated(state):
             return 0.0, 0
@@ -360,7 +361,7 @@ class TrustRegion(DescentBase):
         curve = np.zeros((0, 0))
         if not (separated or self.problem.l2):
             curve = sum_statistics(self.source, derivative_sums(self.problem, state.theta), self.map)["curvature"]
-        return RegressionFit(state.theta, curve, state.trace, state.mass, self.settled(state) and not separated, separated)
+        return RegressionFit(state.theta, curve, state.trace, state.mass, self.has_converged(state) and not separated, separated)
 
 
 def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Metric, radius: float) -> tuple[Array, float, bool]:
@@ -411,7 +412,7 @@ def _scaled_norm(d: Array, metric: Metric) -> float:
 
 
 def _multiply_by_metric(values: Array, metric: Metric) -> Array:
-    return metric.times(values) if isinstance(metric, CorrelatedMetric) else metric * values
+    return metric.multiply(values) if isinstance(metric, CorrelatedMetric) else metric * values
 
 
 def _divide_by_metric(values: Array, metric: Metric) -> Array:

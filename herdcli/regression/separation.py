@@ -57,12 +57,12 @@ class RecessionDirections:
         found: Array = self.span / self.scale[:, None]
         return found if to_original_coefficients is None else to_original_coefficients @ found
 
-    def unbounded(self, to_original_coefficients: Array | None = None) -> Array:
+    def unbounded_mask(self, to_original_coefficients: Array | None = None) -> Array:
         """Return which coefficients (q,) have no finite estimate."""
         found = np.abs(self.unscaled_directions(to_original_coefficients)) * self.scale[:, None] > PRESENT
         return np.asarray(found.any(axis=1))
 
-    def inverse(self, curvature: Array) -> Array:
+    def inverse_curvature(self, curvature: Array) -> Array:
         """Return the inverse (q, q) of the curvature of the limiting model, in the directions in which it is not flat."""
         # In the limit the curvature along δ vanishes; the remainder depends on where the descent stopped and is left out.
         U = _orthogonal_complement(self.span)
@@ -94,7 +94,7 @@ class ClassContrast:
     rival: Array
 
 
-def find_recession(problem: RegressionProblem, fit: RegressionFit, map: Map = map) -> RecessionDirections | None:
+def find_recession_directions(problem: RegressionProblem, fit: RegressionFit, map: Map = map) -> RecessionDirections | None:
     """Return the directions of recession of an unpenalised fit; None if there are none."""
     if not TABLE[problem.family.name].recedes or problem.l1 or problem.l2 or problem.firth:
         return None
@@ -111,14 +111,14 @@ def find_recession(problem: RegressionProblem, fit: RegressionFit, map: Map = ma
 
 
 def _column_scales(problem: RegressionProblem, block: RowBlock) -> Sums:
-    Z, _, _, weight = problem.parts(block)
+    Z, _, _, weight = problem.split_block(block)
     Z = Z[weight > 0]
     return {"rows": np.array([float(len(Z))]), "squares": np.square(Z).sum(axis=0)}
 
 
 def class_contrasts(problem: RegressionProblem, theta: Array, block: RowBlock) -> Iterator[ClassContrast]:
     """Yield the contrasts of the rows of a block with positive weight."""
-    Z, y, offset, weight = problem.parts(block)
+    Z, y, offset, weight = problem.split_block(block)
     mean, there = problem.family.mean(Z @ theta.T + offset[:, None]), weight > 0
     if problem.family.name == "softmax":
         for own in range(mean.shape[1]):
@@ -186,7 +186,7 @@ class _RecessionSearch:
             gram[each.plus, :, each.minus] -= product
             gram[each.minus, :, each.plus] -= product
         inner = gram[1:, :, 1:].reshape(K * p, K * p)
-        Z = Z[self.problem.parts(block)[3] > 0]
+        Z = Z[self.problem.split_block(block)[3] > 0]
         return {"gram": inner, "far": np.array([far]), "all": Z.T @ Z}
 
     def _has_vanished_alternative(self, block: RowBlock, contrast: ClassContrast) -> Array:
@@ -196,7 +196,7 @@ class _RecessionSearch:
         return found
 
     def _columns(self, block: RowBlock) -> Array:
-        found: Array = self.problem.parts(block)[0] / self.scale[: self.problem.features + 1]
+        found: Array = self.problem.split_block(block)[0] / self.scale[: self.problem.features + 1]
         return found
 
     def _free_directions(self, near: Array, gram: Array) -> Array:
@@ -248,7 +248,7 @@ class _RecessionSearch:
         K, p = self.problem.outputs, self.problem.features + 1
 
         def extremes(block: RowBlock) -> Sums:
-            Z = self.problem.parts(block)[0]
+            Z = self.problem.split_block(block)[0]
             found = np.zeros((K, 3, p))  # contrasts that rise and fall with each coefficient, and rows that must not change
             for each in class_contrasts(self.problem, self.theta, block):
                 part = Z[each.rows]
@@ -276,12 +276,12 @@ def _null_directions(gram: Array, share: float) -> Array:
     return found
 
 
-def _allowed_direction(B: Array, grown: Array) -> tuple[Array, bool]:
+def _allowed_direction(B: Array, coefficients: Array) -> tuple[Array, bool]:
     """Return which contrasts (n,) can be strict while all B x ≥ 0, for B (n, m) with rows of length 1, and whether that is certain.
 
-    grown (m,)  the coefficients so far, which usually are such an x.
+    coefficients (m,)  the coefficients so far, which usually are such an x.
     """
-    for x in (grown, -grown) if B.shape[1] == 1 else (grown,):
+    for x in (coefficients, -coefficients) if B.shape[1] == 1 else (coefficients,):
         margins = B @ x
         if len(B) and margins.min() > EXACT * np.abs(margins).max():
             return np.ones(len(B), dtype=bool), True

@@ -37,7 +37,7 @@ class CovarianceUncertainty:
         found: Array = bread + self.excess
         return found
 
-    def freedom(self, bread: Array, to_original_coefficients: Array | None = None) -> Array:
+    def degrees_of_freedom(self, bread: Array, to_original_coefficients: Array | None = None) -> Array:
         """Return the degrees of freedom (p,) of the t statistics of the coefficients `to_original_coefficients` (p, p) times these p."""
         change = np.eye(len(bread)) if to_original_coefficients is None else to_original_coefficients
         level = np.einsum("ji,ik,jk->j", change, bread, change)
@@ -46,9 +46,9 @@ class CovarianceUncertainty:
         return np.asarray(np.maximum(2.0 / variance, 1.0))
 
 
-def covariance_excess(bread: Array, first: Array, second: Array, spread: Array) -> Array:
+def covariance_excess(bread: Array, first: Array, second: Array, parameter_covariance: Array) -> Array:
     """Return 2Λ (p, p) from P (k, p, p), Σ W_ij Q_ij (p, p) and W (k, k)."""
-    mixed = np.einsum("mn,mij->nij", spread, first)
+    mixed = np.einsum("mn,mij->nij", parameter_covariance, first)
     middle = second - (mixed @ bread @ first).sum(axis=0)
     found: Array = 2 * bread @ middle @ bread
     return found

@@ -69,7 +69,7 @@ class SparseBlocks:
     blocks: list[SparseBlock]
 
     @classmethod
-    def cut(cls, rows: SparseRows) -> SparseBlocks:
+    def from_rows(cls, rows: SparseRows) -> SparseBlocks:
         """Return the blocks of these rows."""
         weight = np.ones(rows.count) if rows.weight is None else rows.weight
         parts = (slice(start, min(start + BLOCK, rows.count)) for start in range(0, rows.count, BLOCK))
@@ -87,4 +87,4 @@ class SparseBlocks:
 
 def regression_blocks(rows: RowReader) -> BlockSource:
     """Return the blocks of a regression's rows, dense or sparse."""
-    return SparseBlocks.cut(rows) if isinstance(rows, SparseRows) else RowBlocks(rows)
+    return SparseBlocks.from_rows(rows) if isinstance(rows, SparseRows) else RowBlocks(rows)

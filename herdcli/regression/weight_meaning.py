@@ -24,9 +24,9 @@ KINDS = ("precision", "frequency", "trials", "exposure")
 WHOLE = 1e-3  # tolerance for w y being whole, relative to √(1 + w y), or in the last digits of a text
 
 
-def observation_count(kind: str, rows: int, mass: float) -> float:
+def observation_count(kind: str, rows: int, total_weight: float) -> float:
     """Return n, the number of observations."""
-    return mass if kind == "frequency" else float(rows)
+    return total_weight if kind == "frequency" else float(rows)
 
 
 def require_targets(family: Family, kind: str, y: Array) -> None:
@@ -36,7 +36,7 @@ def require_targets(family: Family, kind: str, y: Array) -> None:
     elif kind == "exposure":
         bad, what = ~((y >= 0) & np.isfinite(y)), "rates are not negative"
     else:
-        family.require(y)
+        family.require_valid_response(y)
         return
     if bad.any():
         row = int(np.argmax(bad))
@@ -51,10 +51,10 @@ def row_log_likelihoods(family: Family, kind: str, eta: Array, y: Array, weight:
     if kind == "trials":
         hits = weight * y
         ways = gammaln(weight + 1) - gammaln(hits + 1) - gammaln(weight - hits + 1)
-        return np.asarray(ways - weight * family.terms(eta, y)[0])
+        return np.asarray(ways - weight * family.loss_and_derivatives(eta, y)[0])
     if kind == "exposure":
         hits = weight * y
-        return np.asarray(xlogy(hits, weight) - gammaln(hits + 1) - weight * family.terms(eta, y)[0])
+        return np.asarray(xlogy(hits, weight) - gammaln(hits + 1) - weight * family.loss_and_derivatives(eta, y)[0])
     return weight * family.log_likelihood(eta, y, dispersion)
 
 

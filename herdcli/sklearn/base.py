@@ -55,7 +55,7 @@ class Estimator(BaseEstimator):
         """Return training rows as an array or CSR; with y, return both."""
         return validate_data(self, X, y, **checks)
 
-    def _new(self, X: RowsLike, **checks: object) -> Any:
+    def _validate_new_rows(self, X: RowsLike, **checks: object) -> Any:
         """Return new rows, after checking that they have the columns of the training rows."""
         check_is_fitted(self, "artifact_")
         return validate_data(self, X, reset=False, **checks)

@@ -101,13 +101,13 @@ class NHERDClassifier(ClassifierMixin, Estimator):
 
     def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        made: Array = self._apply_model(self._new(X, accept_sparse="csr")).X
+        made: Array = self._apply_model(self._validate_new_rows(X, accept_sparse="csr")).X
         return made
 
     def predict(self, X: RowsLike) -> Array:
         """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
-        winners = self._apply_model(self._new(X, accept_sparse="csr")).y
+        winners = self._apply_model(self._validate_new_rows(X, accept_sparse="csr")).y
         found: Array = self.classes_[winners]
         return found
 
@@ -168,7 +168,7 @@ class HerdingClassifier(ClassifierMixin, BinaryUnitEstimator):
 
     def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        X = self._clip_to_range(self._new(X))
+        X = self._clip_to_range(self._validate_new_rows(X))
         known = self.training_
         rows = np.concatenate([known.X, X])
         y = np.concatenate([known.y, np.zeros(len(X), dtype=known.y.dtype)])

@@ -33,19 +33,19 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
         """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         X = self._validate_training_rows(X, accept_sparse="csr")
         self._fit_command("fit_rbm", self._training_dataset(X), **self._asked(), **self._unit_options(X))
-        self._n_features_out = int(self._top().W.shape[2])
+        self._n_features_out = int(self._highest_rbm().W.shape[2])
         return self
 
     def _asked(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in SETTINGS if hasattr(self, name)}
         return {name: value for name, value in own.items() if value is not None}
 
-    def _top(self) -> Any:
+    def _highest_rbm(self) -> Any:
         return self.artifact_
 
     def transform(self, X: RowsLike) -> Array:
         """Return E[h | v] (n, K) of rows (n, d)."""
-        made: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="features").X
+        made: Array = self._apply_model(self._clip_to_range(self._validate_new_rows(X, accept_sparse="csr")), want="features").X
         return made
 
     def score(self, X: RowsLike, y: TargetsLike | None = None) -> float:
@@ -53,7 +53,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BinaryUnitEst
 
         It is exact if a layer has at most 25 units, else computed by annealing.
         """
-        checked = self._clip_to_range(self._new(X, accept_sparse="csr"))
+        checked = self._clip_to_range(self._validate_new_rows(X, accept_sparse="csr"))
         rows = self._training_dataset(checked, split=np.full(checked.shape[0], 2, dtype=np.uint8))
         row = command_function("eval")(self.artifact_, data=rows)[0]
         return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
@@ -161,7 +161,7 @@ class RBM(Harmonium):
 
     def score_samples(self, X: RowsLike) -> Array:
         """Return −F(v) (n,) in nats: the log-probability of each row plus log Z."""
-        found: Array = self._apply_model(self._clip_to_range(self._new(X, accept_sparse="csr")), want="energies").X
+        found: Array = self._apply_model(self._clip_to_range(self._validate_new_rows(X, accept_sparse="csr")), want="energies").X
         return -found[:, 0]
 
 
@@ -202,7 +202,7 @@ class DBN(Harmonium):
         self.options = options
         self.random_state = random_state
 
-    def _top(self) -> Any:
+    def _highest_rbm(self) -> Any:
         return self.artifact_.layers[-1]
 
 
@@ -254,7 +254,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def transform(self, X: RowsLike) -> Array:
         """Return the outputs (n, M) of rows (n, d)."""
-        made: Array = self._apply_model(self._new(X)).X
+        made: Array = self._apply_model(self._validate_new_rows(X)).X
         return made
 
     def inverse_transform(self, X: RowsLike) -> Array:

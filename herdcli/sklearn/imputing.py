@@ -49,7 +49,7 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
 
     def transform(self, X: RowsLike) -> Array:
         """Return the rows (n, d) with missing values filled in."""
-        made: Array = self._apply_model(self._new(X, ensure_all_finite="allow-nan"), want="completed").X
+        made: Array = self._apply_model(self._validate_new_rows(X, ensure_all_finite="allow-nan"), want="completed").X
         return made
 
     def __sklearn_tags__(self) -> Tags:

@@ -38,14 +38,14 @@ class SequenceEstimator(Estimator):
         split = np.full(len(X), part, dtype=np.uint8)
         return self._training_dataset(X, columns={"sequence": np.repeat(np.arange(len(counts)), counts)}, split=split)
 
-    def _told(self, X: RowsLike, lengths: Sequence[int] | None, want: str) -> Dataset:
-        X = self._new(X, ensure_all_finite="allow-nan")
+    def _apply_to_sequences(self, X: RowsLike, lengths: Sequence[int] | None, want: str) -> Dataset:
+        X = self._validate_new_rows(X, ensure_all_finite="allow-nan")
         made: Dataset = command_function("apply")(self.artifact_, self._sequence_dataset(X, lengths), want=want)
         return made
 
     def score(self, X: RowsLike, y: TargetsLike | None = None, *, lengths: Sequence[int] | None = None) -> float:
         """Return the mean log-likelihood in nats per row."""
-        X = self._new(X, ensure_all_finite="allow-nan")
+        X = self._validate_new_rows(X, ensure_all_finite="allow-nan")
         return float(command_function("eval")(self.artifact_, data=self._sequence_dataset(X, lengths, part=2))[0]["log_likelihood"])
 
     def sample(self, n_samples: int = 1) -> Array:
@@ -97,12 +97,12 @@ class HMM(SequenceEstimator):
 
     def predict(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return the states (n,) of the most probable paths (Viterbi)."""
-        states: Array = np.asarray(self._told(X, lengths, "viterbi").y)
+        states: Array = np.asarray(self._apply_to_sequences(X, lengths, "viterbi").y)
         return states
 
     def predict_proba(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return probabilities (n, states) of the states of each row given all rows of its sequence."""
-        found: Array = self._told(X, lengths, "smoothed").X
+        found: Array = self._apply_to_sequences(X, lengths, "smoothed").X
         return found
 
 
@@ -136,17 +136,17 @@ class LDS(TransformerMixin, SequenceEstimator):
 
     def transform(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return means (n, states) of the state at each row given all rows of its sequence (Kalman smoother)."""
-        found: Array = self._told(X, lengths, "smoothed").X[:, : self.artifact_.states]
+        found: Array = self._apply_to_sequences(X, lengths, "smoothed").X[:, : self.artifact_.states]
         return found
 
-    def completed(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
+    def impute(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return the rows (n, d) with NaN replaced by their expectations."""
-        found: Array = self._told(X, lengths, "completed").X
+        found: Array = self._apply_to_sequences(X, lengths, "completed").X
         return found
 
     def forecast(self, X: RowsLike, steps: int = 12) -> Array:
         """Return the expected rows (steps, d) after the given ones."""
-        made: Array = self._told(X, None, f"forecast:{steps}").X[:, : self.n_features_in_]
+        made: Array = self._apply_to_sequences(X, None, f"forecast:{steps}").X[:, : self.n_features_in_]
         return made
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

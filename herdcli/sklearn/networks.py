@@ -36,7 +36,7 @@ class MarkovNetwork(DensityMixin, Estimator):
 
     def fit(self, X: RowsLike, y: TargetsLike | None = None) -> MarkovNetwork:
         """Fit to all rows (n, d) of states; y is ignored."""
-        X = self._whole(self._validate_training_rows(X))
+        X = self._as_whole_numbers(self._validate_training_rows(X))
         asked = {"structure": self.structure, "algorithm": self.algorithm, "smoothing": self.smoothing}
         self._fit_command("fit_mrf", self._training_dataset(X), **asked)
         self.cardinality_ = writable_copy(self.artifact_.cardinality)
@@ -58,20 +58,20 @@ class MarkovNetwork(DensityMixin, Estimator):
 
     def predict(self, X: RowsLike) -> Array:
         """Return rows (n, d) with each NaN entry replaced by its most probable state given the known entries, one entry at a time."""
-        filled = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
+        filled = self._validate_new_rows(X, ensure_all_finite="allow-nan", dtype=np.float64)
         ends = np.cumsum(self.cardinality_)
         parts = np.split(self.marginals(X), ends[:-1], axis=1)
         likeliest = np.column_stack([part.argmax(axis=1) for part in parts])
         return np.where(np.isnan(filled), likeliest, filled).astype(np.int64)
 
     def _infer_marginals(self, X: RowsLike) -> Array:
-        X = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
-        evidence = self._whole(np.where(np.isnan(X), -1, X))
+        X = self._validate_new_rows(X, ensure_all_finite="allow-nan", dtype=np.float64)
+        evidence = self._as_whole_numbers(np.where(np.isnan(X), -1, X))
         made: Array = command_function("ups_infer")(self.artifact_, evidence_rows=self._training_dataset(evidence)).X
         return made
 
     @staticmethod
-    def _whole(X: Array) -> Array:
+    def _as_whole_numbers(X: Array) -> Array:
         """Return states as whole numbers.  Raises ValueError for other values."""
         if (X % 1 != 0).any() or (X.size and X.min() < -1):
             raise ValueError("a MarkovNetwork takes whole numbers from 0, the states of its columns: KBinsDiscretizer makes them")

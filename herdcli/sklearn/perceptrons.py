@@ -89,7 +89,7 @@ class PerceptronClassifier(ClassifierMixin, Layered):
 
     def predict_proba(self, X: RowsLike) -> Array:
         """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
-        found: Array = self._apply_model(self._new(X, accept_sparse="csr"), want="classes").X
+        found: Array = self._apply_model(self._validate_new_rows(X, accept_sparse="csr"), want="classes").X
         return found
 
     def predict(self, X: RowsLike) -> Array:
@@ -154,5 +154,5 @@ class PerceptronRegressor(RegressorMixin, Layered):
 
     def predict(self, X: RowsLike) -> Array:
         """Return the expected target (n,) of each row."""
-        found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
+        found: Array = self._apply_model(self._validate_new_rows(X), want="means").X[:, 0]
         return found

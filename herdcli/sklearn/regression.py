@@ -66,5 +66,5 @@ class GLMRegressor(RegressorMixin, Estimator):
 
     def predict(self, X: RowsLike) -> Array:
         """Return the expected target (n,) of each row."""
-        found: Array = self._apply_model(self._new(X), want="means").X[:, 0]
+        found: Array = self._apply_model(self._validate_new_rows(X), want="means").X[:, 0]
         return found

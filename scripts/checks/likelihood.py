@@ -110,7 +110,7 @@ def main() -> int:
         train, held = rows[: len(rows) * 3 // 4], rows[len(rows) * 3 // 4 :]
         h = trained(train, hidden, algorithm, rate, seed)
         own, exact = h.visible.base_rate_parameters(train), exact_log_partition(h)
-        (estimate,) = repeated_annealing.repeated_annealing(
+        (estimate,) = repeated_annealing.estimate_log_partitions(
             (h,), (own,), (held,), 100, repeated_annealing.MOST_TEMPERATURES, seed, map, None
         )
         error, half, once = estimate.log_partition - exact, STUDENT * estimate.standard_error, plain(h, own)

@@ -266,9 +266,9 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-        self.now, begun = set(), sum(os.times()[:4])
+        self.now, begun = set(), sum(os.multiply()[:4])
         found = yield
-        self.seconds.setdefault(item.nodeid, sum(os.times()[:4]) - begun)
+        self.seconds.setdefault(item.nodeid, sum(os.multiply()[:4]) - begun)
         shared = (self.shared.get(name, set()) for name in (item.nodeid.partition("::")[0], *item.fixturenames))
         self.calls[item.nodeid] = self.now.union(*shared)
         return found

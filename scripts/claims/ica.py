@@ -45,7 +45,7 @@ def filters(quick: bool) -> Iterator[Row]:
                 fit = (*LIKE_PATCHES.split(), "--gamma-rate", gamma_rate, "--filters", 192, "--rates", rates)
                 herd(*fit, "--seed", seed, rows, "-q", "-o", model)
                 value: ICA = artifacts.load(str(model)).value
-            found = gabor.fit_gabors(value.whitening.rotated(value.J).reshape(-1, 8, 8))
+            found = gabor.fit_gabors(value.whitening.filters_in_row_axes(value.J).reshape(-1, 8, 8))
             good = found.r2 >= 0.7
             degrees = np.degrees(found.theta[good]) % 90
             axes.append(float(np.mean(np.minimum(degrees, 90 - degrees) <= 15)))

@@ -28,7 +28,7 @@ from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.likelihood.enumeration import exact_log_partition
 from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.pair_similarity import compute_hidden_totals, pair_similarity
+from herdcli.rbm.pair_similarity import compute_hidden_input_totals, pair_similarity
 from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
@@ -163,7 +163,9 @@ def visible(quick: bool) -> Iterator[Row]:
                 value = artifacts.load(str(model)).value
                 units = faces.X / np.float32(faces.value_range[1]) * 10
                 train, probes = (np.flatnonzero(value.split == part) for part in (0, 2))
-                alike = pair_similarity(value, compute_hidden_totals(value, units[probes]), compute_hidden_totals(value, units[train]))
+                alike = pair_similarity(
+                    value, compute_hidden_input_totals(value, units[probes]), compute_hidden_input_totals(value, units[train])
+                )
                 errors[kind].append(float(np.mean(count_wrong_before_match(alike, faces.y[probes], faces.y[train]) > 0)))
     for kind, values in errors.items():
         yield told("visible means", "ORL, 5 and 5 images", f"rank-1 error: {kind}", values)

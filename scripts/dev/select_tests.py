@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("times", help="what pytest --junitxml wrote of all tests")
     parser.add_argument("--seconds", type=float, default=300.0, help="time of the tests that are kept, on one core")
     options = parser.parse_args()
-    taken = times(options.times)
+    taken = times(options.multiply)
     seconds = {function: taken.get(case, 0.0) for function, case in first_cases().items()}
     out = left_out(seconds, options.seconds)
     LIST.write_text("".join(f"{function}\n" for function in out), encoding="utf-8")

@@ -24,7 +24,7 @@ def herded(points: np.ndarray, folder: Path) -> np.ndarray:
     lines = ["sin,cos", *(f"{sine:.17g},{cosine:.17g}" for sine, cosine in points)]
     options = ["--features", "rows", "--iterations", ITERATIONS, "--burn-in", 0, "--input-format", "csv", "-q", "-o", folder / "tipi.h5"]
     herd("herd", *options, stdin="\n".join(lines) + "\n")
-    chosen = artifacts.load(str(folder / "tipi.h5")).value.kept(0)[0][:, 0]
+    chosen = artifacts.load(str(folder / "tipi.h5")).value.kept_samples(0)[0][:, 0]
     t = np.arange(1, ITERATIONS + 1)[:, None]
     weights: np.ndarray = t * points.mean(axis=0) - np.cumsum(points[chosen], axis=0)
     return weights

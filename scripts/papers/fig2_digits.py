@@ -104,7 +104,7 @@ def table(with_data: Herding, few: Herding, without: Herding, seed: int) -> list
         found = []
         for run, label in enumerate(with_data.classes or []):
             own = 2 * on[labels == int(label)].astype(np.int8) - 1
-            states = own[:SHOWN] if value is None else pictures(value.kept(run)[0], value).reshape(SHOWN, -1)
+            states = own[:SHOWN] if value is None else pictures(value.kept_samples(run)[0], value).reshape(SHOWN, -1)
             apart = np.mean([states[i] != states[j] for i in range(SHOWN) for j in range(i)])
             change = np.mean(states[1:] != states[:-1])
             found.append([roughness(states.reshape(SHOWN, 16, 16)), nearest(states, own, 1 if value is None else 0), change, apart])
@@ -134,8 +134,8 @@ def draw(with_data: Herding, few: Herding, without: Herding, target: Path) -> No
     rates = with_data.rates.pair[five] / with_data.rates.scale[five]
     figure, axes = pyplot().subplots(6, SHOWN // 2, figsize=(7, 5))
     strip(axes[:2], pictures(rates[:, :SHOWN].T, with_data), 'rate filters of "5"')
-    strip(axes[2:4], pictures(few.kept(four)[0], few), '"4", driven by data')
-    strip(axes[4:], pictures(without.kept(four)[0], without), '"4", driven by rates')
+    strip(axes[2:4], pictures(few.kept_samples(four)[0], few), '"4", driven by data')
+    strip(axes[4:], pictures(without.kept_samples(four)[0], without), '"4", driven by rates')
     figure.savefig(target, dpi=130, bbox_inches="tight")
 
 

@@ -117,7 +117,7 @@ def draw_tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> 
 
 def speech(value: ICA, results: Path) -> None:
     """Fig. 4.7: the five filters of largest power and five others, and their spectra; fig. 4.8."""
-    rows = value.whitening.rotated(value.J)
+    rows = value.whitening.filters_in_row_axes(value.J)
     others = 5 + np.random.default_rng(0).choice(len(rows) - 5, 5, replace=False)
     shown = rows[[*range(5), *others]]
     shown /= np.abs(shown).max(axis=1, keepdims=True)
@@ -131,7 +131,7 @@ def speech(value: ICA, results: Path) -> None:
 def pictures(value: ICA, target: Path) -> None:
     """Fig. 4.9 and 4.12: 144 filters drawn at random, by rising frequency of their Gabor functions."""
     side = int(value.image_shape[0])
-    rows = value.whitening.rotated(value.J).reshape(-1, side, side)
+    rows = value.whitening.filters_in_row_axes(value.J).reshape(-1, side, side)
     rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
     draw_tiles(rows[np.argsort(gabor.fit_gabors(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
 
@@ -141,7 +141,7 @@ def faces(value: ICA, results: Path, data: Path) -> None:
     shape = tuple(int(side) for side in value.image_shape)
     eigen = fit_principal_components(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
     draw_tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
-    rows = value.whitening.rotated(value.J).reshape(-1, *shape)
+    rows = value.whitening.filters_in_row_axes(value.J).reshape(-1, *shape)
     rows = rows[np.random.default_rng(0).choice(len(rows), 32, replace=False)]
     draw_tiles(rows, results / "ica-faces-features.png", 8, "32 features, drawn at random")
 

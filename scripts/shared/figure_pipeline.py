@@ -41,10 +41,10 @@ def herd(*arguments: object, folder: Path | None = None, stdin: str | None = Non
 
 def timed(*arguments: object) -> float:
     """Processor seconds of one command in a process that starts from nothing; ends the program where it fails."""
-    before, words = os.times(), [str(argument) for argument in arguments]
+    before, words = os.multiply(), [str(argument) for argument in arguments]
     if code := subprocess.run([*HERD, *words], check=False).returncode:
         sys.exit(f"failed with exit code {code}: herd {shlex.join(words)}")
-    after = os.times()
+    after = os.multiply()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 

@@ -48,7 +48,7 @@ def test_rows_are_the_errors_of_each_method_on_each_set(judged):
     expected = {
         "rbm-pairs": pair_similarity.pair_similarity(
             judged.model,
-            *(pair_similarity.compute_hidden_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery)),
+            *(pair_similarity.compute_hidden_input_totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery)),
         ),
         "correlation": face_similarities.cosine_similarity(probes, train),
         "eigenfaces": face_similarities.fit_eigenfaces(train, components=199, drop=0)(probes, train),

@@ -18,7 +18,7 @@ from herdcli.herding.binary_features import pack_rows, to_unit_values
 
 def visible_artifact(source, **options):
     problem = visible_herding.VisibleHerdingProblem((source,), visible_herding.VisibleHerdingSettings(burn_in=0, **options))
-    return class_runs.assemble_visible(problem, run_algorithm(visible_herding.VisibleHerding(problem)))
+    return class_runs.assemble_visible_herding(problem, run_algorithm(visible_herding.VisibleHerding(problem)))
 
 
 def test_independent_bits_converge_to_maximum_entropy_and_pairs_do_not():
@@ -86,7 +86,7 @@ def test_classes_are_told_with_baselines_beside():
     problem = class_runs.make_hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=10, iterations=200, burn_in=100))
     state = run_algorithm(dynamics.HiddenHerding(problem))
     value = replace(
-        class_runs.assemble_hidden(problem, state),
+        class_runs.assemble_hidden_herding(problem, state),
         scores=class_runs.assemble_class_scores(
             groups.labels, class_runs.nearest_training_classes(groups, range(len(groups.labels.names))), state
         ),
@@ -105,7 +105,7 @@ def test_classes_are_told_with_baselines_beside():
 def test_models_without_classes_or_hidden_units_leave_their_columns_empty():
     on = np.random.default_rng(1).random((30, 8)) < 0.5
     problem = dynamics.HiddenHerdingProblem((pack_rows(on, "spin"),), dynamics.HiddenHerdingSettings(hidden=5, iterations=50, burn_in=25))
-    row = metrics(class_runs.assemble_hidden(problem, run_algorithm(dynamics.HiddenHerding(problem))), EvaluationSettings())
+    row = metrics(class_runs.assemble_hidden_herding(problem, run_algorithm(dynamics.HiddenHerding(problem))), EvaluationSettings())
     assert row["error"] is None
     assert row["max_entropy_distance"] is None
     assert row["effective_states"] > 1

@@ -61,7 +61,7 @@ def test_atoms_have_weights_and_runs_are_chains(tmp_path, run, arviz):
     assert run("convert", "h.h5", "-q", "-o", "h.nc") == (0, "")
     found = opened(arviz, tmp_path / "h.nc").posterior
     for number in range(2):
-        x, z = herding.kept(number)
+        x, z = herding.kept_samples(number)
         np.testing.assert_array_equal(found["x"].values[number], x)
         np.testing.assert_array_equal(found["z"].values[number], z)
 

@@ -77,8 +77,8 @@ def test_pseudo_samples_are_states_of_the_variables_and_moments_are_matched(repr
         hidden=5, iterations=3000, burn_in=0, representation=representation, flip=False, variant=variant
     )
     problem = class_runs.make_hidden_problem(groups, settings, VARIABLES)
-    made = class_runs.assemble_hidden(problem, run_algorithm(dynamics.HiddenHerding(problem)))
-    kept = made.kept(0)[0]
+    made = class_runs.assemble_hidden_herding(problem, run_algorithm(dynamics.HiddenHerding(problem)))
+    kept = made.kept_samples(0)[0]
     assert (np.add.reduceat(kept[:, VARIABLES.units] > 0, VARIABLES.starts, axis=1) == 1).all()
     # Proposition 1: |⟨x⟩ − mean| = |w_T − w_0| / T, with w_0 = 0.
     expected = as_units(truth, representation).mean(axis=0)
@@ -92,8 +92,8 @@ def test_pairwise_moments_of_the_variables_are_matched() -> None:
     for maximiser in ("enumerate", "coordinates"):
         settings = visible_herding.VisibleHerdingSettings(features="x,xx", maximiser=maximiser, iterations=2000, burn_in=0)
         problem = class_runs.make_visible_problem(groups, settings, VARIABLES)
-        made = class_runs.assemble_visible(problem, run_algorithm(visible_herding.VisibleHerding(problem)))
-        kept = made.kept(0)[0]
+        made = class_runs.assemble_visible_herding(problem, run_algorithm(visible_herding.VisibleHerding(problem)))
+        kept = made.kept_samples(0)[0]
         assert (np.add.reduceat(kept[:, VARIABLES.units] > 0, VARIABLES.starts, axis=1) == 1).all()
         spins = as_units(truth, "spin")
         gap = kept.T.astype(float) @ kept / len(kept) - spins.T @ spins / len(spins)

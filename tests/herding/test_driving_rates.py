@@ -32,7 +32,7 @@ def learned(iterations=80, **options):
     on = random_bits(30, 9, share=0.4)
     settings = dynamics.HiddenHerdingSettings(**{"hidden": 4, "iterations": iterations, "burn_in": 0, "hidden_bias": "full", **options})
     problem = dynamics.HiddenHerdingProblem((pack_rows(on, settings.representation),), settings)
-    return on, class_runs.assemble_hidden(problem, finish(problem))
+    return on, class_runs.assemble_hidden_herding(problem, finish(problem))
 
 
 def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
@@ -50,7 +50,7 @@ def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
         rate = rate * Fraction(t - 1, t) + mean / t
         state = dynamics.HiddenHerding(problem).step(state)
         assert state.iteration == t
-    value = class_runs.assemble_hidden(problem, state)
+    value = class_runs.assemble_hidden_herding(problem, state)
     found = [[Fraction(int(v), int(value.rates.scale[0])) for v in row] for row in value.rates.pair[0]]
     assert found == rate.tolist()
     np.testing.assert_array_equal(value.rates.visible[0], 60 * X.sum(axis=0))
@@ -82,7 +82,7 @@ def test_decoupled_herding_is_exact():
         w, b, c = w + r - np.outer(x, z), b + rb - x, c + rc - z
     np.testing.assert_array_equal(state.runs[0].M, (w * scale).astype(np.int64))
     np.testing.assert_array_equal(state.runs[0].x, x)
-    again = class_runs.assemble_hidden(problem, state)
+    again = class_runs.assemble_hidden_herding(problem, state)
     assert again.decoupled
     np.testing.assert_allclose(again.rates.pair / again.rates.scale[0], value.rates.pair / value.rates.scale[0])
 
@@ -93,7 +93,7 @@ def test_decoupling_needs_rates_and_a_local_start():
         (visible_herding.source_from_rows(on, "x"),), visible_herding.VisibleHerdingSettings(iterations=10, burn_in=0)
     )
     with pytest.raises(DataError, match="has no moments of hidden features"):
-        make_driving_terms(class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding)), 0)
+        make_driving_terms(class_runs.assemble_visible_herding(problem, finish(problem, visible_herding.VisibleHerding)), 0)
     with pytest.raises(BadUsage, match="safe"):
         dynamics.HiddenHerdingProblem((make_driving_terms(learned()[1], 0),), dynamics.HiddenHerdingSettings(variant="safe"))
 
@@ -109,13 +109,13 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
         else visible_herding.source_from_rows(to_unit_values(rows, "spin"), features)
     )
     problem = visible_herding.VisibleHerdingProblem((source,), settings)
-    value = class_runs.assemble_visible(problem, finish(problem, visible_herding.VisibleHerding))
+    value = class_runs.assemble_visible_herding(problem, finish(problem, visible_herding.VisibleHerding))
     schema.check_arrays(value)
     mean = (rows if features == "rows" else to_unit_values(rows, "spin")).mean(axis=0)
     np.testing.assert_allclose(value.rates.visible[0] / value.rates.scale[0], mean)
     np.testing.assert_allclose(value.gap.largest_visible[0], np.abs(value.moments.visible[0] / 500 - mean).max(), atol=1e-12)
     assert value.gap.largest_visible[0] < 0.05
-    x, z = value.kept(0)
+    x, z = value.kept_samples(0)
     assert z is None
     assert len(x) == 100
     np.testing.assert_array_equal(x[-1] if features != "rows" else rows[int(x[-1, 0])], value.x[0])
@@ -144,7 +144,7 @@ def test_artifact_with_hidden_units_holds_its_states():
     for hidden in (4, 9):  # one byte, or two
         value = learned(burn_in=30, keep=20, hidden=hidden)[1]
         schema.check_arrays(value)
-        x, z = value.kept(0)
+        x, z = value.kept_samples(0)
         assert x.shape == (20, 9)
         assert z.shape == (20, hidden)
         np.testing.assert_array_equal(x[-1], value.x[0])
@@ -241,7 +241,7 @@ def test_usps_herding_follows_the_moments_of_the_digits():
     groups = class_runs.prepare_class_groups(on[y == 4], np.zeros(1100, dtype=int), split[y == 4], ["4"], per_class=False)
     problem = class_runs.make_hidden_problem(groups, dynamics.HiddenHerdingSettings(hidden=50, iterations=300, burn_in=0))
     state = finish(problem)
-    value = class_runs.assemble_hidden(problem, state)
+    value = class_runs.assemble_hidden_herding(problem, state)
     correlation = np.corrcoef(value.moments.visible[0] / 300, value.rates.visible[0] / value.rates.scale[0])[0, 1]
     assert correlation > 0.9  # not the mirror image
     assert value.count == 1

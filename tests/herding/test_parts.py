@@ -44,9 +44,9 @@ def test_groups_have_their_rows_units_and_rows_to_score() -> None:
     labels = groups.labels
     assert (labels.units.tolist(), labels.all_units) == (kept, 11)
     np.testing.assert_array_equal(labels.scored, np.flatnonzero(SPLIT > 0))
-    np.testing.assert_array_equal(groups.scored(), ON[SPLIT > 0][:, kept])
+    np.testing.assert_array_equal(groups.scored_rows(), ON[SPLIT > 0][:, kept])
     for label in range(3):
-        np.testing.assert_array_equal(groups.training(label), ON[(SPLIT == 0) & (label == Y)][:, kept])
+        np.testing.assert_array_equal(groups.training_rows(label), ON[(SPLIT == 0) & (label == Y)][:, kept])
     np.testing.assert_array_equal(
         class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36)
     )
@@ -74,14 +74,14 @@ def test_the_baseline_is_the_nearest_training_row_of_any_class() -> None:
 def test_runs_apart_are_the_runs_together() -> None:
     groups = class_runs.prepare_class_groups(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
     problem, state = hidden(groups)
-    whole = class_runs.assemble_hidden(problem, state)
+    whole = class_runs.assemble_hidden_herding(problem, state)
     nearest = class_runs.nearest_training_classes(groups, range(3))
     scores = class_runs.assemble_class_scores(groups.labels, nearest, state)
     np.testing.assert_array_equal(scores.energy, np.stack([run.energy / 18 for run in state.runs], axis=1))
     np.testing.assert_array_equal(scores.y, Y[groups.labels.scored])
     np.testing.assert_array_equal(scores.split, groups.labels.split[groups.labels.scored])
     assert scores.majority == 1
-    parts = class_runs.split_into_artifacts(problem, state, class_runs.assemble_hidden)
+    parts = class_runs.split_into_artifacts(problem, state, class_runs.assemble_hidden_herding)
     with_scores = [
         replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=class_runs.nearest_training_classes(groups, [u])))
         for u, part in enumerate(parts)
@@ -97,7 +97,7 @@ def test_runs_apart_are_the_runs_together() -> None:
 def test_parts_of_runs_keep_their_random_numbers() -> None:
     problem, state = hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True))
     part = problem.part([2, 0]).part([0])
-    assert part.number(0) == 2
+    assert part.global_number(0) == 2
     alone = run_algorithm(dynamics.HiddenHerding(part)).runs[0]
     np.testing.assert_array_equal(alone.M, state.runs[2].M)
 
@@ -108,10 +108,10 @@ def test_parts_of_runs_keep_their_random_numbers() -> None:
 def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
     groups = class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)
     problem, state = hidden(groups, hidden_bias="full", keep=7, seed=9)
-    value = class_runs.assemble_hidden(problem, state)
+    value = class_runs.assemble_hidden_herding(problem, state)
     value.validate()
     for u, run in enumerate(state.runs):
-        rows = to_unit_values(groups.training(u), "spin").astype(int)
+        rows = to_unit_values(groups.training_rows(u), "spin").astype(int)
         assert value.n[u] == len(rows)
         for name in ("M", "b", "c", "x", "z", "states"):
             np.testing.assert_array_equal(getattr(value, name)[u], getattr(run, name))
@@ -132,7 +132,7 @@ def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
         np.testing.assert_array_equal(run.b, rates.visible[u] - len(rows) * moments.visible[u])
         np.testing.assert_array_equal(run.c, rates.hidden[u] - len(rows) * moments.hidden[u])
         assert value.ascent_sweeps[u] == run.sweeps / 30 > 1
-        x, z = value.kept(u)
+        x, z = value.kept_samples(u)
         assert (x.shape, z.shape) == ((7, 10), (7, 4))
     assert value.M.dtype == value.rates.pair.dtype == np.int32
     assert [getattr(value, name) for name in TOLD] == ["rbm", "xz", "spin", "local", True, "full", 0, 30, 12, 1, 9]
@@ -155,7 +155,7 @@ def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) ->
     )
     problem = visible_herding.VisibleHerdingProblem(sources, settings)
     state = run_algorithm(visible_herding.VisibleHerding(problem))
-    value = class_runs.assemble_visible(problem, state)
+    value = class_runs.assemble_visible_herding(problem, state)
     value.validate()
     i, j = np.triu_indices(4, 1)
     for u, (source, run) in enumerate(zip(sources, state.runs, strict=True)):
@@ -175,7 +175,7 @@ def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) ->
             np.testing.assert_allclose(value.rates.visible_pair[u], 40 * pair.sum(axis=0))
             np.testing.assert_array_equal(value.moments.visible_pair[u], run.counts[4:])
             assert value.gap.largest_pair[u] == pytest.approx(np.abs(run.counts[4:] / 40 - pair.mean(axis=0)).max())
-        x, z = value.kept(u)
+        x, z = value.kept_samples(u)
         assert (len(x), z) == (9, None)
     assert paired or (value.J, value.gap.largest_pair, value.moments.visible_pair, value.rates.visible_pair) == (None,) * 4
     expected = ["rows" if real else "mrf", settings.features, "real" if real else "spin", maximiser, False, "none", 0, 40, 25, 1, 0]
@@ -191,7 +191,7 @@ def test_integers_take_32_bits_where_they_fit() -> None:
 
 
 def finished() -> model.Herding:
-    return class_runs.assemble_hidden(*hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)))
+    return class_runs.assemble_hidden_herding(*hidden(class_runs.prepare_class_groups(ON, Y, SPLIT, NAMES, per_class=True)))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_constant_rates_drive_a_run_as_often_as_it_goes_on() -> None:
         (dynamics.DrivingTerms(M, b, c, 10, start),), dynamics.HiddenHerdingSettings(hidden=3, iterations=25, burn_in=0, hidden_bias="full")
     )
     state = run_algorithm(dynamics.HiddenHerding(problem))
-    value = class_runs.assemble_hidden(problem, state)
+    value = class_runs.assemble_hidden_herding(problem, state)
     assert (value.rates.scale.tolist(), value.n.tolist(), value.decoupled) == ([250], [10], True)
     for name, part, weights in (("pair", M, value.M), ("visible", b, value.b), ("hidden", c, value.c)):
         np.testing.assert_array_equal(getattr(value.rates, name)[0], 25 * part)
@@ -391,13 +391,13 @@ def test_first_weights_are_even_and_drawn_from_their_stream() -> None:
 
 def test_settings_say_what_is_kept_and_whether_spins_turn_over() -> None:
     for kind in (dynamics.HiddenHerdingSettings, visible_herding.VisibleHerdingSettings):
-        assert [kind(iterations=10, burn_in=4, keep=keep).kept for keep in (None, 0, 5, 6, 9)] == [6, 0, 5, 6, 6]
+        assert [kind(iterations=10, burn_in=4, keep=keep).kept_state_count for keep in (None, 0, 5, 6, 9)] == [6, 0, 5, 6, 6]
         kind(iterations=1, burn_in=0)
         for wrong in ({"iterations": 0, "burn_in": 0}, {"energy_every": 0}, {"burn_in": -1}, {"iterations": 5, "burn_in": 5}):
             with pytest.raises(BadUsage):
                 kind(**wrong)
     flips = [
-        dynamics.HiddenHerdingSettings(variant=v, flip=f, representation=r).flips
+        dynamics.HiddenHerdingSettings(variant=v, flip=f, representation=r).can_flip_spins
         for v in ("local", "safe")
         for f in (True, False)
         for r in ("spin", "binary")

@@ -15,7 +15,7 @@ from herdcli.ica.energy import (
     TopographicEnergy,
     make_energy,
     normalisable_weight_floor,
-    raise_to_normalisable,
+    raise_weights_to_normalisable,
     take_leapfrog_steps,
 )
 from herdcli.ica.experts import EXPERTS
@@ -149,7 +149,7 @@ def test_weights_are_raised_just_as_far_as_the_integral_needs(gamma, D):
         ordered = np.sort(g)
         return all(2 * ordered[: len(g) - D + k].sum() >= k * (1 + slack) - 1e-12 for k in range(1, D + 1))
 
-    raised, count = raise_to_normalisable(gamma, D)
+    raised, count = raise_weights_to_normalisable(gamma, D)
     assert inside(raised, 1e-3)
     assert count == (raised > gamma).sum()
     floor = normalisable_weight_floor(gamma, D)
@@ -168,7 +168,7 @@ def test_the_region_is_where_the_integral_is_finite():
         return np.prod([np.trapezoid(np.exp(-g * np.log1p(x * x)), x) for g in gamma])
 
     assert mass((0.4, 2.0), 1e8) > 10 * mass((0.4, 2.0), 1e2)
-    raised = raise_to_normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
+    raised = raise_weights_to_normalisable(np.array([0.4, 2.0]), 2)[0] + 0.1
     assert mass(raised, 1e8) < 2.5 * mass(raised, 1e2)
 
 
@@ -258,6 +258,6 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
 def test_gamma_that_other_experts_outweigh_is_not_below_0():
     gamma = np.concatenate([[-0.46], np.full(200, 5.0)])
     assert normalisable_weight_floor(gamma, 100) == -np.inf
-    raised, count = raise_to_normalisable(gamma, 100)
+    raised, count = raise_weights_to_normalisable(gamma, 100)
     assert (raised[0], count) == (0.0, 1)
     np.testing.assert_array_equal(raised[1:], gamma[1:])

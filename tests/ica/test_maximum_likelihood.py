@@ -79,7 +79,7 @@ def test_many_rows_begin_with_few():
     problem = ml.MaximumLikelihoodProblem(Z)
     first = ml.MaximumLikelihood(problem).init()
     assert first.stage == 0
-    assert problem.thinned().shape == (ml.THINNED, 3)
+    assert problem.read_thinned_rows().shape == (ml.THINNED, 3)
     state = run(problem)
     assert state.stage == 1
     whole = ml.MaximumLikelihoodProblem(Z, initial=np.linalg.inv(product))

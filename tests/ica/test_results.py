@@ -238,16 +238,18 @@ def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
     """Rows 2400: the standard error is 0.1, and four of it are 0.4."""
     value, found = model(["logistic"] * 3, [0.39, -0.39, 3.0])
     told = "2 of 3 outputs look Gaussian (excess kurtosis from -0.39 to 0.39, standard error 0.1): their rotation is not identifiable"
-    assert results.kurtosis_warnings(value, found, chosen=True) == [told]
-    assert results.kurtosis_warnings(value, found, chosen=False) == [f"{told}, or logistic does not fit them: auto chooses one for each"]
+    assert results.kurtosis_warnings(value, found, densities_chosen=True) == [told]
+    assert results.kurtosis_warnings(value, found, densities_chosen=False) == [
+        f"{told}, or logistic does not fit them: auto chooses one for each"
+    ]
     value, found = model(["logistic"] * 3, [-0.41, 0.41, 3.0])
     why = "logistic is a super-Gaussian density and cannot separate them: auto chooses one for each"
-    assert results.kurtosis_warnings(value, found, chosen=False) == [
+    assert results.kurtosis_warnings(value, found, densities_chosen=False) == [
         f"1 of 3 outputs are sub-Gaussian (excess kurtosis from -0.41 to -0.41, standard error 0.1), {why}"
     ]
-    assert results.kurtosis_warnings(value, found, chosen=True) == []
+    assert results.kurtosis_warnings(value, found, densities_chosen=True) == []
     value, found = model(["bimodal"] * 3, [-0.41, 0.41, 3.0])
-    assert results.kurtosis_warnings(value, found, chosen=False) == [
+    assert results.kurtosis_warnings(value, found, densities_chosen=False) == [
         "2 of 3 outputs are super-Gaussian (excess kurtosis from 0.41 to 3.00, standard error 0.1), "
         "bimodal is a sub-Gaussian density and cannot separate them: auto chooses one for each"
     ]
@@ -258,7 +260,7 @@ def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
         model(["logistic"] * 3, [0.0] * 3, algorithm="sobi"),
         model(["logistic"] * 3, [0.0] * 3, dictionary=np.eye(3)),
     ):
-        assert results.kurtosis_warnings(*quiet, chosen=False) == []
+        assert results.kurtosis_warnings(*quiet, densities_chosen=False) == []
 
 
 # stochastic gradients
@@ -323,7 +325,7 @@ def test_the_log_likelihood_of_a_trace_has_each_experts_own_normaliser():
 
 def test_two_rows_are_enough_and_one_is_not():
     rows = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])
-    assert stochastic_learning.LearningProblem(rows[:2], stochastic_learning.LearningSettings()).every == 40
+    assert stochastic_learning.LearningProblem(rows[:2], stochastic_learning.LearningSettings()).updates_per_trace_entry == 40
     assert ml.MaximumLikelihoodProblem(rows[:2], "logistic").density == "logistic"
     for make in (
         lambda Z: stochastic_learning.LearningProblem(Z, stochastic_learning.LearningSettings()),
@@ -356,7 +358,7 @@ def test_acceptance_of_a_trace_is_a_mean_and_its_step_size_the_last():
         before = state.epsilon
         state = run.step(state)
         accepted.append(0.9 + (state.epsilon - before) / 0.005)  # eq. 4.41 turned round
-    assert run.problem.every == 3
+    assert run.problem.updates_per_trace_entry == 3
     np.testing.assert_allclose(state.acceptance[:2], [np.mean(accepted[:3]), np.mean(accepted[3:6])], atol=1e-6)
     assert state.accepted == pytest.approx(accepted[6], abs=1e-6)
     trace = run.result(state).trace

@@ -291,7 +291,7 @@ def test_progress_shows_the_objective_and_only_of_ebm_the_acceptance(algorithm):
     problem = LearningProblem(Z.astype(kind), LearningSettings(algorithm=algorithm, expert="logistic", rates=((0.01, 20),), leapfrog=2))
     running, state = stochastic_learning.StochasticGradient(problem), run(problem)
     told = running.progress(state).figure
-    objective, acceptance = (trace[state.step // problem.every - 1] for trace in (state.objective, state.acceptance))
+    objective, acceptance = (trace[state.step // problem.updates_per_trace_entry - 1] for trace in (state.objective, state.acceptance))
     expected = f"{stochastic_learning.objective_name(problem).replace('_', ' ')} {objective:.4f}"
     assert told == (f"{expected}, acceptance {acceptance:.2f}" if algorithm == "ebm" else expected)
     assert running.progress(running.init()).figure == ""

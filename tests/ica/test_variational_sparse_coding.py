@@ -62,7 +62,7 @@ def test_the_free_energy_is_at_least_minus_log_of_the_density():
 
         pieces = [(a, b) for a in ((-9, 0), (0, 9)) for b in ((-9, 0), (0, 9))]
         evidence = sum(dblquad(joint, *a, *b, epsabs=1e-9)[0] for a, b in pieces)
-        mean, d = coder.exact(np.array([[z]]), np.zeros((1, 2)), np.ones((1, 2)))
+        mean, d = coder.minimise_to_convergence(np.array([[z]]), np.zeros((1, 2)), np.ones((1, 2)))
         energy = coder.energy(np.array([[z]]), mean, d)[0][0]
         assert -np.log(evidence) <= energy < -np.log(evidence) + 0.3
 
@@ -72,7 +72,7 @@ def test_the_exact_e_step_is_the_least_of_all_gaussians():
     random = np.random.default_rng(3)
     C = random.normal(size=(2, 3))
     coder, Z = variational_sparse_coding.SparseCoder(C, 1.2, 0.5), random.normal(size=(4, 2)) * 2
-    mean, d = coder.exact(Z, np.zeros((4, 3)), np.ones((4, 3)))
+    mean, d = coder.minimise_to_convergence(Z, np.zeros((4, 3)), np.ones((4, 3)))
     reached = coder.energy(Z, mean, d)[0]
     lower = np.tril_indices(3)
 
@@ -100,7 +100,7 @@ def test_the_m_step_is_the_least_for_its_posteriors():
     def energy(C):
         """The same posteriors under another dictionary."""
         before = variational_sparse_coding.SparseCoder(algorithm.init().C, 1.0, 0.3)
-        W = before.rooted(state.curvature)[0]
+        W = before.precision_root_and_logdet(state.curvature)[0]
         covariance = W.transpose(0, 2, 1) @ W
         squares = np.square(Z - state.mean @ C.T).sum() + np.einsum("di,nij,dj->", C, covariance, C)
         return 0.5 * squares / 0.3**2 / len(Z)

@@ -50,7 +50,7 @@ def test_components_are_the_largest_and_undoing_projects_on_them():
     projector = vectors[:, -2:] @ vectors[:, -2:].T
     assert np.allclose(fitted.variance, values[:-3:-1])
     assert np.allclose(fitted.undo(fitted.apply(X)), X.mean(axis=0) + (X - X.mean(axis=0)) @ projector)
-    assert fitted.kept == pytest.approx(values[-2:].sum() / values.sum())
+    assert fitted.kept_variance_fraction == pytest.approx(values[-2:].sum() / values.sum())
     assert fitted.dropped == 0
 
 
@@ -62,7 +62,7 @@ def test_as_few_components_are_kept_as_have_a_share_of_the_variance():
         for asked, kept in ((share, count), (share - 1e-6, count), (min(1.0, share + 1e-6), min(5, count + 1))):
             fitted = whitening.fit_whitening(X, share=asked)
             assert len(fitted.forward) == len(fitted.variance) == kept
-            assert fitted.kept >= asked - 1e-9
+            assert fitted.kept_variance_fraction >= asked - 1e-9
     with pytest.raises(BadUsage, match="zca keeps all 5 components, so it cannot keep a share"):
         whitening.fit_whitening(X, method="zca", share=0.5)
     for components in (1, 5):
@@ -85,7 +85,7 @@ def test_whitening_by_factors_is_that_of_rows_over_their_noise():
     with pytest.raises(BadUsage, match="--whiten fa needs a number of components"):
         whitening.fit_whitening(X, method="fa")
     left, _, right = np.linalg.svd(fitted.forward, full_matrices=False)
-    np.testing.assert_allclose(fitted.rotated(np.eye(2)), left @ right)
+    np.testing.assert_allclose(fitted.filters_in_row_axes(np.eye(2)), left @ right)
     doubled = np.column_stack([X, X[:, 0]])
     assert whitening.fit_whitening(doubled, method="fa", components=2).dropped == 1
 
@@ -172,8 +172,8 @@ def test_filters_turned_to_the_rows_axes_do_to_zca_rows_what_they_did_to_pca_row
     X = correlated(100, 5)
     J = np.random.default_rng(1).normal(size=(7, 5))
     pca, zca = whitening.fit_whitening(X), whitening.fit_whitening(X, method="zca")
-    assert np.allclose(zca.apply(X) @ pca.rotated(J).T, pca.apply(X) @ J.T)
-    assert np.array_equal(zca.rotated(J), J)
+    assert np.allclose(zca.apply(X) @ pca.filters_in_row_axes(J).T, pca.apply(X) @ J.T)
+    assert np.array_equal(zca.filters_in_row_axes(J), J)
 
 
 @pytest.mark.parametrize("units", [[1, 1, 1e-6, 1e-6], [1e9, 1e-9, 1.0, 1e3]])
@@ -189,7 +189,7 @@ def test_columns_of_unlike_units_keep_their_directions(units, method, components
     np.testing.assert_allclose(scaled.undo(scaled.apply(X * units)) / units, plain.undo(plain.apply(X)), atol=1e-6)
     J = np.eye(len(plain.forward))
     if method != "fa":
-        np.testing.assert_allclose(scaled.rotated(J), plain.rotated(J), atol=1e-6)
+        np.testing.assert_allclose(scaled.filters_in_row_axes(J), plain.filters_in_row_axes(J), atol=1e-6)
 
 
 def test_few_rows_of_unlike_units_span_one_direction_less_than_rows():

@@ -45,7 +45,7 @@ def plan_of(problem):
     """The plan of the one group, and its complete sums."""
     plan, states = embedding_sums.make_embedding_plan(problem, problem.groups[0], 0), []
     for which, (steps, _) in enumerate(selection_problem.embedding_step_costs(problem, problem.groups[0])):
-        part = plan.sums(which, states)
+        part = plan.make_sums(which, states)
         assert part.steps == steps
         state = part.init()
         while state.step < steps:
@@ -81,7 +81,7 @@ def test_elements_of_the_space_are_as_near_as_their_bound_says(seed):
     gram = GaussianKernel(1.5).matrix(X, X)
     for text in ("nystrom:30", "sample:50"):
         plan, states = plan_of(problem_of(X, weights, text, seed=seed))
-        found = plan.found(states)
+        found = plan.approximate_embedding(states)
         square = weights @ gram @ weights - 2 * weights @ found.mean + found.norm
         assert 0 < np.sqrt(square) <= found.added.distance
         np.testing.assert_allclose(found.function(X[:9]), found.mean[:9], atol=1e-12)
@@ -92,7 +92,7 @@ def test_fourier_features_are_within_their_bounds_at_every_candidate():
     for seed in range(20):
         X, weights = data(seed)
         plan, states = plan_of(problem_of(X, weights, "fourier:80", kernel=kernel, seed=seed))
-        found, exact = plan.found(states), kernel.matrix(X, X) @ weights
+        found, exact = plan.approximate_embedding(states), kernel.matrix(X, X) @ weights
         assert np.abs(found.mean - exact).max() <= found.added.uniform
         assert abs(found.norm - exact @ weights) <= found.added.norm
         np.testing.assert_allclose(found.function(X[:9]), found.mean[:9], atol=1e-12)
@@ -104,7 +104,7 @@ def test_nystrom_is_the_projection_on_the_landmarks(monkeypatch):
     monkeypatch.setattr(nystrom, "JITTER", 1e-14)
     problem = problem_of(X, weights, "nystrom:25")
     plan, states = plan_of(problem)
-    found, gram = plan.found(states), GaussianKernel(1.5).matrix(X, X)
+    found, gram = plan.approximate_embedding(states), GaussianKernel(1.5).matrix(X, X)
     chosen = np.flatnonzero((plan.problem.landmarks[:, None] == X).all(axis=2).any(axis=0))
     assert len(chosen) == 25
     assert weights[chosen].all()
@@ -113,7 +113,7 @@ def test_nystrom_is_the_projection_on_the_landmarks(monkeypatch):
     distance = np.sqrt(weights @ gram @ weights - expected @ weights)
     assert found.added.distance == pytest.approx(distance, rel=1e-4)
     monkeypatch.setattr(nystrom, "rows_per_block", lambda landmarks: 40)
-    assert distance < plan_of(problem)[0].found(plan_of(problem)[1]).added.distance < 10 * distance
+    assert distance < plan_of(problem)[0].approximate_embedding(plan_of(problem)[1]).added.distance < 10 * distance
 
 
 def test_equal_rows_do_not_break_the_landmarks_factor():
@@ -126,7 +126,7 @@ def test_equal_rows_do_not_break_the_landmarks_factor():
 def test_a_sample_is_the_mean_of_its_draws():
     X, weights = data(5)
     plan, states = plan_of(problem_of(X, weights, "sample:60"))
-    found = plan.found(states)
+    found = plan.approximate_embedding(states)
     np.testing.assert_allclose(found.mean, GaussianKernel(1.5).matrix(X, plan.drawn).mean(axis=1), atol=1e-14)
     assert found.added.distance == pytest.approx(np.sqrt(1 / 60) + np.sqrt(2 * np.log(1000) / 120))  # k(x, x) = 1, k > 0
 

@@ -114,12 +114,12 @@ def test_moments_boxes_and_draws_of_targets() -> None:
 
 def test_levels_and_draws_of_weighted_rows() -> None:
     target = RowTarget(np.array([[3.0], [1.0], [2.0]]), np.array([0.5, 0.0, 0.5]))
-    np.testing.assert_array_equal(target.rows_at_levels(np.array([[0.0], [0.499], [0.5], [1.0]])), [2, 2, 0, 0])
+    np.testing.assert_array_equal(target.row_indices_at_levels(np.array([[0.0], [0.499], [0.5], [1.0]])), [2, 2, 0, 0])
     drawn = target.draw(np.random.default_rng(0), 4000)
     np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4000, [0.5, 0.0, 0.5], atol=0.04)
     unscaled = RowTarget(target.X, target.weights * 8)
     np.testing.assert_array_equal(unscaled.draw(np.random.default_rng(0), 4000), drawn)
-    np.testing.assert_array_equal(unscaled.rows_at_levels(np.array([[0.499], [0.5]])), [2, 0])
+    np.testing.assert_array_equal(unscaled.row_indices_at_levels(np.array([[0.499], [0.5]])), [2, 0])
 
 
 def test_quantiles_of_gaussians_and_mixtures() -> None:

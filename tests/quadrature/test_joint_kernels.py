@@ -38,7 +38,7 @@ def test_every_way_of_summing_gives_the_products(label, X):
         for _ in range(kernel_sums.count_steps(kernel, 90, len(rows))):
             state = kernel_sums.embedding_step(made, state)
         np.testing.assert_allclose(state.sums, expected, atol=1e-12)
-    assert (kernel.folded(X.shape[1]) is None) == (not isinstance(label, GaussianKernel))
+    assert (kernel.as_gaussian_kernel(X.shape[1]) is None) == (not isinstance(label, GaussianKernel))
 
 
 def test_labels_that_differ_are_orthogonal():

@@ -49,20 +49,20 @@ def nodes(layout, units, weights=WEIGHTS):
 
 
 def test_levels_and_units_are_functions_of_the_numbers_alone(narrow):
-    assert [narrow.nodes(level) for level in range(5)] == [17, 6, 2, 1, 1]
-    assert (narrow.children_per_node, narrow.top, narrow.level, narrow.units) == (3, 2, 2, 2)
-    numbers = [narrow.number(level, node) for level in range(3) for node in range(narrow.nodes(level))]
+    assert [narrow.count_nodes(level) for level in range(5)] == [17, 6, 2, 1, 1]
+    assert (narrow.children_per_node, narrow.top_level, narrow.level, narrow.unit_count) == (3, 2, 2, 2)
+    numbers = [narrow.node_number(level, node) for level in range(3) for node in range(narrow.count_nodes(level))]
     assert len(set(numbers)) == len(numbers) == 25
     assert 17 not in numbers  # the last union's
-    assert merge_tree.TreeLayout(10**7, 20_000, 4000).units == 500 or merge_tree.UNION == 24
+    assert merge_tree.TreeLayout(10**7, 20_000, 4000).unit_count == 500 or merge_tree.UNION == 24
 
 
 def test_large_inputs_are_dealt_in_some_dozens_of_units():
     for rows in (10**6, 10**7, 10**8, 10**10, 10**12):
         layout = merge_tree.TreeLayout(rows, 20_000, 4000)
-        assert layout.units >= min(48, -(-rows // 20_000))
-        assert layout.units < 48 * layout.children_per_node
-        assert layout.nodes(layout.top) * 4000 <= merge_tree.UNION
+        assert layout.unit_count >= min(48, -(-rows // 20_000))
+        assert layout.unit_count < 48 * layout.children_per_node
+        assert layout.count_nodes(layout.top_level) * 4000 <= merge_tree.UNION
 
 
 def test_units_made_apart_are_those_of_one_run(narrow):

@@ -206,10 +206,10 @@ def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
 def test_parts_of_groups_and_their_numbers() -> None:
     groups = tuple(selection_problem.SelectionGroup(equal(X[part]), None, 3) for part in (slice(0, 20), slice(20, 40), slice(40, 60)))
     problem = made(*groups, rule="random")
-    assert problem.runs == 3
+    assert problem.group_count == 3
     assert problem.part([0, 1, 2]) is problem
     part = problem.part([2, 0]).part([0])
-    assert (part.number(0), part.groups[0].target.X is groups[2].target.X) == (2, True)
+    assert (part.global_number(0), part.groups[0].target.X is groups[2].target.X) == (2, True)
     whole = run_algorithm(selection.AtomSelection(problem)).done[2]
     np.testing.assert_array_equal(run_algorithm(selection.AtomSelection(part)).done[0].index, whole.index)
 

@@ -31,7 +31,7 @@ def _rows(points, precision):
 
 def _base(kernel, x, y):
     """k(x, y) itself."""
-    R = kernel.root(len(x))
+    R = kernel.metric_factor(len(x))
     q = float(np.square((x - y) @ R).sum())
     return np.exp(-0.5 * q) if kernel.base == "gaussian" else (1.0 + q) ** -0.5
 
@@ -84,9 +84,9 @@ def test_columns_are_those_of_the_matrix_far_from_the_origin_too(text):
 
 
 def test_the_metric_is_the_inverse_of_the_covariance():
-    R = _kernel("stein:imq,smpcov").root(3)
+    R = _kernel("stein:imq,smpcov").metric_factor(3)
     np.testing.assert_allclose(R @ R.T @ np.cov(POINTS, rowvar=False), np.eye(3), atol=1e-10)
-    np.testing.assert_array_equal(SteinKernel("imq", 4.0).root(2), np.eye(2) / 4.0)
+    np.testing.assert_array_equal(SteinKernel("imq", 4.0).metric_factor(2), np.eye(2) / 4.0)
 
 
 def _greedy(K, mean, count):

@@ -69,7 +69,7 @@ def test_candidates_are_a_uniform_sample():
         whole = made(X, np.ones(40), kept=10, size=7, landmarks=3, seed=seed)
         state = whole.init()
         for step in range(6):
-            whole._keep(state, *whole.source.block(step, state.proof))
+            whole._update_candidates(state, *whole.source.block(step, state.proof))
             state.rows, state.step = state.rows + len(X[step * 7 : step * 7 + 7]), step + 1
         counts[state.number] += 1
         np.testing.assert_array_equal(state.points[:, 0], state.number)

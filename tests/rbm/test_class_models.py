@@ -31,10 +31,10 @@ def learned(given: ClassGroups, units: list[int], settings: parallel_fits.Settin
     problem = parallel_fits.LearningProblem(
         given.training_rows(),
         settings,
-        scored=given.X[given.held] if settings.average_scores else None,
-        valid=given.validation_rows() if settings.every else None,
+        scored=given.X[given.heldout_indices] if settings.average_scores else None,
+        valid=given.validation_rows() if settings.epochs_per_evaluation else None,
     )
-    part = problem.part(units)
+    part = problem.select_models(units)
     return class_models.collect_models(given, run_algorithm(parallel_fits.RBMLearning(part)), settings, units, scored=True)
 
 
@@ -55,8 +55,8 @@ def test_rows_of_every_model_and_part() -> None:
         assert chosen.index.dtype == np.int32
     assert set(given.fold[SPLIT == 0]) == {0, 1}
     assert set(given.fold[SPLIT != 0]) == {-1}
-    np.testing.assert_array_equal(given.held, np.flatnonzero(SPLIT > 0))
-    np.testing.assert_array_equal(given.valid, np.flatnonzero(SPLIT == 1))
+    np.testing.assert_array_equal(given.heldout_indices, np.flatnonzero(SPLIT > 0))
+    np.testing.assert_array_equal(given.validation_indices, np.flatnonzero(SPLIT == 1))
     valid = given.validation_rows()
     assert len(valid) == 9
     for unit, chosen in enumerate(valid):
@@ -149,7 +149,7 @@ def test_without_validation_rows_energies_of_folds_stay_as_they_are() -> None:
 def test_averaged_energies_are_the_states_sums_over_their_number() -> None:
     settings = replace(SETTINGS, average_scores=4)
     given = groups(0)
-    problem = parallel_fits.LearningProblem(given.training_rows(), settings, scored=X[given.held])
+    problem = parallel_fits.LearningProblem(given.training_rows(), settings, scored=X[given.heldout_indices])
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     models = class_models.collect_models(given, state, settings, [0, 1, 2], scored=True)
     np.testing.assert_allclose(np.stack([model.energy for model in models], axis=1), state.energy / 4)
@@ -171,7 +171,7 @@ def test_learning_goes_on_from_the_final_models_alone() -> None:
 def test_looks_are_after_every_so_many_epochs_and_the_last() -> None:
     for every, epochs in ((2, [2, 4, 5]), (5, [5]), (1, [1, 2, 3, 4, 5])):
         settings = replace(SETTINGS, validate_every=every)
-        assert settings.looks == len(epochs)
+        assert settings.evaluation_count == len(epochs)
         given = groups(0)
         found = class_models.assemble_rbm(
             learned(given, [0, 1, 2], settings), class_models.collect_shared_parts(given, settings, scored=True)

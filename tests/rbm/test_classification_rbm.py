@@ -72,7 +72,7 @@ def test_the_discriminative_gradient_is_the_slope_of_the_mean_log_posterior(visi
 def test_the_generative_gradient_is_the_slope_of_the_mean_joint_log_likelihood(visible, hidden):
     h, (v, y) = model(visible, hidden), rows_of(visible)
     joined = classification_rbm.append_one_hot_labels(v, y, 3).astype(np.float32)
-    found, step = gradients.exact_gradient(sweeper(h), h.visible, h.hidden, joined), 1e-4
+    found, step = gradients.exact_likelihood_gradient(sweeper(h), h.visible, h.hidden, joined), 1e-4
     for name, index in (("W", (1, 2)), ("W", (4, 0)), ("b", (0,)), ("b", (5,)), ("c", (1,))):
         above, below = (
             row_log_likelihood(g, joined, enumeration.exact_log_partition(g)).mean()
@@ -89,8 +89,8 @@ def test_log_z_and_samples_are_those_of_all_states():
     n, one = 20_000, sweeper(h)
     hidden, v = np.zeros((n, 3), dtype=np.float32), np.empty((n, 6), dtype=np.float32)
     for _ in range(30):
-        one.down(hidden, np.empty_like(v), v)
-        one.up(v, np.empty_like(hidden), hidden)
+        one.update_visible(hidden, np.empty_like(v), v)
+        one.update_hidden(v, np.empty_like(hidden), hidden)
     assert (v[:, 3:].sum(axis=1) == 1).all()
     np.testing.assert_allclose(v.mean(axis=0), p @ states, atol=5 * 0.5 / np.sqrt(n))
 
@@ -146,4 +146,4 @@ def test_what_does_not_go_together_is_refused(options, message):
 
 def test_rows_without_a_label_are_refused():
     with pytest.raises(DataError, match="columns 0 to 2 of row 1 sum to 0"):
-        unit_family("binary+softmax:3").require(np.array([[1, 0, 1, 0], [1, 0, 0, 0]], dtype=np.int8))
+        unit_family("binary+softmax:3").require_valid_block(np.array([[1, 0, 1, 0], [1, 0, 0, 0]], dtype=np.int8))

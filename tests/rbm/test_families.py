@@ -215,7 +215,7 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
     second = (p @ values**2).reshape(-1)
     np.testing.assert_allclose((states**2).mean(axis=0), second, rtol=0.1)
     if name != "gaussian":
-        units.require(states)
+        units.require_valid_block(states)
         assert {tuple(row) for row in states.reshape(-1, units.group)} <= {tuple(row) for row in values.astype(np.float32)}
     natural = np.zeros((3, 12), dtype=np.float32)
     units.layer().means(natural, bias, scale=-2.0)
@@ -227,7 +227,7 @@ def test_no_rows_are_no_rows(name: str) -> None:
     none = np.empty((0, 6), dtype=np.float32)
     assert unit_family(name).layer().sample_unbiased_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
     unit_family(name).layer().sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
-    unit_family(name).require(none)
+    unit_family(name).require_valid_block(none)
     assert unit_family(name).summed_log_partition(none.copy()).shape == (0,)
     assert unit_family(name).mean(none).shape == (0, 6)
 
@@ -251,8 +251,8 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     states = sweeper.hidden.sample_unbiased_states((n, len(c)), generator(0, Stream.INITIAL))
     v, means, hidden_means = np.empty((n, len(b)), np.float32), np.empty((n, len(b)), np.float32), np.empty((n, len(c)), np.float32)
     for _ in range(40):
-        sweeper.down(states, means, v)
-        sweeper.up(v, hidden_means, states)
+        sweeper.update_visible(states, means, v)
+        sweeper.update_hidden(v, hidden_means, states)
     points, _, weight = joint(h)
     p = np.exp(logsumexp(weight, axis=1) - logsumexp(weight))
     for power in (1, 2):
@@ -309,13 +309,13 @@ def test_names_of_no_family_are_refused(name: str, says: str) -> None:
 )
 def test_values_outside_a_familys_domain_are_named(name: str, rows: list[list[float]], says: str) -> None:
     with pytest.raises(DataError) as caught:
-        unit_family(name).require(np.array(rows, dtype=np.float32))
+        unit_family(name).require_valid_block(np.array(rows, dtype=np.float32))
     assert caught.value.message == says
 
 
 def test_values_inside_a_familys_domain_are_accepted() -> None:
     for name, rows in (("rate:4", [[0, 3.5]]), ("softmax:2", [[0.25, 0.75]]), ("poisson", [[0, 1e6]]), ("spin", [[-1, 1]])):
-        unit_family(name).require(np.array(rows, dtype=np.float32))
+        unit_family(name).require_valid_block(np.array(rows, dtype=np.float32))
 
 
 def test_models_that_are_not_normalisable_are_refused_with_the_reason() -> None:
@@ -430,11 +430,11 @@ def test_rates_of_counts_end_at_e_to_the_20th() -> None:
 
 
 def test_proportions_of_one_of_k_columns_may_be_rounded() -> None:
-    unit_family("softmax:2").require(np.array([[0.3, 0.70005]]))
+    unit_family("softmax:2").require_valid_block(np.array([[0.3, 0.70005]]))
     with pytest.raises(DataError, match=r"columns 0 to 1 of row 7 sum to 1\.0002"):
-        unit_family("softmax:2").require(np.array([[0.3, 0.7002]]), 7)
+        unit_family("softmax:2").require_valid_block(np.array([[0.3, 0.7002]]), 7)
     with pytest.raises(DataError, match="columns 2 to 3 of row 0 sum to 1:"):
-        unit_family("softmax:2").require(np.array([[0.0, 1.0, -0.5, 1.5]]))
+        unit_family("softmax:2").require_valid_block(np.array([[0.0, 1.0, -0.5, 1.5]]))
 
 
 def test_entries_that_a_sparse_matrix_leaves_out_are_0() -> None:

@@ -49,7 +49,7 @@ def test_log_z_and_likelihoods_are_sums_over_all_states(hidden: str) -> None:
     _, weights = joint(h, hidden)
     log_z = logsumexp(weights)
     assert enumeration.exact_log_partition(h) == pytest.approx(log_z, abs=1e-12)
-    assert enumeration.exact_log_partition(h.transposed()) == pytest.approx(log_z, abs=1e-12)
+    assert enumeration.exact_log_partition(h.transpose()) == pytest.approx(log_z, abs=1e-12)
     found = row_likelihood.row_log_likelihood(h, ROWS, log_z)
     np.testing.assert_allclose(found, logsumexp(weights, axis=1) - log_z, atol=1e-12)
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)
@@ -58,10 +58,10 @@ def test_log_z_and_likelihoods_are_sums_over_all_states(hidden: str) -> None:
 @pytest.mark.parametrize("block", [1, 40, 400])
 def test_enumeration_in_blocks_is_the_whole_sum(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     h = model()
-    log_z = enumeration.exact_log_partition(h.transposed())
+    log_z = enumeration.exact_log_partition(h.transpose())
     for name, size in (("BLOCK", block), ("NEAR", max(1, block // 20))):
         monkeypatch.setattr(enumeration, name, size)
-    assert enumeration.exact_log_partition(h.transposed()) == pytest.approx(log_z, abs=1e-12)
+    assert enumeration.exact_log_partition(h.transpose()) == pytest.approx(log_z, abs=1e-12)
     wide = Harmonium(h.W, h.b, h.c, h.visible, unit_family("gaussian"))
     monkeypatch.setattr("herdcli.rbm.likelihood.gaussian_enumeration.NEAR", 4)
     # With Gaussian hidden units the hidden sum is closed: log Z = log Σ_v e^{b·v + |c + W'v|²/2}.
@@ -102,7 +102,7 @@ def test_independent_samples_have_the_models_probabilities() -> None:
     parts = plan_enumerations(problem)
     assert parts is not None
     rows = run_algorithm(IndependentSampling(problem, parts)).rows[0]
-    h.visible.require(rows)
+    h.visible.require_valid_block(rows)
     shares = (rows @ ROWS.T == 3).mean(axis=0)
     assert np.abs(shares - p).max() < 4 * np.sqrt(0.25 / 20_000)
 
@@ -149,8 +149,8 @@ def test_sweeps_leave_the_models_own_distribution_in_place() -> None:
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), generator(0, Stream.SAMPLE))
     hidden, natural, means, drawn = (np.empty((len(rows), size), dtype=np.float32) for size in (3, 3, 9, 9))
-    sweeper.up(rows, natural, hidden)
-    sweeper.down(hidden, means, drawn)
+    sweeper.update_hidden(rows, natural, hidden)
+    sweeper.update_visible(hidden, means, drawn)
     np.testing.assert_allclose(means, h.visible_means(hidden), atol=1e-5)
     assert np.abs((drawn @ ROWS.T == 3).mean(axis=0) - p).max() < 4 * np.sqrt(0.25 / 40_000)
 
@@ -160,19 +160,21 @@ def test_equal_sizes_are_the_units_of_one_size() -> None:
     natural = np.random.default_rng(0).normal(size=(5, 6))
     for name in ("log_partition", "mean", "round_to_states"):
         np.testing.assert_allclose(getattr(other, name)(natural), getattr(one, name)(natural), atol=1e-14)
-    np.testing.assert_allclose(other.slope(one.mean(natural), natural[::-1]), one.slope(one.mean(natural), natural[::-1]), atol=1e-14)
+    np.testing.assert_allclose(
+        other.mean_change(one.mean(natural), natural[::-1]), one.mean_change(one.mean(natural), natural[::-1]), atol=1e-14
+    )
     rows = one.round_to_states(natural)
     np.testing.assert_allclose(other.base_rate_parameters(rows), one.base_rate_parameters(rows), atol=1e-14)
 
 
 def test_rows_and_names_that_do_not_fit_are_refused() -> None:
     units = unit_family("softmax:3,2,4")
-    assert units.fits(9)
-    assert not units.fits(18)
+    assert units.is_valid_width(9)
+    assert not units.is_valid_width(18)
     with pytest.raises(DataError, match="there are 8 columns, but softmax:3,2,4 units need 9 in total"):
-        units.require(np.eye(8))
+        units.require_valid_block(np.eye(8))
     with pytest.raises(DataError, match="columns 3 to 4 of row 1 sum to 2"):
-        units.require(np.vstack([ROWS[0], ROWS[0] + np.eye(9)[4]]))
+        units.require_valid_block(np.vstack([ROWS[0], ROWS[0] + np.eye(9)[4]]))
     with pytest.raises(BadUsage, match="softmax:K needs a number of states K from 2 to 1000, not 1"):
         unit_family("softmax:3,1")
     for name in ("softmax:3,", "softmax:,3", "softmax:3,x", "softmax:03,2"):

@@ -53,14 +53,14 @@ def definition(model, probes, gallery):
 def test_similarity_is_equation_3_8_for_every_family_and_for_large_weights(images, hidden, scale):
     model = model_of(hidden, scale=scale)
     found = pair_similarity.pair_similarity(
-        model, pair_similarity.compute_hidden_totals(model, images[:3]), pair_similarity.compute_hidden_totals(model, images)
+        model, pair_similarity.compute_hidden_input_totals(model, images[:3]), pair_similarity.compute_hidden_input_totals(model, images)
     )
     np.testing.assert_allclose(found, definition(model, images[:3], images), rtol=1e-9, atol=1e-8)
 
 
 def test_similarity_is_symmetric_and_nothing_for_an_image_and_itself(images):
     model = model_of("rate:100")
-    parts = pair_similarity.compute_hidden_totals(model, images)
+    parts = pair_similarity.compute_hidden_input_totals(model, images)
     found = pair_similarity.pair_similarity(model, parts, parts)
     np.testing.assert_allclose(found, found.T, atol=1e-9)
     np.testing.assert_allclose(np.diag(found), 0, atol=1e-9)
@@ -71,12 +71,14 @@ def test_blocks_and_threads_change_nothing():
     random = np.random.default_rng(0)
     model = model_of("rate:100")
     probes, gallery = (random.random((n, D)) * 10 for n in (70, 1100))
-    parts = pair_similarity.compute_hidden_totals(model, probes), pair_similarity.compute_hidden_totals(model, gallery)
+    parts = pair_similarity.compute_hidden_input_totals(model, probes), pair_similarity.compute_hidden_input_totals(model, gallery)
     whole = pair_similarity.pair_similarity(model, *parts)
     with ThreadPoolExecutor(3) as pool:
         np.testing.assert_array_equal(pair_similarity.pair_similarity(model, *parts, map=pool.map), whole)
     one = pair_similarity.pair_similarity(
-        model, pair_similarity.compute_hidden_totals(model, probes[65:66]), pair_similarity.compute_hidden_totals(model, gallery[1050:1051])
+        model,
+        pair_similarity.compute_hidden_input_totals(model, probes[65:66]),
+        pair_similarity.compute_hidden_input_totals(model, gallery[1050:1051]),
     )
     np.testing.assert_allclose(whole[65, 1050], one[0, 0], rtol=1e-12)
 
@@ -92,7 +94,7 @@ def test_similarity_of_one_large_place(place):
     probes = np.full((2, D), 5.0)
     for first, second in ((probes, visible), (visible, probes)):
         found = pair_similarity.pair_similarity(
-            model, pair_similarity.compute_hidden_totals(model, first), pair_similarity.compute_hidden_totals(model, second)
+            model, pair_similarity.compute_hidden_input_totals(model, first), pair_similarity.compute_hidden_input_totals(model, second)
         )
         np.testing.assert_allclose(found, definition(model, first, second), rtol=1e-9, atol=1e-7)
 
@@ -101,6 +103,6 @@ def test_similarity_of_one_large_place(place):
 def test_any_number_of_hidden_units_is_multiplied_in_eights(images, K):
     model = model_of("rate:100", K=K)
     found = pair_similarity.pair_similarity(
-        model, pair_similarity.compute_hidden_totals(model, images[:3]), pair_similarity.compute_hidden_totals(model, images)
+        model, pair_similarity.compute_hidden_input_totals(model, images[:3]), pair_similarity.compute_hidden_input_totals(model, images)
     )
     np.testing.assert_allclose(found, definition(model, images[:3], images), rtol=1e-9, atol=1e-8)

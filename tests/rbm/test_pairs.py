@@ -80,7 +80,7 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
         np.testing.assert_array_equal(getattr(made[0], name)[~fixed], getattr(made[1], name))
     assert np.isfinite(made[0].b1).all()
     scores = [
-        pair_similarity.pair_similarity(model, *(pair_similarity.compute_hidden_totals(model, X) for _ in "pg"))
+        pair_similarity.pair_similarity(model, *(pair_similarity.compute_hidden_input_totals(model, X) for _ in "pg"))
         for model, X in zip(made, (wide, images), strict=True)
     ]
     np.testing.assert_allclose(*scores, atol=1e-9)

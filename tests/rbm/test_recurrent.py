@@ -11,7 +11,7 @@ from recurrent_models import OFFSETS, PAIRS, bouncing, exact_likelihoods, held, 
 from herdcli import fast
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm.learning.gradients import exact_gradient as exact_gradient
+from herdcli.rbm.learning.gradients import exact_likelihood_gradient
 from herdcli.rbm.likelihood.enumeration import exact_log_partition
 from herdcli.rbm.likelihood.row_likelihood import log_pseudo_likelihood, row_log_likelihood
 from herdcli.rbm.model import Harmonium
@@ -34,18 +34,18 @@ from herdcli.rbm.units import unit_family
 
 
 def test_rows_of_ragged_sequences_in_the_order_of_time():
-    steps = TimeOrder.of(OFFSETS)
+    steps = TimeOrder.from_offsets(OFFSETS)
     assert steps.chosen.tolist() == [4, 0, 3, 5, 1, 6, 2, 7, 8]
     assert steps.bounds.tolist() == [0, 3, 5, 7, 8, 9]
     assert steps.ranks.tolist() == [2, 0, 1]
-    assert steps.before.tolist() == [0, 1, 3, 4, 5, 7]
-    assert steps.last.tolist() == [8, 6, 2]
+    assert steps.previous_rows.tolist() == [0, 1, 3, 4, 5, 7]
+    assert steps.last_rows.tolist() == [8, 6, 2]
     assert steps.to_sequence_order(steps.chosen).tolist() == list(range(9))
 
 
 def test_states_follow_the_recursion_row_by_row():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
-    driven = held(v, OFFSETS).driven(m)
+    driven = held(v, OFFSETS).step_harmoniums(m)
     for start, end in itertools.pairwise(OFFSETS.tolist()):
         r = None
         for t in range(start, end):
@@ -68,7 +68,7 @@ def test_the_probabilities_of_all_sequences_sum_to_one(visible, values, steps):
 def test_a_step_has_the_joint_distribution_of_its_harmonium():
     """log p(v_t | r_{t−1}) by the sum over all hidden states, and all rows, of e^{b·v + c·h + v'Wh}."""
     m, v = model("binary", "spin", 3, 2), rows("binary", 4, 3)
-    driven, p = held(v, np.array([0, 4])).driven(m), m.p
+    driven, p = held(v, np.array([0, 4])).step_harmoniums(m), m.p
     H = np.array(list(itertools.product((-1, 1), repeat=2)), dtype=float)
     V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
     for t in range(4):
@@ -82,10 +82,10 @@ def test_without_links_it_is_an_rbm():
     m, v = model("binary", "binary", 4, 3, links=0.0), rows("binary", 9, 4)
     h = Harmonium(m.p.W, m.p.b, m.p.c, m.visible, m.hidden)
     np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), row_log_likelihood(h, v, exact_log_partition(h)), atol=1e-12)
-    found = gradient(m, v, SequenceHistory.nothing(3, 3))
+    found = gradient(m, v, SequenceHistory.empty(3, 3))
     W, b, c = (part.astype(np.float32) for part in (m.p.W, m.p.b, m.p.c))
     sweeper = GibbsSweeper(W, b, c, m.visible.layer(), m.hidden.layer(), np.random.default_rng())
-    own = exact_gradient(sweeper, m.visible, m.hidden, v.astype(np.float32))
+    own = exact_likelihood_gradient(sweeper, m.visible, m.hidden, v.astype(np.float32))
     for name in ("W", "b", "c"):
         np.testing.assert_allclose(getattr(found, name), getattr(own, name), atol=1e-6)
 
@@ -94,11 +94,11 @@ def test_without_links_it_is_an_rbm():
 
 
 def gradient(m: RecurrentModel, v: np.ndarray, before: SequenceHistory) -> Parameters:
-    steps = TimeOrder.of(OFFSETS)
-    ordered, ranked = v[steps.chosen], before.taken(steps.ranks)
+    steps = TimeOrder.from_offsets(OFFSETS)
+    ordered, ranked = v[steps.chosen], before.select(steps.ranks)
     driven = compute_step_harmoniums(m.p, steps, ordered, ranked, m.hidden.mean)
     return gradients.backpropagate_through_time(
-        m.p, steps, ordered, ranked, driven, gradients.exact_differences(m, driven, ordered), m.hidden
+        m.p, steps, ordered, ranked, driven, gradients.exact_phase_differences(m, driven, ordered), m.hidden
     )
 
 
@@ -119,7 +119,7 @@ def require_finite_differences(m: RecurrentModel, v: np.ndarray, before: Sequenc
     found = gradient(m, v, before)
 
     def mean() -> float:
-        driven = m.driven(v, TimeOrder.of(OFFSETS), before)
+        driven = m.step_harmoniums(v, TimeOrder.from_offsets(OFFSETS), before)
         return float(likelihood.row_log_likelihoods(m, v, driven).mean())
 
     for name in names:
@@ -140,19 +140,19 @@ def test_slopes_are_those_of_the_means(units):
     random, kind = np.random.default_rng(3), unit_family(units)
     a, change = random.standard_normal((5, 6)), random.standard_normal((5, 6))
     found = (kind.mean(a + 1e-6 * change) - kind.mean(a - 1e-6 * change)) / 2e-6
-    np.testing.assert_allclose(kind.slope(kind.mean(a), change), found, atol=1e-8)
+    np.testing.assert_allclose(kind.mean_change(kind.mean(a), change), found, atol=1e-8)
 
 
 def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
     """Of 4,000 copies of each row, which the chains begin at."""
     m, v = model("binary", "binary", 3, 2), rows("binary", 9, 3)
     m.p.W[...] *= 3.0
-    driven = held(v, OFFSETS).driven(m)
+    driven = held(v, OFFSETS).step_harmoniums(m)
     own = exact_sums.step_expectations(m, driven)
     many = StepHarmoniums(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
-    p, V, gaps = m.p.each(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
+    p, V, gaps = m.p.map_arrays(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
     for k in (1, 30):
-        found = gradients.contrastive_differences(
+        found = gradients.contrastive_phase_differences(
             p, many, V, (m.visible.layer(), m.hidden.layer()), k, np.random.Generator(np.random.Philox(5))
         )
         gaps.append(np.abs(found.b.reshape(9, 4000, 3).mean(axis=1) - (v - own.visible)).max())
@@ -203,7 +203,7 @@ def test_what_is_too_large_to_be_summed_is_refused():
 @pytest.mark.parametrize(("visible", "hidden", "D", "K"), [pair for pair in PAIRS if unit_family(pair[0]).support is not None])
 def test_pseudo_likelihoods_are_those_of_each_step_s_harmonium(visible, hidden, D, K):
     m, v = model(visible, hidden, D, K), rows(visible, 9, D)
-    driven = held(v, OFFSETS).driven(m)
+    driven = held(v, OFFSETS).step_harmoniums(m)
     own = [log_pseudo_likelihood(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden), v[t : t + 1])[0] for t in range(9)]
     np.testing.assert_allclose(likelihood.row_pseudo_log_likelihoods(m, v, driven), own, rtol=1e-12)
 
@@ -333,7 +333,7 @@ def test_the_trace_is_the_error_of_proportions():
     problem = RecurrentProblem(v, np.array([0, 5, 12]), settings)
     algorithm = RecurrentLearning(problem)
     m = RecurrentModel(algorithm.init().now.float64(), problem.visible, problem.hidden)
-    driven = held(v, problem.offsets).driven(m)
+    driven = held(v, problem.offsets).step_harmoniums(m)
     shown = m.visible.mean(driven.r @ m.p.W.T + driven.b)
     assert run_algorithm(algorithm).trace[0] == pytest.approx(np.square((v - shown) / 4).mean(), rel=1e-5)
 
@@ -397,7 +397,7 @@ def test_both_kernels_learn_the_same_bytes():
 
 
 def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
-    pieces = SequencePieces.of(np.array([0, 7, 9, 19]), 4)
+    pieces = SequencePieces.from_offsets(np.array([0, 7, 9, 19]), 4)
     assert pieces.begin.tolist() == [0, 3, 7, 9, 12, 15]
     assert pieces.end.tolist() == [3, 7, 9, 12, 15, 19]
     assert pieces.first.tolist() == [True, False, True, True, False, False]
@@ -410,7 +410,7 @@ def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
     algorithm = RecurrentLearning(problem)
     state = algorithm.init()
     first = state.carried.copy()
-    states = held(v, offsets).driven(RecurrentModel(state.now.float64(), problem.visible, problem.hidden)).r
+    states = held(v, offsets).step_harmoniums(RecurrentModel(state.now.float64(), problem.visible, problem.hidden)).r
     later = ~problem.pieces.first
     np.testing.assert_allclose(first[later], states[problem.pieces.begin[later] - 1], atol=1e-6)
     for _ in range(problem.batches):

@@ -24,7 +24,7 @@ from herdcli.rbm.recurrent.settings import RecurrentSettings
 def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     given = held(v, OFFSETS)
-    driven = given.driven(m)
+    driven = given.step_harmoniums(m)
     found = likelihood.expected_next_rows(m, given, driven, np.arange(9), 0)
     V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
     for t in range(9):
@@ -41,7 +41,7 @@ def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
 def test_rows_under_links_that_say_the_same_at_every_step(of):
     m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
     given = held(v, OFFSETS)
-    driven = given.driven(m)
+    driven = given.step_harmoniums(m)
     asked = evaluation.LikelihoodEstimate(0.0, 0.0, of, True)
     found = evaluation.log_likelihood_without_links(m, given, driven, asked, EvaluationSettings(), map)
     b, c = driven.b.copy(), driven.c.copy()
@@ -58,11 +58,11 @@ def test_rows_under_links_that_say_the_same_at_every_step(of):
 
 def test_links_that_say_nothing_make_no_difference():
     m, v = model("binary", "binary", 3, 4, links=0.0), rows("binary", 9, 3)
-    driven, whole = held(v, OFFSETS).driven(m), evaluation.LikelihoodEstimate(0.0, 0.0, np.arange(9), True)
+    driven, whole = held(v, OFFSETS).step_harmoniums(m), evaluation.LikelihoodEstimate(0.0, 0.0, np.arange(9), True)
     found = evaluation.log_likelihood_without_links(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
     assert found == pytest.approx(exact_likelihoods(m, v, OFFSETS).mean(), abs=1e-12)
     alone = held(v, np.arange(10))  # no row has one before it
-    assert evaluation.log_likelihood_without_links(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
+    assert evaluation.log_likelihood_without_links(m, alone, alone.step_harmoniums(m), whole, EvaluationSettings(), map) == whole.mean
 
 
 def test_new_sequences_have_the_probabilities_of_the_model():
@@ -107,7 +107,7 @@ def test_the_row_before_each():
 def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
     m, v = model("gaussian", "binary", 3, 13, links=0.1), rows("gaussian", 9, 3)
     given = held(v, OFFSETS)
-    own = exact_sums.step_expectations(m, given.driven(m)).visible
+    own = exact_sums.step_expectations(m, given.step_harmoniums(m)).visible
     assert likelihood.validation_criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
 
 
@@ -118,7 +118,7 @@ def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
     assert kept.offsets.tolist() == [0, 2, 3, 5]
     assert kept.begins.tolist() == [0, 1, 0]
     apart = EvaluationSequences(kept.X, kept.offsets, np.ones(5, dtype=bool), SequenceHistory(kept.state, kept.begins.astype(bool)))
-    found = likelihood.row_log_likelihoods(m, kept.X, apart.driven(m))
+    found = likelihood.row_log_likelihoods(m, kept.X, apart.step_harmoniums(m))
     np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
 
 

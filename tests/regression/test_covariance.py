@@ -79,7 +79,7 @@ def test_rows_in_time_are_those_of_the_dense_covariance(correlation):
     """Sequences of 30, 1 and 29 steps, of which every third row is left out."""
     columns, kept = rows(), np.arange(60) % 3 != 1
     some = covariance.LeastSquaresColumns(columns.X[kept], columns.one[kept], columns.y[kept])
-    steps = covariance.TimeSteps(SEQUENCE, STEP).only(kept)
+    steps = covariance.TimeSteps(SEQUENCE, STEP).select_rows(kept)
     found = covariance.whiten_ar1(some, steps, correlation)
     omega = ar1(correlation, SEQUENCE[kept], STEP[kept])
     Z, white = np.column_stack([some.X, some.one]), np.column_stack([found.columns.X, found.columns.one])
@@ -203,7 +203,7 @@ def test_a_known_covariance_takes_no_degrees_of_freedom():
     flat = covariance._variance_model_uncertainty(one_variance, np.zeros((60, 0)), map)
     np.testing.assert_allclose(flat.excess, 0, atol=1e-12)
     Z = np.column_stack([columns.X, columns.one])
-    np.testing.assert_allclose(flat.freedom(np.linalg.inv(Z.T @ Z)), 56)
+    np.testing.assert_allclose(flat.degrees_of_freedom(np.linalg.inv(Z.T @ Z)), 56)
 
 
 def test_the_correlation_is_found_again():

@@ -33,12 +33,12 @@ def blocks(X, y=Y, weight=None, size=64):
 
 
 def summed(X, y=Y, weight=None, l1=0.0, l2=0.0):
-    pilot = block_sums.pilot_fit(next(blocks(X, y, weight)))
-    whole = least_squares_sums.join_partial_sums([block_sums.block_sums(block, pilot) for block in blocks(X, y, weight)])
+    pilot = block_sums.fit_pilot(next(blocks(X, y, weight)))
+    whole = least_squares_sums.join_partial_sums([block_sums.sum_block(block, pilot) for block in blocks(X, y, weight)])
     found = least_squares_sums.SummedRows(whole.second, pilot)
     problem = found.problem(l1, l2)
     ended, figures = least_squares_sums.uncentred_fit_with_statistics(
-        whole, found, problem, run_algorithm(fit.NewtonDescent(problem, found.start(), elsewhere=found))
+        whole, found, problem, run_algorithm(fit.NewtonDescent(problem, found.intercept_only_coefficients(), elsewhere=found))
     )
     value = model.regression_artifact(problem, ended, figures, names=None, classes=None, target="y", seed=0)
     return least_squares_sums.with_heldout_rows(whole, value, weighted=weight is not None)
@@ -106,8 +106,8 @@ def test_robust_errors_are_those_of_few_columns(monkeypatch):
 
 def test_few_rows_have_no_pilot_but_their_means():
     head = next(blocks(X, size=7))
-    assert block_sums.pilot_fit(head).theta.tolist() == [0.0, 0.0, 0.0, float((head.y - head.offset).mean())]
-    assert block_sums.pilot_fit(next(blocks(X, size=8))).theta[0] != 0.0
+    assert block_sums.fit_pilot(head).theta.tolist() == [0.0, 0.0, 0.0, float((head.y - head.offset).mean())]
+    assert block_sums.fit_pilot(next(blocks(X, size=8))).theta[0] != 0.0
 
 
 def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
@@ -128,15 +128,15 @@ def test_rows_that_are_kept_are_spread_evenly(monkeypatch):
 def test_rows_that_cannot_be_summed_up(change, told):
     head = next(blocks(X))
     with pytest.raises(DataError) as error:
-        block_sums.block_sums(replace(head, **change), block_sums.pilot_fit(head))
+        block_sums.sum_block(replace(head, **change), block_sums.fit_pilot(head))
     assert error.value.message == told
 
 
 def test_rows_without_weight_are_no_rows():
     head = next(blocks(X))
     weight = np.where(np.arange(64) < 30, 0.0, 1.0)
-    made = block_sums.block_sums(replace(head, weight=weight), block_sums.pilot_fit(head))
-    alone = block_sums.block_sums(replace(head, weight=None, split=np.where(weight > 0, head.split, 3)), block_sums.pilot_fit(head))
+    made = block_sums.sum_block(replace(head, weight=weight), block_sums.fit_pilot(head))
+    alone = block_sums.sum_block(replace(head, weight=None, split=np.where(weight > 0, head.split, 3)), block_sums.fit_pilot(head))
     np.testing.assert_allclose(made.second, alone.second, rtol=1e-12, atol=1e-9)
     assert made.rows == alone.rows == ((head.split == 0) & (weight > 0)).sum()
 
@@ -151,7 +151,7 @@ def test_rows_without_weight_are_no_rows():
 def test_sums_of_nothing(change, told):
     head = next(blocks(X))
     with pytest.raises(DataError) as error:
-        least_squares_sums.join_partial_sums([block_sums.block_sums(replace(head, **change), block_sums.pilot_fit(head))])
+        least_squares_sums.join_partial_sums([block_sums.sum_block(replace(head, **change), block_sums.fit_pilot(head))])
     assert error.value.message == told
 
 
@@ -167,11 +167,11 @@ def test_sums_of_nothing(change, told):
 )
 def test_shards_that_cannot_be(change, told):
     head = next(blocks(X))
-    pilot = block_sums.pilot_fit(head)
+    pilot = block_sums.fit_pilot(head)
     made = block_sums.RegressionShard(
         place=ShardPlace(),
         units=1,
-        parts=[block_sums.block_sums(head, pilot)],
+        parts=[block_sums.sum_block(head, pilot)],
         target="y",
         weighted=False,
         centre=pilot.centre,

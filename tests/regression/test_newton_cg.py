@@ -148,7 +148,7 @@ def test_the_objective_never_rises_and_the_region_follows_how_well_the_model_tel
 def diagonal(problem, theta):
     """Of the curvature of the mean loss and its penalty."""
     found = sum_statistics(newton_cg.TrustRegion(problem, theta).source, newton_cg.GradientSums(problem, theta))["diagonal"] / WEIGHT.sum()
-    return found + problem.l2 * problem.penalised.reshape(theta.shape)
+    return found + problem.l2 * problem.penalty_mask.reshape(theta.shape)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "softmax"])
@@ -222,10 +222,10 @@ def test_large_problems_alone_are_for_it():
 def test_errors_alone_need_the_curvature():
     run = newton_cg.TrustRegion(problem_of("softmax"), np.zeros((2, 1000)))
     assert run.memory() == 8 * 2000**2 * 9
-    assert run.after(run.init()) == (pytest.approx(1.92), run.memory())
+    assert run.estimate_error_costs(run.init()) == (pytest.approx(1.92), run.memory())
     apart = replace(run.init(), doubtful=0.0)
     ridge = replace(run, problem=problem_of("softmax", l2=0.1))
-    assert run.after(apart) == ridge.after(run.init()) == (0.0, 0)
+    assert run.estimate_error_costs(apart) == ridge.estimate_error_costs(run.init()) == (0.0, 0)
     assert ridge.memory() == 8 * (2000 * 20 + N * 3)  # and the second derivatives of each row
 
 
@@ -239,9 +239,9 @@ def correlated_metric() -> newton_cg.CorrelatedMetric:
 def test_a_correlated_metric_is_its_matrix():
     metric, d = correlated_metric(), np.random.default_rng(1).normal(size=(2, 4))
     whole = [metric.vectors @ np.diag(scales) @ metric.vectors.T for scales in metric.scales]
-    for found, expected in zip(metric.times(d), (M @ row for M, row in zip(whole, d, strict=True)), strict=True):
+    for found, expected in zip(metric.multiply(d), (M @ row for M, row in zip(whole, d, strict=True)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(metric.solve(metric.times(d)), d, rtol=1e-12)
+    np.testing.assert_allclose(metric.solve(metric.multiply(d)), d, rtol=1e-12)
 
 
 def test_a_step_in_a_correlated_metric_ends_at_its_minimum_or_border():

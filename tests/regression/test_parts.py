@@ -75,13 +75,13 @@ def test_predictors_that_overflow_are_cut() -> None:
     for name in ("poisson", "gamma"):
         np.testing.assert_allclose(families.family_by_name(name).mean(far)[:, 0], np.exp([699.0, 700.0, 700.0, -800.0]))
     np.testing.assert_allclose(families.family_by_name("gamma-shape").mean(np.array([[99.0], [101.0]]))[:, 0], np.exp([99.0, 100.0]))
-    assert families.family_by_name("gamma").terms(np.array([[-699.0], [-701.0]]), np.ones(2))[0].tolist() == [
+    assert families.family_by_name("gamma").loss_and_derivatives(np.array([[-699.0], [-701.0]]), np.ones(2))[0].tolist() == [
         np.exp(699.0) - 699,
         np.exp(700.0) - 701,
     ]
     np.testing.assert_allclose(families.family_by_name("bernoulli").mean(far)[:, 0], [1.0, 1.0, 1.0, 0.0])
     assert families.family_by_name("bernoulli").mean(np.zeros((1, 1)))[0, 0] == 0.5
-    terms = families.family_by_name("gamma-shape").terms(np.array([[101.0], [100.0]]), np.ones(2))
+    terms = families.family_by_name("gamma-shape").loss_and_derivatives(np.array([[101.0], [100.0]]), np.ones(2))
     assert terms[0][0] == terms[0][1]
     assert np.isfinite(terms[0]).all()
 
@@ -98,9 +98,9 @@ def test_values_at_the_ends_of_a_family() -> None:
         ("gamma", [1.0], np.inf),
     ):
         family = families.family_by_name(name, classes=3)
-        family.require(np.array(good))
+        family.require_valid_response(np.array(good))
         with pytest.raises(DataError, match=f"in row {len(good)}"):
-            family.require(np.array([*good, bad]))
+            family.require_valid_response(np.array([*good, bad]))
     with pytest.raises(BadUsage, match="there is no family 'normal'"):
         families.family_by_name("normal")
     assert [families.family_by_name("softmax", classes=4, symmetric=symmetric).free for symmetric in (False, True)] == [3, 4]
@@ -116,7 +116,7 @@ def test_softmax_by_hand() -> None:
     whole = np.exp(np.column_stack([np.zeros(5), eta]))
     p = whole / whole.sum(axis=1, keepdims=True)
     family = families.family_by_name("softmax", classes=3)
-    loss, slope, share = family.terms(eta, y)
+    loss, slope, share = family.loss_and_derivatives(eta, y)
     own = p[np.arange(5), y.astype(int)]
     np.testing.assert_allclose(loss, -np.log(own))
     np.testing.assert_allclose(share, p[:, 1:])
@@ -196,7 +196,7 @@ def test_model_steps_foresee_their_fall() -> None:
     model_value = slope @ d + 0.5 * d @ whole @ d + 0.15 * np.abs(theta[0, :2] + d[:2]).sum() - 0.15 * np.abs(theta[0, :2]).sum()
     assert foreseen == pytest.approx(-model_value)
     assert lasso.penalty(theta) == pytest.approx(0.5 * 0.4 * 0.29 + 0.15 * 0.7)
-    assert problem_of("softmax").penalised.tolist() == [1, 1, 0, 1, 1, 0]
+    assert problem_of("softmax").penalty_mask.tolist() == [1, 1, 0, 1, 1, 0]
 
 
 def test_rows_on_the_side_of_their_class() -> None:
@@ -241,11 +241,11 @@ def test_separation_is_told_by_ratios_alone_after_five_steps() -> None:
         assert not replace(run, problem=replace(run.problem, l1=0.1))._is_separated(at)
         assert not replace(run, problem=problem_of("poisson"))._is_separated(at)
     settled = replace(state, objective=5.0, decrements=np.array([5e-17]))
-    assert run._settled(settled)
-    assert not run._settled(replace(settled, decrements=np.array([5.1e-17])))
-    assert not run._settled(replace(state, rate=1.0))
-    assert run._settled(replace(state, rate=2.0**-41))
-    assert not run._settled(replace(state, rate=2.0**-40))
+    assert run._has_converged(settled)
+    assert not run._has_converged(replace(settled, decrements=np.array([5.1e-17])))
+    assert not run._has_converged(replace(state, rate=1.0))
+    assert run._has_converged(replace(state, rate=2.0**-41))
+    assert not run._has_converged(replace(state, rate=2.0**-40))
 
 
 # figures ------------------------------------------------------------------------------------------

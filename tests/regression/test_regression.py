@@ -49,14 +49,14 @@ def test_slope_is_that_of_the_loss_and_expected_curvature_that_of_the_slope(name
     family = families.family_by_name(name, classes=3, scale=1.5)
     K, h = getattr(family, "free", 1), 1e-6
     eta = np.random.default_rng(1).normal(size=(7, K))
-    _, slope, _ = family.terms(eta, y)
+    _, slope, _ = family.loss_and_derivatives(eta, y)
     for k in range(K):
         step = h * np.eye(K)[k]
-        numeric = (family.terms(eta + step, y)[0] - family.terms(eta - step, y)[0]) / (2 * h)
+        numeric = (family.loss_and_derivatives(eta + step, y)[0] - family.loss_and_derivatives(eta - step, y)[0]) / (2 * h)
         np.testing.assert_allclose(slope[:, k], numeric, rtol=1e-6, atol=1e-8)
     if name in ("gaussian", "bernoulli", "poisson"):  # canonical links: observed and expected curvature agree
-        numeric = (family.terms(eta + h, y)[1] - family.terms(eta - h, y)[1]) / (2 * h)
-        np.testing.assert_allclose(family.terms(eta, y)[2], numeric, rtol=1e-6, atol=1e-8)
+        numeric = (family.loss_and_derivatives(eta + h, y)[1] - family.loss_and_derivatives(eta - h, y)[1]) / (2 * h)
+        np.testing.assert_allclose(family.loss_and_derivatives(eta, y)[2], numeric, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("name", "most"), [("gamma", 0.05), ("gamma-shape", 0.05)])
@@ -65,7 +65,7 @@ def test_curvature_is_the_variance_of_the_slope(name, most):
     rng, eta = np.random.default_rng(0), np.full((400_000, 1), 0.7)
     y = rng.gamma(1.0, np.exp(0.7), 400_000) if name == "gamma" else rng.gamma(np.exp(0.7), 1.5, 400_000)
     family = families.family_by_name(name, scale=1.5)
-    _, slope, curve = family.terms(eta, y)
+    _, slope, curve = family.loss_and_derivatives(eta, y)
     assert abs(slope.mean()) < 0.01
     assert slope.var() == pytest.approx(curve[0, 0], rel=most)
 
@@ -259,7 +259,7 @@ def test_deviance_is_twice_what_the_likelihood_falls_short(name):
 def test_targets_outside_a_family_are_refused():
     for name, bad in (("bernoulli", 0.5), ("poisson", -1.0), ("poisson", 1.5), ("gamma", 0.0), ("gamma-shape", -2.0), ("gaussian", np.nan)):
         with pytest.raises(DataError, match="in row 1"):
-            families.family_by_name(name).require(np.array([1.0, bad]))
+            families.family_by_name(name).require_valid_response(np.array([1.0, bad]))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "softmax"])

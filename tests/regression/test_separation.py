@@ -93,11 +93,11 @@ def test_coefficients_without_a_finite_estimate_are_those_of_a_linear_program(na
         if fit.NewtonDescent is algorithm and run_algorithm(algorithm(problem, model.initial_coefficients(problem))).separated:
             expected = np.ones_like(expected)  # every row is on its side: nothing is left to estimate
         ended, value = fitted(problem, algorithm)
-        found = separation.find_recession(problem, ended)
+        found = separation.find_recession_directions(problem, ended)
         if ended.separated:
             assert expected.any()
             continue
-        np.testing.assert_array_equal(np.zeros_like(expected) if found is None else found.unbounded(), expected)
+        np.testing.assert_array_equal(np.zeros_like(expected) if found is None else found.unbounded_mask(), expected)
         assert value.separated == expected.any()
         assert np.isnan(value.standard_error.ravel()[expected]).all()
         assert np.isnan(value.robust_error.ravel()[expected]).all()
@@ -164,7 +164,7 @@ def test_many_coefficients_are_looked_at_one_by_one():
     problem = problem_of("bernoulli", np.column_stack([X, rare]), y)
     ended = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
     search = separation._RecessionSearch(problem, ended.theta, np.ones(5), 1e-6, 1.0, map)
-    assert search.search_along_axes().unbounded().tolist() == [False, False, False, True, False]
+    assert search.search_along_axes().unbounded_mask().tolist() == [False, False, False, True, False]
     assert (
         separation._RecessionSearch(problem_of("bernoulli", X, y), ended.theta[:, :4], np.ones(4), 1e-6, 1.0, map).search_along_axes()
         is None
@@ -179,7 +179,7 @@ def test_a_program_that_is_too_large_withholds_what_has_grown(monkeypatch):
     y[X[:, 1] == 1], y[X[:, 2] == 1] = 0, 1
     problem = problem_of("bernoulli", X, y)
     ended = run_algorithm(fit.NewtonDescent(problem, model.initial_coefficients(problem)))
-    sure = separation.find_recession(problem, ended)
+    sure = separation.find_recession_directions(problem, ended)
     monkeypatch.setattr(separation, "MOST_NUMBERS", 0)
-    found = separation.find_recession(problem, ended)
-    assert sure.unbounded().tolist() == found.unbounded().tolist() == [False, True, True, False]
+    found = separation.find_recession_directions(problem, ended)
+    assert sure.unbounded_mask().tolist() == found.unbounded_mask().tolist() == [False, True, True, False]

@@ -41,7 +41,7 @@ def held(v: np.ndarray, offsets: np.ndarray) -> EvaluationSequences:
 
 
 def exact_likelihoods(m: RecurrentModel, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return likelihood.row_log_likelihoods(m, v, held(v, offsets).driven(m))
+    return likelihood.row_log_likelihoods(m, v, held(v, offsets).step_harmoniums(m))
 
 
 def bouncing(count: int, steps: int, columns: int, seed: int = 0) -> list[np.ndarray]:

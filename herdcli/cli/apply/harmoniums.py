@@ -158,7 +158,7 @@ def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request:
     y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # named labels are dropped if some are missing
 
     def make(part: slice) -> Dataset:
-        X = model.to_original(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))
+        X = model.to_original(impute_rows(h, rows.X[part], known[part], seed=request.seed, first_row=part.start, map=session.map))
         return Dataset(
             X,
             y=_slice_if_present(y, part),

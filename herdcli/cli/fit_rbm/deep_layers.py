@@ -52,7 +52,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     problem = layerwise_learning.StackingProblem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     algorithm = layerwise_learning.LayerwiseLearning(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
-    warn_of_training_rows(session, problem.layer([]))
+    warn_of_training_rows(session, problem.layer_problem([]))
     label = f"learning by {settings.algorithm}" if session.dry_run else "learning"
     first, *others = [*below, *session.run(algorithm, label=label)]
     first = replace_evaluation_rows(first, rows.X, rows.split, None, map=session.map)

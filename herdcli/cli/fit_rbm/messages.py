@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def warn_of_training_rows(session: Session, problem: LearningProblem, names: Sequence[str] | None = None) -> None:
     """Warn about constant and equal columns, and about a batch size larger than the number of rows.  names  of the columns."""
-    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
+    constant = max(int(problem.constant_columns(m).sum()) for m in range(len(problem.rows)))
     if constant:
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
         session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
@@ -26,9 +26,9 @@ def warn_of_training_rows(session: Session, problem: LearningProblem, names: Seq
 
 def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Sequence[str] | None) -> None:
     """Warn about a pair of equal columns of a single model: independent columns are then a bad baseline."""
-    from herdcli.rbm.learning.learning_problem import equal_columns
+    from herdcli.rbm.learning.learning_problem import find_equal_columns
 
-    pairs = equal_columns(problem.rows[0]) if len(problem.rows) == 1 else []
+    pairs = find_equal_columns(problem.rows[0]) if len(problem.rows) == 1 else []
     if pairs:
         first, second = (names[j] if names else str(j + 1) for j in pairs[0])
         more = f", and so are {len(pairs) - 1} more" if len(pairs) > 1 else ""

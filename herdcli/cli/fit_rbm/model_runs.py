@@ -81,9 +81,9 @@ def fit_models(session: Session, request: Request) -> None:
     problem = LearningProblem(
         groups.training_rows(),
         settings,
-        groups.X[groups.held] if settings.average_scores else None,
+        groups.X[groups.heldout_indices] if settings.average_scores else None,
         valid=_validation_rows(groups, settings, needed=request.hidden == "auto"),
-        told=groups.evenly_spaced_validation_rows(MOST) if settings.every and given.scored else None,
+        told=groups.evenly_spaced_validation_rows(MOST) if settings.epochs_per_evaluation and given.scored else None,
         begun=None if given.earlier is None else class_models.find_resume_point(given.earlier),
         known=missing_values.known_masks_per_model(groups, given.known),
     )
@@ -92,7 +92,7 @@ def fit_models(session: Session, request: Request) -> None:
     if away is None:
         animations.refuse_cluster(session, request.plots)
     units = range(1) if away is not None else shards.unit_numbers_of_run(session, count, "models")
-    own = problem if len(units) == count else problem.part(units) if units else None
+    own = problem if len(units) == count else problem.select_models(units) if units else None
     if own is not None:
         session.require_memory(RBMLearning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
     learned: dict[str, object] = rows.reading_record()
@@ -117,7 +117,7 @@ def fit_models(session: Session, request: Request) -> None:
 
 def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -> Sequence[SelectedRows | StreamedRows] | None:
     """Return the validation rows of each model if they are needed; for a tracked likelihood alone, only if there are any."""
-    if settings.every or needed:
+    if settings.epochs_per_evaluation or needed:
         return groups.validation_rows()
     try:
         return groups.validation_rows() if settings.track_likelihood else None

@@ -73,7 +73,7 @@ def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRe
 def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
     """Warn about constant columns, sequences longer than the window, and a missing validation part."""
     console, settings = session.console, problem.settings
-    lengths, constant = np.diff(problem.offsets), int(problem.constant.sum())
+    lengths, constant = np.diff(problem.offsets), int(problem.constant_columns.sum())
     if constant:
         console.warn(f"{constant} of {problem.rows.shape[1]} columns are constant in all training rows: their weights stay 0")
     long = int((lengths > settings.window).sum())

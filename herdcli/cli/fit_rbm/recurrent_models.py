@@ -89,7 +89,7 @@ def apply_recurrent(session: Session, fitted: Artifact, request: ApplyRequest) -
     if steps:
         return _forecast_rows(session, model, given, steps, request.seed)
     held = given.evaluation_sequences
-    driven = held.driven(model.model)
+    driven = held.step_harmoniums(model.model)
     if want == "features":
         names = [f"hidden{k + 1}" for k in range(model.hidden)]
         return given.rows.results_in_row_order(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"

@@ -105,7 +105,7 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
     del groups, rows
 
     def finish(own: Any, state: Any) -> Herding:
-        value = (class_runs.assemble_hidden if hidden else class_runs.assemble_visible)(own, state)
+        value = (class_runs.assemble_hidden_herding if hidden else class_runs.assemble_visible_herding)(own, state)
         known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
         return replace(
             value, **seen, **known, scores=class_runs.assemble_class_scores(labels, nearest, state) if nearest is not None else None
@@ -154,7 +154,9 @@ def _inputs_from_feature_vectors(data: Artifact, request: Request) -> HerdingInp
     problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, source.units))
     names = data.value.feature_names
     algorithm = visible_herding.VisibleHerding
-    return HerdingInputs(problem, algorithm, lambda own, state: replace(class_runs.assemble_visible(own, state), feature_names=names), data)
+    return HerdingInputs(
+        problem, algorithm, lambda own, state: replace(class_runs.assemble_visible_herding(own, state), feature_names=names), data
+    )
 
 
 def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInputs:
@@ -169,7 +171,7 @@ def _inputs_from_feature_means(data: Artifact, request: Request) -> HerdingInput
     units = units_from_feature_count(X.shape[1], features)
     source = visible_herding.source_from_moments(X[0], units, features, request.representation)
     problem = visible_herding.VisibleHerdingProblem((source,), _visible_settings(request, units))
-    return HerdingInputs(problem, visible_herding.VisibleHerding, class_runs.assemble_visible, data)
+    return HerdingInputs(problem, visible_herding.VisibleHerding, class_runs.assemble_visible_herding, data)
 
 
 def _inputs_to_continue_rates(session: Session, path: str, request: Request) -> HerdingInputs:
@@ -194,7 +196,7 @@ def _inputs_to_continue_rates(session: Session, path: str, request: Request) -> 
         for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range", "feature_names")
     }
     return HerdingInputs(
-        problem, dynamics.HiddenHerding, lambda own, state: replace(class_runs.assemble_hidden(own, state), **kept), earlier
+        problem, dynamics.HiddenHerding, lambda own, state: replace(class_runs.assemble_hidden_herding(own, state), **kept), earlier
     )
 
 

@@ -32,7 +32,7 @@ def sample_herding(session: Session, fitted: Artifact, request: Request) -> tupl
             f"there are {kept} pseudo-samples of each run, not {request.count}", where=fitted.name, hint="herd herd --keep-last keeps more"
         )
     count = min(kept, request.count)
-    x = np.concatenate([model.kept(run)[0][-count:] for run in range(model.count)]) > 0
+    x = np.concatenate([model.kept_samples(run)[0][-count:] for run in range(model.count)]) > 0
     names = model.feature_names
     if names is not None and model.units is not None:
         names = [names[unit] for unit in model.units]

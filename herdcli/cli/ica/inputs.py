@@ -188,7 +188,9 @@ def report_and_check_whitening(session: Session, fitted: Whitening, constant: Ar
     columns, method = fitted.mean.size, whitening_method(request)
     least = request.component_count or columns
     if request.variance_fraction:
-        session.console.note(f"{len(fitted.forward)} of {columns} components are kept; they have {100 * fitted.kept:.3g} % of the variance")
+        session.console.note(
+            f"{len(fitted.forward)} of {columns} components are kept; they have {100 * fitted.kept_variance_fraction:.3g} % of the variance"
+        )
         least = len(fitted.forward)
     if fitted.scale is not None:
         session.console.note("the columns have very different variances, so each is divided by its standard deviation before whitening")

@@ -137,7 +137,7 @@ def save_all_units(session: Session, whole: ICAShard, history: HistorySource, re
     inputs.require_enough_rows(total.rows, len(whole.centre), request)
     all_kept = total.rows < len(whole.centre)
     fitted = inputs.fit_whitening(total.X if all_kept else total.moments(whole.centre), request)
-    inputs.report_and_check_whitening(session, fitted, total.constant if fitted.dropped else np.empty(0), request)
+    inputs.report_and_check_whitening(session, fitted, total.constant_columns if fitted.dropped else np.empty(0), request)
     if len(total.X) < total.rows:
         session.console.note(
             f"the whitening uses {group_digits(total.rows)} rows; "

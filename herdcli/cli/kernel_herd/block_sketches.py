@@ -47,13 +47,13 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
     exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="use --embedding exact")
     found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
-    units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
+    units = shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
     tasks = [(unit, task.node) for unit in units for task in layout.tasks(layout.level, unit) if not task.level]
     kept = max(20 * request.count, min(KEPT, KEPT_VALUES // basis.shape[1]))
     sketching = block_sketches.BlockSketching(sketch, RowBlocks(rows, layout.block), tasks, kept / rows.count, request.seed, session.map)
     return block_sketches.SketchShard(
         place=session.place,
-        units=layout.units,
+        units=layout.unit_count,
         parts=session.run(sketching, label="reading", memory="the sketch of the rows") if units else [],
         rows=rows.count,
         kernel=kernel.text(),

@@ -35,7 +35,7 @@ def select_from_own_blocks(session: Session, request: Request) -> None:
 
     with indexed_rows.open_rows(session, request) as rows:
         layout = _tree_layout(request, rows.count)
-        if not session.place.unit_numbers(layout.units):
+        if not session.place.unit_numbers(layout.unit_count):
             _save_empty_shard(session, request, rows, layout)
             return
         basis, kernel = _scaled_sample_and_kernel(session, request, rows)
@@ -43,11 +43,11 @@ def select_from_own_blocks(session: Session, request: Request) -> None:
             sketch = block_sketches.sketch_blocks(session, request, rows, basis, kernel, layout)
             shards.save_units_or_shard(session, sketch, "blocks of rows", block_sketches.save_all_units, rows.history, request)
             return
-        units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
+        units = shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
         parts = _build_nodes(session, request, rows, units, kernel) if units else []
     made = BlocksShard(
         place=session.place,
-        units=layout.units,
+        units=layout.unit_count,
         parts=parts,
         rows=rows.count,
         kernel=kernel.text(),
@@ -63,11 +63,11 @@ def _save_empty_shard(session: Session, request: Request, rows: IndexedRows, lay
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 
-    shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
+    shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
     place, count, one = session.place, rows.count, np.ones(1)
-    made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
+    made: Shard = BlocksShard(place=place, units=layout.unit_count, parts=[], rows=count, kernel="", scale=one)
     if block_sketches.uses_sketch(session, request, parse_kernel(request.kernel), count, rows.columns):
-        made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
+        made = SketchShard(place=place, units=layout.unit_count, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
     shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
@@ -105,16 +105,16 @@ def save_all_units(session: Session, whole: BlocksShard, history: HistorySource,
     from herdcli.quadrature.targets import RowTarget
 
     kernel, layout = parse_kernel(whole.kernel), _tree_layout(request, whole.rows)
-    if layout.units != len(whole.parts):
-        raise DataError(f"has {len(whole.parts)} blocks of rows, but {layout.units} are expected")
+    if layout.unit_count != len(whole.parts):
+        raise DataError(f"has {len(whole.parts)} blocks of rows, but {layout.unit_count} are expected")
     settings = _block_settings(session, request, kernel, whole.rows, len(whole.scale))
-    tasks = [task for node in range(layout.nodes(layout.top)) for task in layout.tasks(layout.top, node, layout.level)]
+    tasks = [task for node in range(layout.count_nodes(layout.top_level)) for task in layout.tasks(layout.top_level, node, layout.level)]
     climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.PrecomputedNodes(whole.parts), tasks, len(whole.scale), session.map)
     union = merge_tree.unite_nodes(session.run_preparation(climb, label="merging"))
     if not union.mass > 0:
         raise DataError("the weights of rows must be finite, not negative and not all 0")
     group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, request.count)
-    problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.nodes(0)])
+    problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.count_nodes(0)])
     value = result_assembly.assemble_samples(
         problem,
         session.run_preparation(selection.AtomSelection(problem, session.map), label="herding"),

@@ -32,7 +32,7 @@ from herdcli.cli.frame.options.declaration import (
 from herdcli.cli.frame.rows.target_files import scores_for_record, target_for_record
 from herdcli.cli.kernel_herd.values import BANDWIDTH, EMBEDDING, NORM, SCALE
 from herdcli.errors import BadUsage
-from herdcli.quadrature.rules.rule_table import TABLE, join_with_word, rules_reading_option
+from herdcli.quadrature.rules.rule_table import TABLE, join_with_conjunction, rules_reading_option
 from herdcli.records import dataclass
 
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that are generated, not read from a file
@@ -82,7 +82,7 @@ RULE = (
 SWAPPED = Needs(
     _rule_condition("refine"),
     "--refine needs atoms of equal weight, but --rule {rule} gives other weights",
-    hint=f"use {join_with_word(rules_reading_option('refine'), 'or')}",
+    hint=f"use {join_with_conjunction(rules_reading_option('refine'), 'or')}",
 )
 NOT_UNIQUE = "--unique does not work with --rule {rule}"
 UNIQUE = (
@@ -103,7 +103,7 @@ TARGET = (
     Needs(DENSITY, SCORES_REFUSE),
 )
 CANDIDATES = (_rule_condition("candidates", f"{OF_OWN_ROWS}--candidates", f"{OTHERS} take others"), DENSITY)
-POLISHED = f"--polish works with {join_with_word(rules_reading_option('polish'), 'and')}, without --unique"
+POLISHED = f"--polish works with {join_with_conjunction(rules_reading_option('polish'), 'and')}, without --unique"
 POLISH = (
     _rule_condition("polish", POLISHED),
     Excludes("unique", refusal=POLISHED),

@@ -67,7 +67,7 @@ def whiten_errors(session: Session, inputs: RegressionInputs, errors: ErrorCovar
     weight = np.ones(len(y)) if inputs.weight is None else inputs.weight
     if not (weight[training] > 0).all():
         raise DataError("--gls needs weights above 0, because they are precisions", where=inputs.history.name)
-    columns, variance = columns.scaled(np.sqrt(weight[training])), 1 / np.maximum(weight, 1e-300)
+    columns, variance = columns.scale_rows(np.sqrt(weight[training])), 1 / np.maximum(weight, 1e-300)
     if errors.name == "ar1":
         found = _whiten_in_time(session, columns, inputs, training, errors.correlation)
     elif errors.name == "variance":
@@ -97,7 +97,7 @@ def _whiten_in_time(
     from herdcli.regression import covariance
 
     assert inputs.steps is not None
-    steps = inputs.steps.only(training)
+    steps = inputs.steps.select_rows(training)
     if correlation is not None:
         return covariance.whiten_ar1(columns, steps, correlation)
     found = covariance.fit_ar1(columns, steps, session.map)

@@ -85,9 +85,9 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} held-out rows, evenly spaced, are stored in the model for herd eval")
     units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
-    pilot, parts = block_sums.PilotFit.none(rows.columns), list[block_sums.PartialSums]()
+    pilot, parts = block_sums.PilotFit.zeros(rows.columns), list[block_sums.PartialSums]()
     if units or session.dealt is not None:
-        pilot = block_sums.pilot_fit(next(iter(rows.source.take(0, 1))))
+        pilot = block_sums.fit_pilot(next(iter(rows.source.take(0, 1))))
     if units:
         run = session.run if session.shard else session.run_preparation
         parts = run(
@@ -120,7 +120,7 @@ def save_all_units(session: Session, whole: RegressionShard, history: HistorySou
     summed = least_squares_sums.SummedRows(found.second, PilotFit(whole.centre, whole.pilot))
     problem = summed.problem(request.l1, request.ridge, whole.weight_kind)
     fit = session.run(
-        NewtonDescent(problem, summed.start(), request.iterations, elsewhere=summed),
+        NewtonDescent(problem, summed.intercept_only_coefficients(), request.iterations, elsewhere=summed),
         label="fitting",
         memory=f"the curvature of {len(whole.pilot)} coefficients",
     )

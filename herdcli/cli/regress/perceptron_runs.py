@@ -97,17 +97,17 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     from herdcli.regression.perceptron.linear_model import fit_linear_model
     from herdcli.regression.perceptron.minibatches import batch_columns
     from herdcli.regression.perceptron.problem import PerceptronProblem, ValidationRows
-    from herdcli.regression.perceptron.scaling import ScaledRows, find_scaling
+    from herdcli.regression.perceptron.scaling import ScaledRows, fit_scaling
 
     rows = _rows_of_split(inputs, 0)
-    scaling = find_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
+    scaling = fit_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
     if not (np.isfinite(scaling.mean).all() and np.isfinite(scaling.factor).all()):
         raise DataError("there are infinite values", where=inputs.history.name, hint="write NaN for missing values")
     outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
     shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
     scaled = ScaledRows(rows, scaling)
     optimizer = _choose_optimizer(session, request, len(rows.y), shape.parameters)
-    table = scaled.in_memory() if optimizer == "trust-region" else scaled
+    table = scaled.read_all() if optimizer == "trust-region" else scaled
     l2 = 1.0 / len(rows.y) if request.l2 is None else request.l2
     problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape, scaling=scaling)
     valid = _rows_of_split(inputs, 1)
@@ -149,7 +149,7 @@ def _choose_optimizer(session: Session, request: Request, rows: int, parameters:
 def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
     """Return an algorithm that runs all starts."""
     from herdcli.regression.perceptron.architecture import Architecture
-    from herdcli.regression.perceptron.linear_model import can_start_linear, linear_start
+    from herdcli.regression.perceptron.linear_model import can_represent_linear_model, initialise_from_linear_model
     from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes
     from herdcli.regression.perceptron.restarts import RestartedFit
     from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
@@ -163,14 +163,14 @@ def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> R
         return run.validation.loss(linear, np.append(coefficients[:, :-1], coefficients[:, -1])[None], session.map)
 
     def descent(restart: int) -> PerceptronDescent:
-        start = problem.architecture.initial(request.seed, restart, run.start)[None]
+        start = problem.architecture.initial_parameters(request.seed, restart, run.start)[None]
         if restart == request.restarts:
-            start = linear_start(problem.architecture, start[0], run.linear())[None]
+            start = initialise_from_linear_model(problem.architecture, start[0], run.linear())[None]
         region = PerceptronRegion(problem, start, request.iterations, session.map)
         return PerceptronDescent(region, run.validation, request.patience, restart)
 
     if run.optimizer == "trust-region":
-        guarded = run.validation.rows is not None and can_start_linear(problem.architecture)
+        guarded = run.validation.rows is not None and can_represent_linear_model(problem.architecture)
         needed = descent_bytes(problem, session.threads)
         return RestartedFit(descent, request.restarts, batches=False, needed=needed, floor=floor if guarded else None)
     settings = BatchSettings(
@@ -187,7 +187,7 @@ def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> R
     make = partial(MinibatchDescent, problem, run.rows, settings=settings, validation=run.validation, map=session.map)
 
     def batches(restart: int) -> MinibatchDescent:
-        return make(run.columns(), start=problem.architecture.initial(request.seed, restart, run.start), restart=restart)
+        return make(run.columns(), start=problem.architecture.initial_parameters(request.seed, restart, run.start), restart=restart)
 
     return RestartedFit(batches, request.restarts, batches=True, needed=needed)
 
@@ -234,9 +234,9 @@ def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFi
         image_shape=image if image is not None and int(np.prod(image)) == rows.X.shape[1] else None,
         baselines=runs.fit_baselines(family, inputs),
     )
-    deviances = assembly.model_figures(value, rows)
+    deviances = assembly.prediction_statistics(value, rows)
     valid = _rows_of_split(inputs, 1)  # which the fit did not see
-    dispersions = assembly.model_figures(value, valid) if len(valid.y) else deviances
+    dispersions = assembly.prediction_statistics(value, valid) if len(valid.y) else deviances
     return replace(
         value,
         deviance=deviances[0].deviance,

@@ -92,7 +92,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
         algorithm,
         label="fitting",
         memory=curvature,
-        after=algorithm.after if isinstance(algorithm, TrustRegion) else None,
+        after=algorithm.estimate_error_costs if isinstance(algorithm, TrustRegion) else None,
     )
     value = assemble_regression(
         problem,

@@ -11,7 +11,7 @@ FILE = "hyvarinenBookImages.zip"
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Return 1.tiff … 13.tiff, one row each; pictures in portrait format are transposed, and `transposed` marks them."""
+    """Return 1.tiff … 13.tiff, one row each; pictures in portrait format are transposed, and `transpose` marks them."""
     import numpy as np
 
     from herdcli.datasets.archives import read_members

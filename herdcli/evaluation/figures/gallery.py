@@ -14,7 +14,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Row
 from herdcli.faces import face_similarities
 from herdcli.faces.rank_errors import count_wrong_before_match, rank_errors
-from herdcli.rbm.pair_similarity import compute_hidden_totals, pair_similarity
+from herdcli.rbm.pair_similarity import compute_hidden_input_totals, pair_similarity
 from herdcli.rbm.pairs import PairRBM
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -71,7 +71,7 @@ def metrics(
 
 def model_similarity(value: RecognitionTask, map: Map = map) -> Array:
     """Return F (P, G) of probes and gallery images under the model of pairs."""
-    probes, gallery = (compute_hidden_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
+    probes, gallery = (compute_hidden_input_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
     return pair_similarity(value.model, probes, gallery, map)
 
 

@@ -98,7 +98,7 @@ def _max_entropy_distance(value: Herding) -> float | None:
         fitted = sample_entropy.fit_max_entropy(sums / rates.scale[run], D, value.features, value.representation)
         if fitted is None:
             return None
-        distances.append(float(np.linalg.norm(sample_entropy.state_frequencies(value.kept(run)[0]) - fitted)))
+        distances.append(float(np.linalg.norm(sample_entropy.state_frequencies(value.kept_samples(run)[0]) - fitted)))
     return float(np.mean(distances))
 
 

@@ -206,7 +206,7 @@ def _separation_columns(product: Array) -> dict[str, float | None]:
 
 def _locality_columns(value: ICA, map: Map) -> dict[str, float | None]:
     """Return the locality columns of filters on the axes of the rows."""
-    filters = value.whitening.rotated(value.J)
+    filters = value.whitening.filters_in_row_axes(value.J)
     shape = image_shape(value) or (filters.shape[1],)
     found: dict[str, float | None] = {
         "participation": float(np.median(measures.participation_ratio(filters))),

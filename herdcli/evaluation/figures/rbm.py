@@ -219,7 +219,7 @@ def _likelihood_columns(
         ways["_tracked"] = {m: LogZEstimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}
     total = sum(rows.shape[0] for rows in groups.values())
     sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
-    finite = unit_family(value.visible_units).finite
+    finite = unit_family(value.visible_units).has_finite_values
     if finite:
         sums["pseudo_likelihood"] = 0.0
     if value.training_energy is not None:

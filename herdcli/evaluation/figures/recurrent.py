@@ -51,7 +51,7 @@ def metrics(
     held = value.heldout_sequences()
     if held is None:
         return result | {"verdict": NO_ROWS}
-    model, driven = value.model, held.driven(value.model)
+    model, driven = value.model, held.step_harmoniums(value.model)
     found = estimate_likelihood(model, held, driven, settings, map, progress)
     shift = value.log_scale
     base = independent_log_likelihood(value, held, found.chosen)

@@ -12,7 +12,7 @@ from herdcli.rbm.likelihood import annealed_importance
 from herdcli.rbm.likelihood.annealed_importance import AnnealedImportanceSampling
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, is_enumerable
 from herdcli.rbm.likelihood.log_z_estimates import LogZEstimate, single_run_estimate
-from herdcli.rbm.likelihood.repeated_annealing import AIS_TEMPERATURES, MOST_TEMPERATURES, repeated_annealing, select_reverse_starts
+from herdcli.rbm.likelihood.repeated_annealing import AIS_TEMPERATURES, MOST_TEMPERATURES, estimate_log_partitions, select_reverse_starts
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable
 from herdcli.schema import Array
@@ -47,7 +47,7 @@ def log_partitions(
         found[""] = [single_run_estimate(one) for one in run_algorithm(AnnealedImportanceSampling(problem, map), watch=progress)]
     else:
         most = settings.temperatures or MOST_TEMPERATURES
-        found[""] = repeated_annealing(each, own, rows, settings.chains, most, settings.seed, map, progress)
+        found[""] = estimate_log_partitions(each, own, rows, settings.chains, most, settings.seed, map, progress)
     if settings.reverse:
         starts = tuple(select_reverse_starts(part, settings.chains) for part in rows)
         found["_reverse"] = run_algorithm(AnnealedImportanceSampling(replace(problem, known=starts), map), watch=progress)

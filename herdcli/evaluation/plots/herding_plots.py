@@ -73,7 +73,7 @@ def samples(value: Herding, settings: EvaluationSettings, *, map: Map = map) -> 
     if value.features == "rows":
         return _visit_count_plot(value)
     each = TILES if value.count == 1 else 10
-    kept = [restore_pruned_units(value, value.kept(c)[0][-each:]) for c in range(value.count)]
+    kept = [restore_pruned_units(value, value.kept_samples(c)[0][-each:]) for c in range(value.count)]
     shape = value.image_shape
     runs = "" if value.count == 1 else f" of each of {value.count} runs"
     title = f"the last {len(kept[0])} pseudo-samples{runs}" + ("" if shape is not None else ", a line for each")
@@ -101,7 +101,7 @@ def _visit_count_plot(value: Herding) -> plot_list.Figure:
     figure = plot_list.new_figure(3.2)
     axes = figure.add_subplot()
     for c in range(value.count):
-        counts = np.sort(np.bincount(value.kept(c)[0][:, 0]))[::-1]
+        counts = np.sort(np.bincount(value.kept_samples(c)[0][:, 0]))[::-1]
         plot_list.draw_curve(axes, c, np.arange(1, len(counts) + 1), counts, label=value.classes[c] if value.classes else f"run {c + 1}")
     axes.set(xlabel="rows, those taken most often first", ylabel="times taken")
     axes.set_title(f"how often each row is among the {value.states.shape[1]} kept pseudo-samples")

@@ -31,7 +31,7 @@ WIDEST = 3.0  # points, of a bar
 
 def filters(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Pictures, those of a topography on its map; of signals the twenty filters of largest power; of few channels the unmixing matrix."""
-    rows = _normalise_rows(value.whitening.rotated(value.J))
+    rows = _normalise_rows(value.whitening.filters_in_row_axes(value.J))
     shape = image_shape(value)
     if shape is not None:
         return tiles.tile_images(
@@ -71,7 +71,7 @@ def _topography_width(value: ICA) -> int | None:
 
 def spectra(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
     """Power over frequency: of pictures in both directions, frequency 0 in the middle."""
-    rows = value.whitening.rotated(value.J)
+    rows = value.whitening.filters_in_row_axes(value.J)
     shape = image_shape(value)
     if shape is not None:
         power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
@@ -103,7 +103,7 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Map = map) -> plot_
     """
     if image_shape(value) is None:
         _require_signal(value)
-        return _time_frequency_plot(value.whitening.rotated(value.J))
+        return _time_frequency_plot(value.whitening.filters_in_row_axes(value.J))
     rows, found = _fit_gabors(value, map)
     good = found.r2 >= GOOD_FIT
     figure = plot_list.new_figure(3.6)
@@ -141,7 +141,7 @@ def _fit_gabors(value: ICA, map: Map) -> tuple[Array, gabor.GaborParameters]:
     shape = image_shape(value)
     if shape is None:
         raise DataError("has no image_shape, so its filters are not images and Gabor functions cannot be fitted")
-    rows = value.whitening.rotated(value.J).reshape(-1, *shape)
+    rows = value.whitening.filters_in_row_axes(value.J).reshape(-1, *shape)
     return rows, gabor.fit_gabors(rows, map=map)
 
 

@@ -60,7 +60,7 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
     length = int(min(held.offsets[1], MOST_STEPS))
     before = None if held.before is None else SequenceHistory(held.before.state[:1], held.before.begins[:1])
     first = EvaluationSequences(held.v[:length], np.array([0, length]), held.counted[:length], before)
-    driven = first.driven(value.model)
+    driven = first.step_harmoniums(value.model)
     expected = expected_next_rows(value.model, first, select_steps(driven, np.arange(length)), np.arange(length), settings.seed, map=map)
     return (
         _draw_as_lines(value, first.v, expected, driven.r)

@@ -110,7 +110,7 @@ def residuals(value: GeneralisedLinear | Perceptron, settings: EvaluationSetting
 
 def standardised_residuals(value: GeneralisedLinear | Perceptron, heldout: HeldoutRows) -> Array:
     """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
-    _, slope, curve = value.distribution().terms(heldout.predictor, heldout.y)
+    _, slope, curve = value.distribution().loss_and_derivatives(heldout.predictor, heldout.y)
     spread = value.dispersion * (1.0 if heldout.variance is None else heldout.variance)
     found: Array = -slope[:, 0] / np.sqrt(np.maximum(curve[:, 0] * spread, 1e-300))
     return found

@@ -97,7 +97,7 @@ class EmbeddingErrorBounds:
         return self.distance + min(math.sqrt(square), square / mmd if mmd > 0 else math.inf)
 
 
-def no_features_error(kernel: str) -> BadUsage:
+def no_random_features_error(kernel: str) -> BadUsage:
     """Make the error for a kernel that has no random features."""
     hint = (
         "use --embedding nystrom:R, or a kernel gaussian, laplace, matern…, inverse-multiquadric, rational-quadratic, or their sums "

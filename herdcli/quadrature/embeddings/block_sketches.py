@@ -106,11 +106,11 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
         if not state.step or self.tasks[state.step - 1][0] != unit:
             nothing = WorkUnitSketch(0, np.zeros(len(self.sketch.landmarks) + 1), np.zeros(2), X[:0], np.zeros(0, dtype=np.int64))
             state.units = [*state.units, nothing]
-        state.units[-1] = self._added(state.units[-1], X, weights, first, number)
+        state.units[-1] = self._add_block(state.units[-1], X, weights, first, number)
         state.step += 1
         return state
 
-    def _added(self, unit: WorkUnitSketch, X: Array, weights: Array, first: int, number: int) -> WorkUnitSketch:
+    def _add_block(self, unit: WorkUnitSketch, X: Array, weights: Array, first: int, number: int) -> WorkUnitSketch:
         sums = unit.sums.copy()
         self.sketch.add(sums, X, weights, map=self.map)
         more = np.array([weights.sum(), exact_arithmetic.matrix_product(weights, self.sketch.kernel.diagonal(X))])

@@ -68,10 +68,10 @@ class ApproximateEmbedding:
 class EmbeddingPlan(Protocol):
     """The way in which one group's embedding is computed."""
 
-    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
-        """Return the sums number `which`; before  the complete states of the earlier sums."""
+    def make_sums(self, number: int, earlier_states: list[EmbeddingState]) -> EmbeddingSums:
+        """Return the sums number `number`; before  the complete states of the earlier sums."""
 
-    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding | None:
+    def approximate_embedding(self, states: list[EmbeddingState]) -> ApproximateEmbedding | None:
         """Return the approximate embedding from complete sums, None if it is exact."""
 
 
@@ -98,16 +98,16 @@ class _ExactPlan:
     group: SelectionGroup
     number: int
 
-    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
+    def make_sums(self, number: int, earlier_states: list[EmbeddingState]) -> EmbeddingSums:
         target = self.group.target
         if not isinstance(target, RowTarget):
             raise TypeError(target.name)
-        pair = kernel_sum_inputs(self.problem, self.group, self.number)[which]
+        pair = kernel_sum_inputs(self.problem, self.group, self.number)[number]
         return PairSums(
             kernel_sums.make_embedding_problem(self.problem.kernel, *pair, target.weights, precision=self.problem.settings.precision)
         )
 
-    def found(self, states: list[EmbeddingState]) -> None:
+    def approximate_embedding(self, states: list[EmbeddingState]) -> None:
         return None
 
 
@@ -118,15 +118,15 @@ class _NystromPlan:
     precision: str
     problem: nystrom.NystromSums
 
-    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
-        if which == 0:
+    def make_sums(self, number: int, earlier_states: list[EmbeddingState]) -> EmbeddingSums:
+        if number == 0:
             return self.problem
-        alpha = self.problem.solve_projection(before[0].sums)[0]
+        alpha = self.problem.solve_projection(earlier_states[0].sums)[0]
         return PairSums(
             kernel_sums.make_embedding_problem(self.kernel, self.points, self.problem.landmarks, alpha, precision=self.precision)
         )
 
-    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+    def approximate_embedding(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
         alpha, norm, bound = self.problem.solve_projection(states[0].sums)
         at = self.problem.landmarks
         return ApproximateEmbedding(
@@ -145,12 +145,12 @@ class _SubsamplePlan:
     target: RowTarget
     drawn: Array
 
-    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
-        points = self.points if which == 0 else self.drawn
+    def make_sums(self, number: int, earlier_states: list[EmbeddingState]) -> EmbeddingSums:
+        points = self.points if number == 0 else self.drawn
         share = np.full(len(self.drawn), 1.0 / len(self.drawn))
         return PairSums(kernel_sums.make_embedding_problem(self.kernel, points, self.drawn, share, precision=self.precision))
 
-    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+    def approximate_embedding(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
         own = self.kernel.diagonal(self.target.X)
         added = subsampled_embedding.subsampling_error_bounds(self.kernel, own, self.target.weights, len(self.drawn))
         return ApproximateEmbedding(
@@ -166,16 +166,16 @@ class _FourierPlan:
     frequencies: Array
     centre: Array
 
-    def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
-        if which == 0:
+    def make_sums(self, number: int, earlier_states: list[EmbeddingState]) -> EmbeddingSums:
+        if number == 0:
             return random_fourier.CharacteristicSums(self.frequencies, self.centre, self.target.X, self.target.weights)
-        return self._make_fourier_embedding(before[0])
+        return self._make_fourier_embedding(earlier_states[0])
 
     def _make_fourier_embedding(self, state: EmbeddingState) -> random_fourier.FourierEmbedding:
         size = random_fourier.kernel_amplitude(self.kernel) / len(self.frequencies)
         return random_fourier.FourierEmbedding(self.frequencies, self.centre, state.sums * size, self.points)
 
-    def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
+    def approximate_embedding(self, states: list[EmbeddingState]) -> ApproximateEmbedding:
         sums, wave = states[0].sums, self._make_fourier_embedding(states[0])
         return ApproximateEmbedding(
             states[1].sums,

@@ -91,7 +91,7 @@ class NystromSums:
 
         return np.asarray(cho_solve((self._jittered_cholesky[0], True), values, check_finite=False))
 
-    def square(self, coefficients: Array, values: Array) -> Array:
+    def projection_squared_norm(self, coefficients: Array, values: Array) -> Array:
         """Compute α'K α for α = (K + εI)⁻¹ v, (R,) or (R, b), by Kα = v − εα."""
         return np.asarray((coefficients * values).sum(axis=0) - self._jittered_cholesky[1] * np.square(coefficients).sum(axis=0))
 
@@ -117,7 +117,7 @@ class NystromSums:
         values, own = np.stack([pair[0] for pair in found], axis=1), np.array([pair[1] for pair in found])
         alpha = self.coefficients(values)
         # With weights that do not sum to 1, both sides of ‖p μ_b − p μ̃_b‖ are multiplied by the share p of the block.
-        left = own - 2.0 * (alpha * values).sum(axis=0) + self.square(alpha, values)
+        left = own - 2.0 * (alpha * values).sum(axis=0) + self.projection_squared_norm(alpha, values)
         sums[:-1] += values.sum(axis=1)
         sums[-1] += float(np.sqrt(np.maximum(left, 0.0) + ROUNDING * own).sum())
 
@@ -131,7 +131,7 @@ class NystromSums:
     def solve_projection(self, sums: Array) -> tuple[Array, float, float]:
         """Compute α (R,), ‖μ̃‖² and the bound of ‖μ − μ̃‖ from complete sums (R + 1)."""
         alpha = self.coefficients(sums[:-1])
-        return alpha, float(self.square(alpha, sums[:-1])), float(sums[-1])
+        return alpha, float(self.projection_squared_norm(alpha, sums[:-1])), float(sums[-1])
 
 
 def _kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array) -> Array:

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.algorithm import Map
-from herdcli.quadrature.embeddings.approximation import LEVEL, EmbeddingErrorBounds, no_features_error
+from herdcli.quadrature.embeddings.approximation import LEVEL, EmbeddingErrorBounds, no_random_features_error
 from herdcli.quadrature.kernels import kernel_functions as k
 from herdcli.quadrature.kernels.kernel_functions import Kernel, require_length_scale
 from herdcli.quadrature.kernels.kernel_sums import EmbeddingState
@@ -38,7 +38,7 @@ def kernel_amplitude(kernel: Kernel) -> float:
         return math.prod(parts) if kernel.product else sum(parts)
     if isinstance(kernel, (k.GaussianKernel, k.LaplaceKernel, k.MaternKernel, k.InverseMultiquadricKernel, k.RationalQuadraticKernel)):
         return 1.0
-    raise no_features_error(kernel.text())
+    raise no_random_features_error(kernel.text())
 
 
 def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, dimension: int) -> Array:
@@ -69,7 +69,7 @@ def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, 
     elif isinstance(kernel, k.RationalQuadraticKernel):
         spread = np.sqrt(random.gamma(kernel.alpha, 1.0 / kernel.alpha, count))
     else:
-        raise no_features_error(kernel.text())
+        raise no_random_features_error(kernel.text())
     return np.asarray(random.standard_normal(shape) * spread[:, None] / require_length_scale(kernel.bandwidth))
 
 

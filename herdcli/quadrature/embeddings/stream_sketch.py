@@ -88,11 +88,11 @@ class StreamSketching:
         self.sketch.kernel.check(X)
         self.sketch.add(state.sums, X, weights, map=self.map)
         state.spread += [weights.sum(), exact_arithmetic.matrix_product(weights, self.sketch.kernel.diagonal(X))]
-        self._keep(state, X, weights)
+        self._update_candidates(state, X, weights)
         state.rows, state.step, state.proof = state.rows + len(X), state.step + 1, self.source.proof()
         return state
 
-    def _keep(self, state: StreamState, X: Array, weights: Array) -> None:
+    def _update_candidates(self, state: StreamState, X: Array, weights: Array) -> None:
         """Keep the candidates with the smallest keys among those so far and the rows of a block that have a weight."""
         able = np.flatnonzero(weights)
         keys = generator(self.seed, Purpose.RESERVOIR, step=state.step).random(len(X))[able]

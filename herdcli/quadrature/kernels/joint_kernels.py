@@ -44,7 +44,7 @@ class JointKernel:
         """Return both texts, joined by &."""
         return f"{self.rows.text()}{MARK}{self.label.text()}"
 
-    def folded(self, dimension: int) -> tuple[GaussianKernel, Array] | None:
+    def as_gaussian_kernel(self, dimension: int) -> tuple[GaussianKernel, Array] | None:
         """Return the Gaussian kernel that equals a product of two, with the factors of the columns (d + 1,); None for other kernels."""
         if not isinstance(self.rows, GaussianKernel) or not isinstance(self.label, GaussianKernel):
             return None

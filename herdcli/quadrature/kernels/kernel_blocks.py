@@ -43,7 +43,7 @@ class KernelColumns:
         self.kernel, self.points, self.evaluator = kernel, points, values
         self.halves: Array | None = None
 
-    def of(self, rows: Array) -> Array:
+    def compute(self, rows: Array) -> Array:
         """Compute the values (r, N) of rows (r, d)."""
         packed = self.evaluator
         if isinstance(packed, GaussianPoints) and rows.shape[1] >= BLAS_FROM:

@@ -61,14 +61,15 @@ class TilePlan(Protocol):
     size: tuple[int, int]
     weights: Array  # (N,) or more, those of the rows first, prepared for the tiles
 
-    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Compute sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
+    def tile(self, rows: slice, columns: slice, with_column_sums: bool) -> tuple[Array, Array | None]:
+        """Compute sums (r,) over the columns for the r rows, and with `with_column_sums` sums (c,) over the rows for the c columns, else
+        None."""
 
 
 def make_embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> EmbeddingProblem:
     """Make the embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
     plan: TilePlan
-    folded = kernel.folded(points.shape[1]) if isinstance(kernel, JointKernel) else None
+    folded = kernel.as_gaussian_kernel(points.shape[1]) if isinstance(kernel, JointKernel) else None
     if folded is not None:
         same = points is rows
         points = points * folded[1]
@@ -94,7 +95,7 @@ def strips_per_step(size: tuple[int, int], rows: int) -> int:
 
 def count_steps(kernel: Kernel, points: int, rows: int) -> int:
     """Return the number of steps of the embedding for these numbers of points and rows."""
-    folded = isinstance(kernel, JointKernel) and kernel.folded(2) is not None
+    folded = isinstance(kernel, JointKernel) and kernel.as_gaussian_kernel(2) is not None
     compiled = folded or isinstance(kernel, GaussianKernel) or radial_profile(kernel, 1) is not None
     size = GaussianTiles.size if compiled else GenericTiles.size
     strips = math.ceil(points / size[0])
@@ -141,12 +142,12 @@ class GenericTiles:
     def __init__(self, kernel: Kernel, points: Array, rows: Array, weights: Array) -> None:
         self.kernel, self.points, self.rows, self.weights = kernel, points, rows, weights
 
-    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Compute sums (r,) over the columns, and with `both` sums (c,) over the rows."""
+    def tile(self, rows: slice, columns: slice, with_column_sums: bool) -> tuple[Array, Array | None]:
+        """Compute sums (r,) over the columns, and with `with_column_sums` sums (c,) over the rows."""
         values = kernel_matrix(self.kernel, self.points[rows], self.rows[columns])
         return exact_arithmetic.matrix_product(values, self.weights[columns]), exact_arithmetic.matrix_product(
             self.weights[rows], values
-        ) if both else None
+        ) if with_column_sums else None
 
 
 class RadialTiles:
@@ -163,18 +164,18 @@ class RadialTiles:
             self.left.columns = self.left.pack_columns(points)
         self.weights = weights
 
-    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Compute sums (r,) over the columns, padded to LANES with weights of 0, and with `both` sums (c,) over the rows."""
+    def tile(self, rows: slice, columns: slice, with_column_sums: bool) -> tuple[Array, Array | None]:
+        """Compute sums (r,) over the columns, padded to LANES with weights of 0, and with `with_column_sums` sums (c,) over the rows."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         a, b = self.left.columns[:, rows], self.right.columns[:, wide]
-        weights, own = self.weights[columns], self.weights[rows] if both else np.ones(rows.stop - rows.start)
+        weights, own = self.weights[columns], self.weights[rows] if with_column_sums else np.ones(rows.stop - rows.start)
         padded = np.zeros(b.shape[1])
         padded[: len(weights)] = weights
         down, across = np.empty(a.shape[1]), np.zeros(b.shape[1])
-        fast.kernel_tile(self.left.profile.kind, a, np.ascontiguousarray(own), b, padded, down, across if both else None)
+        fast.kernel_tile(self.left.profile.kind, a, np.ascontiguousarray(own), b, padded, down, across if with_column_sums else None)
         here, there = self.left.norms[rows], self.right.norms[columns]
-        other = self.right.completed(across[: len(weights)], there, own, here) if both else None
-        return self.left.completed(down, here, weights, there), other
+        other = self.right.complete_sums(across[: len(weights)], there, own, here) if with_column_sums else None
+        return self.left.complete_sums(down, here, weights, there), other
 
 
 class GaussianTiles:
@@ -198,20 +199,22 @@ class GaussianTiles:
         self.weights = np.zeros(self.right.columns.shape[1])
         self.weights[: len(weights)] = weights
 
-    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Compute sums (r,) over the columns, and with `both` (c,) over the rows; in parts if some rows or columns are far."""
+    def tile(self, rows: slice, columns: slice, with_column_sums: bool) -> tuple[Array, Array | None]:
+        """Compute sums (r,) over the columns, and with `with_column_sums` (c,) over the rows; in parts if some rows or columns are far."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         weights = self.weights[wide]
         if wide.stop > columns.stop:
             weights = weights.copy()
             weights[columns.stop - columns.start :] = 0
-        near = TileColumns(self.left.columns[:, rows], self.weights[rows] if both else None, self.right.columns[:, wide], weights)
+        near = TileColumns(
+            self.left.columns[:, rows], self.weights[rows] if with_column_sums else None, self.right.columns[:, wide], weights
+        )
         far = self.far[0][rows], self.far[1][wide]
         factors = self.factors[0][rows], self.factors[1][wide]
         down, across = (
             near.sums_by_products(*factors) if not far[0].any() and not far[1].any() else _combine_tile_parts(near, *far, *factors)
         )
-        return down, across[: columns.stop - columns.start] if both else None
+        return down, across[: columns.stop - columns.start] if with_column_sums else None
 
 
 def _half_squares(columns: Array) -> Array:
@@ -270,8 +273,8 @@ class TileColumns:
         """Compute sums (na,) and (nb,), with exponents from the differences themselves."""
         return self._sums(self.wa, self.wb, differences=True)
 
-    def _sums(self, given: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:
-        wa: Array = np.ones(self.a.shape[1], self.b.dtype) if given is None else given.astype(self.b.dtype)
+    def _sums(self, row_weights: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:
+        wa: Array = np.ones(self.a.shape[1], self.b.dtype) if row_weights is None else row_weights.astype(self.b.dtype)
         wb = weights.astype(self.b.dtype)
         down, across = np.empty(self.a.shape[1]), np.zeros(self.b.shape[1], dtype=self.b.dtype)
         if len(self.a) >= BLAS_FROM and not differences:

@@ -240,12 +240,12 @@ class RadialPoints:
         padded[: len(weights)] = weights
         out = np.empty(self.columns.shape[1])
         fast.kernel_tile(self.profile.kind, self.columns, np.ones(len(out)), atoms, padded, out, None)
-        return self.completed(out[: self.count], self.norms, weights, self.half_norms(rows))
+        return self.complete_sums(out[: self.count], self.norms, weights, self.half_norms(rows))
 
-    def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
+    def complete_sums(self, sums: Array, norms: Array, weights: Array, other_norms: Array) -> Array:
         """Compute Σ_j w_j k(x_i, y_j) (n,) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
         total = float(weights.sum())
-        shared = self.profile.offset * total + float(exact_arithmetic.matrix_product(weights, other))
+        shared = self.profile.offset * total + float(exact_arithmetic.matrix_product(weights, other_norms))
         return np.asarray(sums * self.profile.factor + shared + norms * total)
 
 

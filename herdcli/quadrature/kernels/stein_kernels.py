@@ -46,7 +46,7 @@ class SteinKernel:
     smpcov: bool = False
     metric: Metric | None = None
 
-    def root(self, dimension: int) -> Array:
+    def metric_factor(self, dimension: int) -> Array:
         """Return R (d, d), lower triangular."""
         if not self.smpcov:
             return np.eye(dimension) / require_length_scale(self.bandwidth)
@@ -57,7 +57,7 @@ class SteinKernel:
     def matrix(self, X: Array, Y: Array) -> Array:
         """Compute k_p (n, m) of rows X (n, 2d) and Y (m, 2d)."""
         d = X.shape[1] // 2
-        R, centre = self.root(d), Y[:, :d].mean(axis=0)
+        R, centre = self.metric_factor(d), Y[:, :d].mean(axis=0)
         u, t, s, r = (X[:, :d] - centre) @ R, (Y[:, :d] - centre) @ R, X[:, d:], Y[:, d:]
         v, w = u @ R.T, t @ R.T  # Λx and Λy
         cross = (s * v).sum(axis=1)[:, None] + (r * w).sum(axis=1) - s @ w.T - v @ r.T
@@ -75,7 +75,7 @@ class SteinKernel:
     def diagonal(self, X: Array) -> Array:
         """Compute k_p(x, x) = τ + |s(x)|² (n,) of rows X (n, 2d)."""
         d = X.shape[1] // 2
-        return np.asarray(np.square(self.root(d)).sum() + np.einsum("ni,ni->n", X[:, d:], X[:, d:]))
+        return np.asarray(np.square(self.metric_factor(d)).sum() + np.einsum("ni,ni->n", X[:, d:], X[:, d:]))
 
     def check(self, X: Array) -> None:
         """Raise DataError unless rows X have an even number of columns."""
@@ -126,22 +126,22 @@ class ScoreTarget:
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
         """Raise BadUsage: it has no samples (count, 2d)."""
-        raise _no_sampling_error()
+        raise _cannot_sample_error()
 
     def quantile(self, u: Array) -> Array:
         """Raise BadUsage: it has no inverse CDF at u (n, 2d)."""
-        raise _no_sampling_error()
+        raise _cannot_sample_error()
 
     def bounding_box(self) -> tuple[Array, Array]:
         """Raise BadUsage: it has no corners (2d,)."""
-        raise _no_sampling_error()
+        raise _cannot_sample_error()
 
     def moments(self) -> tuple[Array, Array | None]:
         """Raise BadUsage: it has no mean (2d,)."""
-        raise _no_sampling_error()
+        raise _cannot_sample_error()
 
 
-def _no_sampling_error() -> BadUsage:
+def _cannot_sample_error() -> BadUsage:
     return BadUsage("cannot sample from this target: only its score function is known", hint="use --rule greedy or herding")
 
 
@@ -158,7 +158,7 @@ class SteinPoints:
 
     def __init__(self, kernel: SteinKernel, points: Array) -> None:
         n, d = len(points), points.shape[1] // 2
-        self.kernel, self.root, self.count = kernel, kernel.root(d), n
+        self.kernel, self.root, self.count = kernel, kernel.metric_factor(d), n
         self.centre = points[:, :d].mean(axis=0)
         self.columns = np.zeros((2 * d + (3 if kernel.smpcov else 2), -(-n // LANES) * LANES))
         for start in range(0, n, BLOCK):

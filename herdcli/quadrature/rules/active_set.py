@@ -135,7 +135,7 @@ def _inner_products(problem: ActiveSetProblem, state: ActiveSetState) -> tuple[f
 def _record_trace(problem: ActiveSetProblem, state: ActiveSetState) -> None:
     quadratic, linear = _inner_products(problem, state)
     slope = state.running - problem.space.embedding
-    state.mmd[state.size - 1] = problem.space.distance(quadratic, linear)
+    state.mmd[state.size - 1] = problem.space.mmd_from_terms(quadratic, linear)
     state.gap[state.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
 
 
@@ -224,9 +224,9 @@ class ActiveSetRule(Rule):
         """Return the largest number of iterations."""
         return PER_ATOM * count
 
-    def problem(self, choice: SelectionTask) -> ActiveSetProblem:
+    def make_problem(self, task: SelectionTask) -> ActiveSetProblem:
         """Return the space and the number of atoms."""
-        return ActiveSetProblem(choice.space, self.name, choice.count)
+        return ActiveSetProblem(task.space, self.name, task.count)
 
     def begin(self, problem: ActiveSetProblem, saved: ActiveSetState | None) -> ActiveSetState:
         """Return the state with one atom, or that of an earlier run."""
@@ -240,7 +240,7 @@ class ActiveSetRule(Rule):
         """Return the MMD of the atoms in use."""
         return float(state.mmd[state.size - 1])
 
-    def chosen(self, state: ActiveSetState) -> SelectedAtoms:
+    def selected_atoms(self, state: ActiveSetState) -> SelectedAtoms:
         """Return the atoms in use."""
         n = state.size
         return SelectedAtoms(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -47,7 +47,7 @@ class CandidateSpace:
         """Return the lowest index at which score (N,) is largest up to rounding; `size` multiplies the scale of the scores."""
         return int(np.argmax(score >= score.max() - TIE * self.scale * size))
 
-    def distance(self, quadratic: float, linear: float) -> float:
+    def mmd_from_terms(self, quadratic: float, linear: float) -> float:
         """Compute MMD = ‖Σ w Φ − μ‖ from w'Kw and w'z."""
         return math.sqrt(max(0.0, quadratic - 2.0 * linear + self.norm))
 
@@ -64,5 +64,5 @@ def prefix_mmds(space: CandidateSpace, atoms: Array, embedding: Array, weights: 
         quadratic += w[t] * (2.0 * float(exact_arithmetic.matrix_product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]
-        found[t] = space.distance(quadratic / exact_arithmetic.integer_power(total, 2), linear / total) if total else math.nan
+        found[t] = space.mmd_from_terms(quadratic / exact_arithmetic.integer_power(total, 2), linear / total) if total else math.nan
     return found

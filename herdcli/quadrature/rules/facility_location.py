@@ -61,12 +61,12 @@ def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilitySta
     for start in range(0, n, size):
         some = order[start : start + size]
         # Equal gains count as ties: a row may be the choice if its bound is not below the leader's gain, to rounding.
-        if state.bound[some[0]] < leader - _rounding_slack(state):
+        if state.bound[some[0]] < leader - _tie_tolerance(state):
             break
         state.bound[some] = np.minimum(state.bound[some], _coverage_gains(problem, state, some))
         leader = max(leader, float(state.bound[some].max()))
-    chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _rounding_slack(state))[0])
-    np.maximum(state.best, problem.columns.of(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
+    chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _tie_tolerance(state))[0])
+    np.maximum(state.best, problem.columns.compute(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
     state.index[t], state.value[t] = chosen, float(exact_arithmetic.matrix_product(problem.weights, state.best))
     state.bound[chosen] = -np.inf
     state.step = t + 1
@@ -75,13 +75,13 @@ def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilitySta
     return state
 
 
-def _rounding_slack(state: FacilityState) -> float:
+def _tie_tolerance(state: FacilityState) -> float:
     return TIE * float(state.value[state.step - 1]) if state.step else 0.0
 
 
 def _coverage_gains(problem: FacilityProblem, state: FacilityState, rows: Array) -> Array:
     """Compute Σ_i w_i (k(x_i, row) − best_i)₊ (r,)."""
-    values = problem.columns.of(problem.columns.points[rows])
+    values = problem.columns.compute(problem.columns.points[rows])
     values -= state.best
     return np.asarray(exact_arithmetic.matrix_product(np.maximum(values, 0.0, out=values), problem.weights))
 
@@ -95,7 +95,7 @@ class FacilityLocationRule(Rule):
         """Return the number of steps, one per row."""
         return count
 
-    def values(self, n: int, count: int) -> int:
+    def count_kernel_values(self, n: int, count: int) -> int:
         """Return the number of kernel values: all pairs once, and gains that are computed again."""
         return n * (n + 16 * count)
 
@@ -103,10 +103,10 @@ class FacilityLocationRule(Rule):
         """Return the size of blocks of kernel values, and of the arrays for each row."""
         return super().working_bytes(n, d, count) + 8 * (3 * BLOCK + 4 * n)
 
-    def problem(self, choice: SelectionTask) -> FacilityProblem:
+    def make_problem(self, task: SelectionTask) -> FacilityProblem:
         """Return the kernel values of the rows and their weights."""
-        space = choice.space
-        return FacilityProblem(KernelColumns(space.kernel, space.candidates, space.points), choice.weights, choice.count)
+        space = task.space
+        return FacilityProblem(KernelColumns(space.kernel, space.candidates, space.points), task.weights, task.count)
 
     def begin(self, problem: FacilityProblem, saved: FacilityState | None) -> FacilityState:
         """Return the state without rows."""
@@ -120,7 +120,7 @@ class FacilityLocationRule(Rule):
         """Return the rows so far."""
         return state.index
 
-    def chosen(self, state: FacilityState) -> SelectedAtoms:
+    def selected_atoms(self, state: FacilityState) -> SelectedAtoms:
         """Return the rows so far with equal weights."""
         m = len(state.index)
         return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

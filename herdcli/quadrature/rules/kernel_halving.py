@@ -73,23 +73,23 @@ class KernelHalving:
         self.kernel, self.X = kernel, X
         self.plan = kernel_sums.make_embedding_problem(kernel, X, X, np.zeros(len(X))).plan if len(X) > BLOCK else None
 
-    def difference(self, place: int, stop: int, earlier: Array, map: Map) -> Array:
-        """Compute f (stop − place,) at the rows from `place` on, given the signs (place,) of the rows before."""
-        if not place or self.plan is None:
-            return np.zeros(stop - place)
-        self.plan.weights[:place] = earlier
-        cuts = [(slice(place, stop), slice(left, min(left + WIDE, place))) for left in range(0, place, WIDE)]
-        parts = map(self._tile, cuts)
+    def embedding_difference(self, start: int, stop: int, earlier_signs: Array, map: Map) -> Array:
+        """Compute f (stop − place,) at the rows from `start` on, given the signs (place,) of the rows before."""
+        if not start or self.plan is None:
+            return np.zeros(stop - start)
+        self.plan.weights[:start] = earlier_signs
+        cuts = [(slice(start, stop), slice(left, min(left + WIDE, start))) for left in range(0, start, WIDE)]
+        parts = map(self._sum_tile, cuts)
         return np.asarray(sum(parts))
 
-    def _tile(self, cut: tuple[slice, slice]) -> Array:
+    def _sum_tile(self, tile_slices: tuple[slice, slice]) -> Array:
         if self.plan is None:
             raise TypeError("rows of one block have no tiles")
-        return self.plan.tile(*cut, False)[0]
+        return self.plan.tile(*tile_slices, False)[0]
 
-    def block(self, place: int, stop: int) -> Array:
+    def kernel_block(self, start: int, stop: int) -> Array:
         """Compute k (b, b) between the rows of a block."""
-        return kernel_matrix(self.kernel, self.X[place:stop], self.X[place:stop])
+        return kernel_matrix(self.kernel, self.X[start:stop], self.X[start:stop])
 
 
 def squared_failure_level(failure: float) -> float:

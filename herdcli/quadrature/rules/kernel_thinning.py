@@ -214,8 +214,8 @@ def _halve_pairs(problem: ThinningProblem, state: ThinningState, thinning_round:
         end = min(state.place + kernel_halving.BLOCK, node + thinning_round.length, stop)
         if state.place == node:
             state.variance = 0.0
-        f = problem_node.difference(state.place - node, end - node, state.signs[node : state.place], problem.map)
-        gram = problem_node.block(state.place - node, end - node)
+        f = problem_node.embedding_difference(state.place - node, end - node, state.signs[node : state.place], problem.map)
+        gram = problem_node.kernel_block(state.place - node, end - node)
         pairs = uniforms[state.place // 2 : end // 2]
         state.signs[state.place : end], state.variance = kernel_halving.choose_pair_signs(
             gram, f, pairs, state.variance, thinning_round.level
@@ -287,7 +287,7 @@ class ThinningRule(Rule):
         """Return the number of steps: blocks of pairs of all rounds, and the final choice."""
         return total_steps(self.name, n, count)
 
-    def values(self, n: int, count: int) -> int:
+    def count_kernel_values(self, n: int, count: int) -> int:
         """Return the number of kernel values of all pairs of the rounds."""
         return estimate_kernel_evaluations(self.name, n, count)
 
@@ -297,13 +297,13 @@ class ThinningRule(Rule):
         tiles = 2 * kernel_sums.ROWS * min(total, kernel_sums.COLUMNS) + 4 * kernel_sums.ROWS**2 + CHOICE * 8
         return super().working_bytes(n, d, count) + 8 * total * (2 * d + 8) + 8 * int(tiles)
 
-    def passes(self, refine: int) -> int:
+    def count_swap_passes(self, refine: int) -> int:
         """Return the number of swap passes, at least the one of the algorithm itself."""
         return max(refine, 1)
 
-    def problem(self, choice: SelectionTask) -> ThinningProblem:
+    def make_problem(self, task: SelectionTask) -> ThinningProblem:
         """Return the space and the weights of the rows."""
-        return ThinningProblem(choice.space, choice.weights, self.name, choice.count, choice.seed, choice.unit, choice.map)
+        return ThinningProblem(task.space, task.weights, self.name, task.count, task.seed, task.unit, task.map)
 
     def begin(self, problem: ThinningProblem, saved: ThinningState | None) -> ThinningState:
         """Return the state with sampled rows, none of them halved."""
@@ -317,7 +317,7 @@ class ThinningRule(Rule):
         """Return the coreset after it is chosen."""
         return state.index
 
-    def chosen(self, state: ThinningState) -> SelectedAtoms:
+    def selected_atoms(self, state: ThinningState) -> SelectedAtoms:
         """Return the chosen rows with equal weights."""
         m = len(state.index)
         return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -84,7 +84,7 @@ class TreeLayout:
         """The number of children F of a node."""
         return max(2, UNION // self.atoms)
 
-    def nodes(self, level: int) -> int:
+    def count_nodes(self, level: int) -> int:
         """Return the number of nodes of a level; those of level 0 are the blocks."""
         found = -(-self.rows // self.block)
         for _ in range(level):
@@ -92,28 +92,28 @@ class TreeLayout:
         return found
 
     @property
-    def top(self) -> int:
+    def top_level(self) -> int:
         """The level whose nodes' atoms form the last union."""
-        return next(level for level in range(64) if self.nodes(level) <= self.children_per_node)
+        return next(level for level in range(64) if self.count_nodes(level) <= self.children_per_node)
 
     @property
     def level(self) -> int:
         """The level of the units of work."""
-        return next((level for level in range(self.top, 0, -1) if self.nodes(level) >= UNITS), 0)
+        return next((level for level in range(self.top_level, 0, -1) if self.count_nodes(level) >= UNITS), 0)
 
     @property
-    def units(self) -> int:
+    def unit_count(self) -> int:
         """The number of units of work."""
-        return self.nodes(self.level)
+        return self.count_nodes(self.level)
 
-    def number(self, level: int, node: int) -> int:
+    def node_number(self, level: int, node: int) -> int:
         """Return the number of a node among all nodes, which determines its random numbers; blocks and the last union come first."""
-        return node if level == 0 else 1 + node + sum(self.nodes(below) for below in range(level))
+        return node if level == 0 else 1 + node + sum(self.count_nodes(below) for below in range(level))
 
     def tasks(self, level: int, node: int, leaves: int = 0) -> Iterator[NodeTask]:
         """Yield the tasks that make a node from the nodes of level `leaves`: children before parents, left before right."""
         children = (
-            range(node * self.children_per_node, min((node + 1) * self.children_per_node, self.nodes(level - 1)))
+            range(node * self.children_per_node, min((node + 1) * self.children_per_node, self.count_nodes(level - 1)))
             if level > leaves
             else range(0)
         )
@@ -185,14 +185,14 @@ class TreeHerding:
     def step(self, state: TreeState) -> TreeState:
         """Run one step of the selection of a node's atoms, or make a node that needs no selection."""
         state.step += 1
-        known = self._enter(state)
+        known = self._start_task(state)
         if known is not None:
             return self._push_node(state, known)
         chosen = self._made.chosen
         if chosen is None:
             raise ValueError("no choice was begun")
         state.inner = chosen.step(state.inner or chosen.init())
-        return self._push_node(state, self._node(state.inner)) if chosen.done(state.inner) else state
+        return self._push_node(state, self._selection_node(state.inner)) if chosen.done(state.inner) else state
 
     def _push_node(self, state: TreeState, node: TreeNode) -> TreeState:
         children = self.tasks[state.task].children
@@ -200,7 +200,7 @@ class TreeHerding:
         state.inner, state.task, self._made.task = None, state.task + 1, -1
         return state
 
-    def _enter(self, state: TreeState) -> TreeNode | None:
+    def _start_task(self, state: TreeState) -> TreeNode | None:
         """Start the state's task; returns its node if it needs no selection, else None."""
         made, task = self._made, self.tasks[state.task]
         if made.task == state.task:
@@ -219,14 +219,14 @@ class TreeHerding:
             self.kernel.check(X)
             made.mass, made.error, made.index, made.embedding = float(weights.sum()), 0.0, first + np.arange(len(X)), None
             group = selection_problem.SelectionGroup(RowTarget(X, weights / weights.sum()), None, self.layout.atoms)
-        number = self.layout.number(task.level, task.node)
+        number = self.layout.node_number(task.level, task.node)
         made.chosen = selection.AtomSelection(
             selection_problem.SelectionProblem(self.kernel, (group,), self.settings, numbers=[number]), self.map
         )
         made.task = state.task
         return None
 
-    def _node(self, state: selection_problem.SelectionState) -> TreeNode:
+    def _selection_node(self, state: selection_problem.SelectionState) -> TreeNode:
         """Return the node of a finished selection."""
         made, result = self._made, state.done[0]
         if made.index is None:

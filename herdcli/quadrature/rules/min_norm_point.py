@@ -131,7 +131,7 @@ def _end_run(state: MinNormPointState, reason: str) -> MinNormPointState:
 
 def _record_trace(problem: MinNormPointProblem, state: MinNormPointState) -> None:
     quadratic, linear = simplex.quadratic_and_linear_terms(state.hull)
-    state.mmd[state.hull.size - 1] = problem.space.distance(quadratic, linear)
+    state.mmd[state.hull.size - 1] = problem.space.mmd_from_terms(quadratic, linear)
     slope = state.running - problem.space.embedding
     state.gap[state.hull.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
 
@@ -149,9 +149,9 @@ class MinNormPointRule(Rule):
         """Return the size of the Gram matrix of the atoms, its factors and their copies."""
         return int(32 * max_distinct_atoms(n, count) ** 2)
 
-    def problem(self, choice: SelectionTask) -> MinNormPointProblem:
+    def make_problem(self, task: SelectionTask) -> MinNormPointProblem:
         """Return the space and the number of atoms."""
-        return MinNormPointProblem(choice.space, choice.count)
+        return MinNormPointProblem(task.space, task.count)
 
     def begin(self, problem: MinNormPointProblem, saved: MinNormPointState | None) -> MinNormPointState:
         """Return the state with one atom, or that of an earlier run."""
@@ -165,7 +165,7 @@ class MinNormPointRule(Rule):
         """Return the MMD of the atoms in use."""
         return float(state.mmd[state.hull.size - 1])
 
-    def chosen(self, state: MinNormPointState) -> SelectedAtoms:
+    def selected_atoms(self, state: MinNormPointState) -> SelectedAtoms:
         """Return the atoms in use."""
         n = state.hull.size
         return SelectedAtoms(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -128,13 +128,13 @@ class CholeskyRule(Rule):
         """Return the size of the factor at the candidates, and of that at the atoms."""
         return super().working_bytes(n, d, count) + 8 * n * count + 8 * count**2
 
-    def values(self, n: int, count: int) -> int:
+    def count_kernel_values(self, n: int, count: int) -> int:
         """Return the number of kernel values: a column of the candidates for each atom."""
         return n * count
 
-    def problem(self, choice: SelectionTask) -> CholeskyProblem:
+    def make_problem(self, task: SelectionTask) -> CholeskyProblem:
         """Return the space, and the weights for sampling pivots."""
-        return CholeskyProblem(choice.space, choice.weights, choice.count, choice.seed, choice.unit)
+        return CholeskyProblem(task.space, task.weights, task.count, task.seed, task.unit)
 
     def begin(self, problem: CholeskyProblem, saved: CholeskyState | None) -> CholeskyState:
         """Return the state without atoms."""
@@ -148,7 +148,7 @@ class CholeskyRule(Rule):
         """Return the MMD of the best weights of the atoms so far."""
         return float(state.mmd[state.step - 1]) if state.step else None
 
-    def chosen(self, state: CholeskyState) -> SelectedAtoms:
+    def selected_atoms(self, state: CholeskyState) -> SelectedAtoms:
         """Return the atoms so far, with the best weights."""
         n = state.step
         return SelectedAtoms(state.ended, state.index[:n].copy(), best_atom_weights(state), state.mmd[:n].copy(), np.full(n, np.nan))

@@ -82,7 +82,7 @@ class Rule(ABC):
     def steps(self, n: int, count: int) -> int:
         """Return the largest number of steps for `count` atoms of n candidates."""
 
-    def values(self, n: int, count: int) -> int:
+    def count_kernel_values(self, n: int, count: int) -> int:
         """Estimate the number of kernel values of all steps: by default a column of the candidates for each step."""
         return self.steps(n, count) * max(1, n)
 
@@ -93,12 +93,12 @@ class Rule(ABC):
         """
         return int(16 * min(max_distinct_atoms(n, count), MOST_CONDITION) ** 2)
 
-    def passes(self, refine: int) -> int:
+    def count_swap_passes(self, refine: int) -> int:
         """Return the number of swap passes that follow if `refine` are requested."""
         return refine
 
     @abstractmethod
-    def problem(self, choice: SelectionTask) -> RuleProblem:
+    def make_problem(self, task: SelectionTask) -> RuleProblem:
         """Return the rule's own problem."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Rule(ABC):
     def step(self, problem: RuleProblem, state: RuleState) -> RuleState:
         """Return the state after one more step."""
 
-    def ended(self, problem: RuleProblem, state: RuleState) -> bool:
+    def is_finished(self, problem: RuleProblem, state: RuleState) -> bool:
         """Whether no step is left."""
         return bool(state.ended)
 
@@ -122,7 +122,7 @@ class Rule(ABC):
         return None
 
     @abstractmethod
-    def chosen(self, state: RuleState) -> SelectedAtoms:
+    def selected_atoms(self, state: RuleState) -> SelectedAtoms:
         """Return the result, for rules whose state is not a sequence."""
 
 

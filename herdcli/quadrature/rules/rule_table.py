@@ -60,6 +60,6 @@ def rules_reading_option(option: str) -> list[str]:
     return [name for name, entry in TABLE.items() if option in entry.reads]
 
 
-def join_with_word(names: list[str], conjunction: str) -> str:
+def join_with_conjunction(names: list[str], conjunction: str) -> str:
     """Join names in a sentence: herding, greedy or random."""
     return f"{', '.join(names[:-1])} {conjunction} {names[-1]}" if len(names) > 1 else names[0]

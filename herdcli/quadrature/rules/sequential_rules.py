@@ -175,7 +175,7 @@ def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState
         state.running *= 1 - rate
         values *= rate
         state.running += values
-    state.mmd[t] = space.distance(*inner_products(settings, state))
+    state.mmd[t] = space.mmd_from_terms(*inner_products(settings, state))
     _update_next_candidate(problem, state)
     return state
 
@@ -217,7 +217,7 @@ def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
     if settings.rule == "sobol":
         u = sobol_sequence.sobol_points(1, target.dimension, start=t)
         if own_rows and isinstance(target, RowTarget):
-            index = int(target.rows_at_levels(u)[0])
+            index = int(target.row_indices_at_levels(u)[0])
             return index, target.X[index]
         return -1, target.quantile(u)[0]
     if settings.rule != "random":
@@ -304,10 +304,10 @@ class SequentialRule(Rule):
         """Return the number of steps, one per atom."""
         return count
 
-    def problem(self, choice: SelectionTask) -> SequenceProblem:
+    def make_problem(self, task: SelectionTask) -> SequenceProblem:
         """Return the problem, including the polishing of atoms that need not be candidates."""
-        settings = RuleSettings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
-        return SequenceProblem(choice.space, choice.target, settings, choice.polish, choice.count)
+        settings = RuleSettings(self.name, task.init, task.rates, task.unique, task.seed, task.unit)
+        return SequenceProblem(task.space, task.target, settings, task.polish, task.count)
 
     def begin(self, problem: SequenceProblem, saved: SequenceState | None) -> SequenceState:
         """Return the state without atoms, or that of an earlier run."""
@@ -317,11 +317,11 @@ class SequentialRule(Rule):
         """Add one atom, if more are requested."""
         return greedy_step(problem, state) if state.step < problem.count else state
 
-    def ended(self, problem: SequenceProblem, state: SequenceState) -> bool:
+    def is_finished(self, problem: SequenceProblem, state: SequenceState) -> bool:
         """Whether all atoms are chosen."""
         return state.step == problem.count
 
-    def chosen(self, state: SequenceState) -> SelectedAtoms:
+    def selected_atoms(self, state: SequenceState) -> SelectedAtoms:
         """Return the atoms so far."""
         n = state.step
         weight = np.full(n, 1.0 / n) if self.equal else sequence_weights(state)

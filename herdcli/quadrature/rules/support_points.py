@@ -130,7 +130,7 @@ class SupportPointsRule(Rule):
         """Return the largest number of iterations."""
         return ITERATIONS
 
-    def values(self, n: int, count: int) -> int:
+    def count_kernel_values(self, n: int, count: int) -> int:
         """Return the number of distances between rows and points, with their gradient."""
         return 2 * ITERATIONS * n * count
 
@@ -138,9 +138,9 @@ class SupportPointsRule(Rule):
         """Return the size of blocks of distances, the points and the rows."""
         return super().working_bytes(n, d, count) + 8 * (4 * BLOCK + 4 * count * d + count**2 + 2 * n * d)
 
-    def problem(self, choice: SelectionTask) -> SupportProblem:
+    def make_problem(self, task: SelectionTask) -> SupportProblem:
         """Return the rows themselves: the kernel is not used, but distances."""
-        return SupportProblem(choice.space.candidates, choice.weights, choice.count, choice.seed, choice.unit)
+        return SupportProblem(task.space.candidates, task.weights, task.count, task.seed, task.unit)
 
     def begin(self, problem: SupportProblem, saved: SupportState | None) -> SupportState:
         """Return rows sampled by their weights, moved by a small random distance."""
@@ -154,7 +154,7 @@ class SupportPointsRule(Rule):
         """Return the rows nearest to the points, after these have converged."""
         return state.index
 
-    def chosen(self, state: SupportState) -> SelectedAtoms:
+    def selected_atoms(self, state: SupportState) -> SelectedAtoms:
         """Return the rows so far with equal weights."""
         m = len(state.index)
         return SelectedAtoms(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -117,4 +117,4 @@ def _replace_atom(problem: SwapProblem, state: SwapState, u: int, best: int, cro
 
 def _record_trace(problem: SwapProblem, state: SwapState) -> None:
     m = len(state.index)
-    state.mmd = np.append(state.mmd, problem.space.distance(state.quadratic / m**2, state.linear / m))
+    state.mmd = np.append(state.mmd, problem.space.mmd_from_terms(state.quadratic / m**2, state.linear / m))

@@ -31,7 +31,7 @@ class ClassGroups:
     folds: int
     _parts: dict[int, StreamedRows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def part(self, number: int) -> StreamedRows:
+    def split_rows(self, number: int) -> StreamedRows:
         """Return the rows of one part of the split, if they are not in memory; all callers share the parts that were read."""
         if number not in self._parts:
             self._parts[number] = StreamedRows(self.X, self.split, number)
@@ -45,21 +45,21 @@ class ClassGroups:
     def training_rows(self) -> list[SelectedRows | StreamedRows]:
         """Return the rows of each model: C class models, then for each fold the C models that leave it out."""
         if self.is_streamed:
-            return [self.part(TRAIN)]
+            return [self.split_rows(TRAIN)]
         training = self.split == TRAIN
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
         chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
         return [SelectedRows(self.X, rows.astype(np.int32) if len(self.y) <= 2**31 else rows) for rows in chosen]
 
     @property
-    def held(self) -> Array:
+    def heldout_indices(self) -> Array:
         """The indices (n_held,) of the validation and test rows, in the order (n,) of the rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
 
     def validation_rows(self) -> list[SelectedRows | StreamedRows]:
         """Return the validation rows of each model, in the order of `training_rows`.  Raises DataError for a class without any."""
         if self.is_streamed and (self.split == VALID).any():
-            return [self.part(VALID)]
+            return [self.split_rows(VALID)]
         chosen = (np.flatnonzero((self.split == VALID) & (self.y == label)) for label in range(len(self.names)))
         own: list[SelectedRows | StreamedRows] = [SelectedRows(self.X, rows) for rows in chosen]
         for name, rows in zip(self.names, own, strict=True):
@@ -72,10 +72,10 @@ class ClassGroups:
         """Return at most this number of validation rows of all classes, evenly spread; None if there is one class."""
         if self.is_streamed or len(self.names) < 2:
             return None
-        return SelectedRows(self.X, select_evenly_spaced(self.valid, limit))
+        return SelectedRows(self.X, select_evenly_spaced(self.validation_indices, limit))
 
     @property
-    def valid(self) -> Array:
+    def validation_indices(self) -> Array:
         """The indices (n_valid,) of the validation rows, in the order (n,) of the rows."""
         return np.flatnonzero(self.split == VALID)
 

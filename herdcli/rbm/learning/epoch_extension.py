@@ -17,7 +17,7 @@ def extend_state_traces(state: LearningState, settings: Settings) -> LearningSta
     best, track = state.best, state.track
     if best is not None:
         looks = {name: part for name in ("figures", "error", "densities") if (part := getattr(best, name)) is not None}
-        state.best = replace(best, **{name: _pad_first_axis(part, settings.looks, np.nan) for name, part in looks.items()})
+        state.best = replace(best, **{name: _pad_first_axis(part, settings.evaluation_count, np.nan) for name, part in looks.items()})
     if track is not None:
         state.track = replace(track, figures=_pad_first_axis(track.figures, settings.epochs, np.nan))
     return state

@@ -12,7 +12,7 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.rbm.learning.gradients import subtract_matrix_product, uncentre_gradient
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
-from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, visible_slices
+from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, slice_visible_units
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -47,11 +47,11 @@ def apply_gradient_step(
         # An exponential average: a minibatch n updates ago has the weight 0.01 · 0.99ⁿ.
         state.hidden_mean[m] += np.float32(MEAN_SHARE) * (statistics.hidden - state.hidden_mean[m])
     penalty = _sparsity_penalty(problem, state, m, order)
-    c, rates = statistics.c.copy(), StepRates.of(problem, m, step)
+    c, rates = statistics.c.copy(), StepRates.from_problem(problem, m, step)
     if settings.optimizer == "natural":
         return _apply_natural_gradient(problem, state, m, statistics, rates, penalty)
-    work = partial(_step_visible_slice, problem, state, m, statistics, c, penalty, rates, step)
-    ends = map_in_order(map, work, visible_slices(len(statistics.b), len(order)))
+    work = partial(_update_visible_slice, problem, state, m, statistics, c, penalty, rates, step)
+    ends = map_in_order(map, work, slice_visible_units(len(statistics.b), len(order)))
     if settings.centering:
         for _, follows in ends:
             statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
@@ -117,11 +117,11 @@ def _apply_natural_gradient(
     problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
 ) -> list[float]:
     """Move model m along the gradient of the centred model divided by the diagonal of its Fisher matrix, times the diagonal's mean."""
-    settings, mean = problem.settings, model_row_mean(problem, state, m)
+    settings, mean = problem.settings, training_row_mean(problem, state, m)
     assert state.hidden_mean is not None
     hidden_mean = state.hidden_mean[m]
-    seen = fisher_diagonal(*statistics.second(), mean, hidden_mean, problem.hidden)
-    G = statistics.pairs(slice(None))
+    seen = fisher_diagonal(*statistics.chain_values_and_means(), mean, hidden_mean, problem.hidden)
+    G = statistics.pair_statistics(slice(None))
     subtract_matrix_product(G, np.column_stack((statistics.b, mean)), np.stack((hidden_mean, statistics.c)))
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows, penalty.excess)
@@ -143,7 +143,7 @@ def _apply_natural_gradient(
     ]
 
 
-def model_row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
+def training_row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
     """Compute the mean (D,) float32 of a model's rows in the values that it learns from."""
     mean = problem.visible_mean(m)
     return mean if state.log_scale is None else mean * exact_arithmetic.exp(-state.log_scale[m])
@@ -159,7 +159,7 @@ class StepRates:
     share: float
 
     @classmethod
-    def of(cls, problem: LearningProblem, m: int, step: int) -> StepRates:
+    def from_problem(cls, problem: LearningProblem, m: int, step: int) -> StepRates:
         """Return the rates of an update of model m."""
         settings = problem.settings
         left = settings.learning_rate_factor(step / problem.updates(m))
@@ -183,7 +183,7 @@ def _sparsity_penalty(problem: LearningProblem, state: LearningState, m: int, or
     return SparsityPenalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
 
 
-def _has_one_pass(settings: Settings) -> bool:
+def _uses_fused_update(settings: Settings) -> bool:
     """Whether centring, decay and momentum are one compiled pass over the weights.
 
     Exact arithmetic keeps its products, so that its histories are reproduced byte for byte.
@@ -191,7 +191,7 @@ def _has_one_pass(settings: Settings) -> bool:
     return settings.optimizer == "momentum" and not settings.l1_decay and not exact_arithmetic.is_exact()
 
 
-def _step_visible_slice(
+def _update_visible_slice(
     problem: LearningProblem,
     state: LearningState,
     m: int,
@@ -206,17 +206,17 @@ def _step_visible_slice(
 
     Returns the largest weight, and the correction of G_c.  c  (K,) the gradient of the hidden biases before any slice.
     """
-    settings, G, follows = problem.settings, statistics.pairs(units), np.zeros_like(c)
-    if settings.centering and state.hidden_mean is not None and penalty is None and _has_one_pass(settings):
+    settings, G, follows = problem.settings, statistics.pair_statistics(units), np.zeros_like(c)
+    if settings.centering and state.hidden_mean is not None and penalty is None and _uses_fused_update(settings):
         x, velocity, _ = state.parameters_with_momentum(m, "W", units)
         share, decay = rates.share / problem.hidden.scale, settings.weight_decay * problem.visible.scale * problem.hidden.scale
-        means = model_row_mean(problem, state, m)[units], state.hidden_mean[m]
+        means = training_row_mean(problem, state, m)[units], state.hidden_mean[m]
         largest = fast.centred_momentum_step(
             x, velocity, G, statistics.b[units], *means, c, share, rates.W, settings.momentum, decay, follows
         )
         return largest, follows
     if settings.centering and state.hidden_mean is not None:
-        share, mean = rates.share / problem.hidden.scale, model_row_mean(problem, state, m)[units]
+        share, mean = rates.share / problem.hidden.scale, training_row_mean(problem, state, m)[units]
         follows = uncentre_gradient(G, statistics.b[units], c, mean, state.hidden_mean[m], visible_share=share)
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows[units], penalty.excess)

@@ -66,7 +66,7 @@ def model_moments(h: Harmonium) -> ModelMoments:
             hint="use --algorithm pcd, which samples instead",
         )
     if log2_state_count(h.visible, h.W.shape[0]) < log2_state_count(h.hidden, h.W.shape[1]):
-        turned = model_moments(h.transposed())
+        turned = model_moments(h.transpose())
         return ModelMoments(turned.pairs.T, turned.hidden, turned.visible)
     pairs, visible, hidden, log_sum = np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]), -np.inf
     for block in iterate_hidden_states(h):
@@ -93,12 +93,16 @@ def _data_moments(h: Harmonium, rows: Array) -> tuple[ModelMoments, float]:
     return ModelMoments(exact_arithmetic.matrix_product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
 
 
-def _subtract_model_moments(first: ModelMoments, second: ModelMoments, error: float) -> GradientStatistics:
+def _subtract_model_moments(data_moments: ModelMoments, model_moments: ModelMoments, error: float) -> GradientStatistics:
     # log P(v) = b·v + Σ_k A(c_k + W_k·v) + log h(v) − log Z.  A' is the mean of h_k, and the derivatives of log Z are the model's moments:
     # ∂/∂W = E_data[v E[h|v]'] − E_model[v h'], and likewise for b and c.  With one sweep from the data in place of the model this is
     # contrastive divergence: Teh (2003), eq. 3.4, where the third term of eq. 2.61 is left out.
-    W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
-    return _make_gradient_statistics(W, b, c, error, first.hidden)
+    W, b, c = (
+        data_moments.pairs - model_moments.pairs,
+        data_moments.visible - model_moments.visible,
+        data_moments.hidden - model_moments.hidden,
+    )
+    return _make_gradient_statistics(W, b, c, error, data_moments.hidden)
 
 
 def _make_gradient_statistics(W: Array, b: Array, c: Array, error: float, hidden: Array) -> GradientStatistics:
@@ -106,13 +110,13 @@ def _make_gradient_statistics(W: Array, b: Array, c: Array, error: float, hidden
     return GradientStatistics(W, b, c, error, hidden)
 
 
-def exact_gradient(
+def exact_likelihood_gradient(
     sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array, is_known: Array | None = None
 ) -> GradientStatistics:
     """Compute the gradient of the mean log-likelihood of rows (n, D), or of their known entries (n, D) if some are missing."""
     h = _as_harmonium(sweeper, visible, hidden)
     if is_known is not None and not is_known.all() and missing_values.can_enumerate_hidden(h):
-        first = ModelMoments(*missing_values.observed_moments(h, rows.astype(np.float64), is_known))
+        first = ModelMoments(*missing_values.moments_given_known_entries(h, rows.astype(np.float64), is_known))
         return _subtract_model_moments(first, model_moments(h), _data_moments(h, rows.astype(np.float64))[1])
     first, error = _data_moments(h, rows.astype(np.float64))
     return _subtract_model_moments(first, model_moments(h), error)
@@ -147,7 +151,7 @@ def _as_harmonium(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily
 
 
 EXACT_PHASES: dict[str, Callable[[GibbsSweeper, UnitFamily, UnitFamily, Array], GradientStatistics]] = {
-    "exact": exact_gradient,
+    "exact": exact_likelihood_gradient,
     "pseudo-likelihood": pseudo_likelihood_gradient,
 }
 

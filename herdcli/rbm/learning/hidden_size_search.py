@@ -31,7 +31,7 @@ from herdcli.rbm.likelihood import length_annealing, word_counts
 from herdcli.rbm.likelihood.annealed_importance import BACK_TEMPERATURES, conservative_likelihood_correction
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, has_gaussian_layers, log2_state_count
 from herdcli.rbm.likelihood.log_z_estimates import STUDENT, LogZEstimate
-from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES, repeated_annealing
+from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES, estimate_log_partitions
 from herdcli.rbm.likelihood.row_likelihood import row_log_likelihood
 from herdcli.rbm.model import Harmonium, HiddenSizeResults
 from herdcli.rbm.normalizability import divergence_reason
@@ -99,7 +99,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
     _runs: dict[int, parallel_fits.RBMLearning] = field(default_factory=dict, init=False, repr=False, compare=False)
     state = HiddenSizeSearchState  # the type of its states
 
-    def _run(self, number: int) -> parallel_fits.RBMLearning:
+    def _algorithm_of_size(self, number: int) -> parallel_fits.RBMLearning:
         """Return the learning algorithm of one size, kept while it is used."""
         if number not in self._runs:
             self._runs.clear()
@@ -114,17 +114,17 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
 
     def memory(self) -> int:
         """The memory of the two largest sizes in bytes: the largest is learned while the best before it is kept."""
-        return sum(self._run(number).memory() for number in range(len(self.sizes))[-2:])
+        return sum(self._algorithm_of_size(number).memory() for number in range(len(self.sizes))[-2:])
 
     def state_template(self) -> HiddenSizeSearchState:
         """Return the state of the first size without initial parameters."""
-        return HiddenSizeSearchState(0, self._run(0).state_template())
+        return HiddenSizeSearchState(0, self._algorithm_of_size(0).state_template())
 
     def init(self) -> HiddenSizeSearchState:
         """Return the initial state of the first size.  Raises BadUsage without validation rows."""
         if self.problem.valid is None:
             raise BadUsage("--hidden auto needs validation rows, but there are none", hint="hold out some rows: --split .6,.2,.2")
-        return HiddenSizeSearchState(0, self._run(0).init())
+        return HiddenSizeSearchState(0, self._algorithm_of_size(0).init())
 
     def done(self, state: HiddenSizeSearchState) -> bool:
         """Whether all sizes were tried, or sizes above the best overfit."""
@@ -138,7 +138,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
 
         Raises Diverged if in the end no size is a probability distribution.
         """
-        run = self._run(len(state.tried))
+        run = self._algorithm_of_size(len(state.tried))
         try:
             if not run.done(state.current):
                 state.current = run.step(state.current)
@@ -154,7 +154,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
         if size.judged > -np.inf and _best_size_index(state.tried) == len(state.tried) - 1:
             state.best = state.current
         if not self.done(state):
-            state.current = self._run(len(state.tried)).init()
+            state.current = self._algorithm_of_size(len(state.tried)).init()
         state.step += 1
         return state
 
@@ -162,7 +162,7 @@ class HiddenSizeSearch(HasStateShapes[HiddenSizeSearchState]):
         """Return the progress with the size that is being learned, and the best so far."""
         if self.done(state):
             return RunProgress(state.step, state.step)
-        run = self._run(len(state.tried))
+        run = self._algorithm_of_size(len(state.tried))
         inside = "judged" if run.done(state.current) else run.progress(state.current).figure
         figure = f"{run.problem.settings.hidden} hidden" + (f", {inside}" if inside else "")
         if state.best is not None:
@@ -210,7 +210,7 @@ def evaluate_hidden_size(
         raise Diverged("the fitted model has no finite normalising constant")
     if problem.visible.multinomial:
         return _evaluate_word_models(found, held, seen, seed, map)
-    bases = [problem.rates(m) for m in range(model_count)]
+    bases = [problem.base_rate_parameters(m) for m in range(model_count)]
     estimates = _estimate_log_partitions(found, bases, held, seed, map)
     scale = 0.0 if state.log_scale is None else float(state.log_scale[0].sum(dtype=np.float64))
 
@@ -299,7 +299,7 @@ def _estimate_log_partitions(
     fewest = min(log2_state_count(h.visible, h.W.shape[0]), log2_state_count(h.hidden, h.W.shape[1]))
     if fewest <= SUMMED or has_gaussian_layers(h):
         return [LogZEstimate(exact_log_partition(each, map=map), 0.0) for each in models]
-    return repeated_annealing(models, bases, heldout, CHAINS, MOST_TEMPERATURES, seed, map, None)
+    return estimate_log_partitions(models, bases, heldout, CHAINS, MOST_TEMPERATURES, seed, map, None)
 
 
 def size_search_messages(sizes: HiddenSizeResults) -> tuple[list[str], list[str]]:

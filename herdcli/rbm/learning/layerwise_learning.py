@@ -70,7 +70,7 @@ class StackingProblem:
         first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
         return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
 
-    def layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.LearningProblem:
+    def layer_problem(self, finished: Sequence[FinishedLayer]) -> parallel_fits.LearningProblem:
         """Return the learning problem above the finished layers; it is cached while it is used."""
         index = len(finished)
         if index not in self._layers:
@@ -82,10 +82,10 @@ class StackingProblem:
             self._layers[index] = parallel_fits.LearningProblem([rows], settings, start=start)
         return self._layers[index]
 
-    def harmonium(self, part: FinishedLayer, index: int) -> Harmonium:
+    def harmonium(self, finished_layer: FinishedLayer, index: int) -> Harmonium:
         """Return a finished layer in float64."""
         settings = self.layer_settings(index)
-        W, b, c = (np.asarray(values, dtype=np.float64) for values in (part.W, part.b, part.c))
+        W, b, c = (np.asarray(values, dtype=np.float64) for values in (finished_layer.W, finished_layer.b, finished_layer.c))
         return Harmonium(W, b, c, unit_family(settings.visible_units), unit_family(settings.hidden_units))
 
 
@@ -141,7 +141,7 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
     state = StackingState  # the type of its states
 
     def _layer_learning(self, finished: Sequence[FinishedLayer]) -> parallel_fits.RBMLearning:
-        return parallel_fits.RBMLearning(self.problem.layer(finished), self.map)
+        return parallel_fits.RBMLearning(self.problem.layer_problem(finished), self.map)
 
     @property
     def steps(self) -> int:
@@ -237,5 +237,5 @@ def sample_likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_parti
             values = states.astype(np.float64)
             # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both terms of the mean are −F − log Z with h as visible
             # units.  Z₀ of a layer equals the Z of its transpose, so that in a chain of layers only the last log Z remains.
-            total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
+            total[draw] += h.transpose().free_energy(values) - above.free_energy(values)
     return total

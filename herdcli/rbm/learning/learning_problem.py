@@ -54,7 +54,7 @@ class InitialModels:
     trace: Array | None = None  # (epochs, M)
     tracked: Array | None = None  # (epochs, M, 4) `likelihood_tracking.FIGURES`
 
-    def part(self, units: Sequence[int]) -> InitialModels:
+    def select_models(self, units: Sequence[int]) -> InitialModels:
         """Return some of the models."""
         chosen, trace = list(units), None if self.trace is None else self.trace[:, list(units)]
         known: dict[str, Any] = {} if self.state is None else vars(self.state)
@@ -117,7 +117,7 @@ class LearningProblem:
             raise DataError(
                 f"the initial weights have the shape {self.start[0].shape}, but must have {(self.rows[0].shape[1], self.settings.hidden)}"
             )
-        if self.settings.every and self.valid is None:
+        if self.settings.epochs_per_evaluation and self.valid is None:
             raise BadUsage("validation during learning needs validation rows, but there are none")
         for index, held in enumerate(self.valid or ()):
             if not len(held):
@@ -129,19 +129,19 @@ class LearningProblem:
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
             raise BadUsage(f"--average-scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 
-    def part(self, units: Sequence[int]) -> LearningProblem:
+    def select_models(self, units: Sequence[int]) -> LearningProblem:
         """Return the problem of some of the models, which learn exactly as among all."""
         return replace(
             self,
             rows=[self.rows[m] for m in units],
-            units=[self.unit(m) for m in units],
+            units=[self.global_number(m) for m in units],
             most=self.most or max(map(len, self.rows)),
             valid=None if self.valid is None else [self.valid[m] for m in units],
-            begun=None if self.begun is None else self.begun.part(units),
+            begun=None if self.begun is None else self.begun.select_models(units),
             known=None if self.known is None else [self.known[m] for m in units],
         )
 
-    def unit(self, model: int) -> int:
+    def global_number(self, model: int) -> int:
         """Return the number of a model among all models, including those of other shards."""
         return model if self.units is None else self.units[model]
 
@@ -157,24 +157,24 @@ class LearningProblem:
 
     def visible_mean(self, model: int) -> Array:
         """Return the mean of a model's rows, (D,) float32."""
-        return self._seen(model).mean
+        return self._column_statistics(model).mean
 
-    def constant(self, model: int) -> Array:
+    def constant_columns(self, model: int) -> Array:
         """Return the visible columns (D,) bool whose weights stay 0 in a model because they are constant in its rows."""
-        return self._seen(model).constant
+        return self._column_statistics(model).constant
 
-    def base(self, model: int) -> Array:
+    def base_rate_parameters_float32(self, model: int) -> Array:
         """Return the natural parameters of independent columns with the means of a model's rows, (D,) float32."""
-        found: Array = self.rates(model).astype(np.float32)
+        found: Array = self.base_rate_parameters(model).astype(np.float32)
         return found
 
-    def rates(self, model: int) -> Array:
+    def base_rate_parameters(self, model: int) -> Array:
         """Return these natural parameters of independent columns, (D,) float64."""
         if model not in self._bases:
             self._bases[model] = self.visible.base_rate_parameters(self.rows[model])
         return self._bases[model]
 
-    def _seen(self, model: int) -> ColumnStatistics:
+    def _column_statistics(self, model: int) -> ColumnStatistics:
         """Compute the figures of the columns of a model's rows in one pass over them."""
         if model not in self._columns:
             rows = self.rows[model]
@@ -186,7 +186,7 @@ class LearningProblem:
         return self._columns[model]
 
     @property
-    def wide(self) -> bool:
+    def uses_sparse_updates(self) -> bool:
         """Whether the models are so large, and their rows so sparse, that `sparse_updates` is used."""
         settings, D = self.settings, int(self.rows[0].shape[1])
         plain = settings.algorithm == "cd" and settings.mean_field == "none" and settings.optimizer == "momentum" and self.known is None
@@ -227,7 +227,10 @@ class LearningProblem:
         """Return the order of a model's rows in one epoch, (n,).  It is a function of (seed, model, epoch) and cached while it is used."""
         held, order = self._orders.get(model, (-1, None))
         if held != epoch or order is None:
-            rows, draws = self.rows[model], partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch)
+            rows, draws = (
+                self.rows[model],
+                partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.global_number(model), step=epoch),
+            )
             order = (
                 rows.draw_shuffled_order(lambda part: draws(part=part))
                 if isinstance(rows, StreamedRows)
@@ -240,13 +243,15 @@ class LearningProblem:
         """The working arrays of this thread."""
         if not hasattr(self._scratch, "arrays"):
             batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
-            most = max(batch, self.chains) if self.settings.persistent else batch
-            self._scratch.arrays = PhaseScratch.of(min(BLOCK, most) + SPARE * (most >= SHARED), self.rows[0].shape[1], self.settings.hidden)
+            most = max(batch, self.chains) if self.settings.has_persistent_chains else batch
+            self._scratch.arrays = PhaseScratch.allocate(
+                min(BLOCK, most) + SPARE * (most >= SHARED), self.rows[0].shape[1], self.settings.hidden
+            )
         arrays: PhaseScratch = self._scratch.arrays
         return arrays
 
 
-def equal_columns(rows: Matrix) -> list[tuple[int, int]]:
+def find_equal_columns(rows: Matrix) -> list[tuple[int, int]]:
     """Return pairs (i, j), i < j, of columns that vary and are equal in all rows (n, D); each column is at most once second.
 
     Sparse rows and more than MOST_COMPARED entries are not compared.

@@ -39,7 +39,7 @@ def length_tempered_phases(
         natural = exact_arithmetic.matrix_product(chain, sweeper.W.T)
         natural += sweeper.b
         places = draw_exchanged_indices(softmax_weights_in_place(natural), lengths, sweeper.draws)
-        shown = words.drawn(natural[places], sweeper.draws)
+        shown = words.draw_word_counts(natural[places], sweeper.draws)
         inputs = exact_arithmetic.matrix_product(shown, sweeper.W)
         sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
     scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products use the whole block, so the unused rows are set to 0

@@ -25,7 +25,7 @@ from herdcli.numerics.block_statistics import BlockStatistics as OfBlocks
 from herdcli.numerics.block_statistics import RemoteSource
 from herdcli.rbm import classification_rbm
 from herdcli.rbm.learning import length_tempering, missing_values, parallel_tempering
-from herdcli.rbm.learning.gradients import EXACT_PHASES, exact_gradient
+from herdcli.rbm.learning.gradients import EXACT_PHASES, exact_likelihood_gradient
 from herdcli.rbm.learning.learning_problem import BLOCK, SHARED, LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
 from herdcli.rbm.learning.phases import (
@@ -73,17 +73,17 @@ def split_minibatch(rows: int, chains: int) -> tuple[tuple[BatchBlock, ...], ...
     for start in range(0, max(rows, chains), BLOCK):
         n, m = (min(max(total - start, 0), BLOCK) for total in (rows, chains))
         count = 1 if max(n, m) < SHARED else 2 * max(1, max(n, m) // (2 * ROWS))
-        together, both, once = [], 0, 0
+        group, both, once = [], 0, 0
         for (a, b), (x, y) in zip(*(pairwise([start + i * size // count for i in range(count + 1)]) for size in (n, m)), strict=True):
             most = max(b - a, y - x)
-            together.append(BatchBlock(number, slice(a, b), slice(x, y), slice(both, both + b - a + y - x), slice(once, once + most)))
+            group.append(BatchBlock(number, slice(a, b), slice(x, y), slice(both, both + b - a + y - x), slice(once, once + most)))
             number, both, once = number + 1, both + b - a + y - x, once + most
-        found.append(tuple(together))
+        found.append(tuple(group))
     return tuple(found)
 
 
 @lru_cache(maxsize=16)
-def visible_slices(units: int, rows: int) -> tuple[slice, ...]:
+def slice_visible_units(units: int, rows: int) -> tuple[slice, ...]:
     """Return slices of the visible units that several threads can update; one slice for few rows."""
     count = 1 if rows < SHARED else min(SLICES, units)
     return tuple(slice(*ends) for ends in pairwise(i * units // count for i in range(count + 1)))
@@ -106,7 +106,7 @@ class BatchStatistics:
     integers: Array | None = None  # memory of the thread for sparse products, if all pairs are computed at once
     shown: tuple[tuple[Array, Array], ...] = ()  # visible values and hidden means of the chains of several groups, if requested
 
-    def second(self) -> tuple[Array, Array]:
+    def chain_values_and_means(self) -> tuple[Array, Array]:
         """Return the chains' visible values v~ (m, D) and hidden means E[h | v~] (m, K)."""
         if self.shown:
             v, h = map(np.concatenate, zip(*self.shown, strict=True))
@@ -115,7 +115,7 @@ class BatchStatistics:
         h *= np.float32(-self.chains)  # blocks store them divided by −m
         return v, h
 
-    def pairs(self, units: slice) -> Array:
+    def pair_statistics(self, units: slice) -> Array:
         """Return the pair statistics of some visible units, (d, K)."""
         W: Array = self.W[units]
         if self.v is None or self.h is None or self.there:
@@ -187,7 +187,7 @@ class UpdateContext(OfBlocks):
     betas: Array | None = None
     base: Array | None = None
 
-    def block(self, rows: Array, chain: Array | None, scratch: PhaseScratch, number: int) -> BlockPhases:
+    def compute_block_phases(self, rows: Array, chain: Array | None, scratch: PhaseScratch, number: int) -> BlockPhases:
         """Compute the phases of block `number`, of rows (n, D) and chains (m, K), which are updated in place."""
         settings, visible, hidden = self.settings, unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units)
         draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
@@ -216,7 +216,7 @@ class UpdateContext(OfBlocks):
         hidden = np.add.reduce(block.h[: block.rows], axis=0) if self.hidden else np.zeros_like(self.c)
         return exact_arithmetic.matrix_product(signs, block.v), above, hidden
 
-    def together(
+    def make_batch_statistics(
         self, blocks: tuple[BlockPhases, ...], scratch: PhaseScratch, stop: int, sums: tuple[Array, Array, Array], error: float
     ) -> BatchStatistics:
         """Make the statistics of a group from its blocks, with pairs to be computed from the first `stop` rows of the scratch arrays.
@@ -231,15 +231,17 @@ class UpdateContext(OfBlocks):
         """Compute a group's results: pairs W (D, K), the `bias_statistics` and error of each block, and its updated chains (m, K)."""
         chain = None if block.chain is None else block.chain.copy()
         parts = split_minibatch(len(block.rows), len(block.rows if chain is None else chain))[0]
-        scratch = PhaseScratch.of(parts[-1].once.stop, *self.W.shape)
+        scratch = PhaseScratch.allocate(parts[-1].once.stop, *self.W.shape)
         made: list[BlockPhases] = []
         for part in parts:
             own = None if chain is None else chain[part.chains]
-            made.append(self.block(block.rows[part.rows], own, scratch.part(part.both, part.once), block.number + part.number))
+            made.append(
+                self.compute_block_phases(block.rows[part.rows], own, scratch.section(part.both, part.once), block.number + part.number)
+            )
         b, c, hidden = (np.stack(each) for each in zip(*map(self.bias_statistics, made), strict=True))
-        together = self.together(tuple(made), scratch, parts[-1].both.stop, (self.b, self.c, self.c), 0.0)
-        for units in visible_slices(len(self.b), max(self.counts)):
-            together.pairs(units)
+        statistics = self.make_batch_statistics(tuple(made), scratch, parts[-1].both.stop, (self.b, self.c, self.c), 0.0)
+        for units in slice_visible_units(len(self.b), max(self.counts)):
+            statistics.pair_statistics(units)
         found = {"W": scratch.pairs, "b": b, "c": c, "hidden": hidden, "error": np.array([each.error for each in made])}
         return found if chain is None else found | {"chain": chain}
 
@@ -277,12 +279,12 @@ def _likelihood_statistics(
     """Compute the statistics of the log-likelihood of rows by the algorithm of the settings."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
-        rows, layers = _read_filled_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
+        rows, layers = _read_imputed_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
         own = make_block_sweeper(problem, state, m, step)
         if state.chain is not None:
             sums = tap.tap_learning_gradient(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
         elif settings.algorithm == "exact" and problem.known is not None:
-            sums = exact_gradient(own, *layers, rows, problem.known[m][order])
+            sums = exact_likelihood_gradient(own, *layers, rows, problem.known[m][order])
         else:
             sums = EXACT_PHASES[settings.algorithm](own, *layers, rows)
         return BatchStatistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
@@ -301,14 +303,14 @@ def _likelihood_statistics(
                 total += more
             error += block.error
         _adapt_temperatures(state, m, blocks)
-        together = phases.together(blocks, scratch, group[-1].both.stop, (b, c, hidden), error)
+        statistics = phases.make_batch_statistics(blocks, scratch, group[-1].both.stop, (b, c, hidden), error)
         if len(groups) == 1:
-            return together
+            return statistics
         if settings.optimizer == "natural":
-            shown.append(together.second())  # copies: the next group's blocks use the same memory
-        map_in_order(map, together.pairs, visible_slices(len(b), max(n, chains)))
+            shown.append(statistics.chain_values_and_means())  # copies: the next group's blocks use the same memory
+        map_in_order(map, statistics.pair_statistics, slice_visible_units(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
-    return replace(together, W=W, there=True, shown=tuple(shown))
+    return replace(statistics, W=W, there=True, shown=tuple(shown))
 
 
 def _remote_statistics(
@@ -324,7 +326,7 @@ def _remote_statistics(
     sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
     remote_groups.minibatch.groups = [
         RowGroup(
-            _read_filled_rows(problem, state, m, order[rows], phases.step, group[0].number),
+            _read_imputed_rows(problem, state, m, order[rows], phases.step, group[0].number),
             None if state.chain is None else state.chain[m, chains],
             group[0].number,
         )
@@ -358,7 +360,7 @@ def _discriminative_statistics(
     found = classification_rbm.discriminative_gradient(own, problem.visible, problem.hidden, select_batch_rows(problem, state, m, order))
     if settings.joint == "hybrid":
         other, share = _likelihood_statistics(problem, state, m, order, step, reconstruct, map), np.float32(settings.generative_share)
-        map_in_order(map, other.pairs, visible_slices(len(found.b), len(order)))
+        map_in_order(map, other.pair_statistics, slice_visible_units(len(found.b), len(order)))
         for name in ("W", "b", "c"):
             getattr(found, name)[...] += share * getattr(other, name)
     return BatchStatistics(found.b, found.c, found.error, found.hidden, found.W)
@@ -378,7 +380,7 @@ def map_in_order(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R
 
 def make_block_sweeper(problem: LearningProblem, state: LearningState, m: int, step: int, number: int = 0) -> GibbsSweeper:
     """Return the Gibbs sampler of model m in one block of one update."""
-    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
+    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.global_number(m), step=step, part=number)
     return GibbsSweeper(state.W[m], state.b[m], state.c[m], problem.visible.layer(), problem.hidden.layer(), draws)
 
 
@@ -397,11 +399,12 @@ def restart_some_chains(problem: LearningProblem, state: LearningState, m: int, 
     numbers = step * count + np.arange(count)
     fair = numbers % FAIR == FAIR - 1
     own = replace(
-        make_block_sweeper(problem, state, m, step), draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.unit(m), step=step)
+        make_block_sweeper(problem, state, m, step),
+        draws=generator(problem.settings.seed, Stream.RENEWAL, unit=problem.global_number(m), step=step),
     )
     states = own.hidden.sample_unbiased_states((count, state.chain.shape[2]), own.draws)
     if not fair.all():
-        rows = _read_filled_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
+        rows = _read_imputed_rows(problem, state, m, order[: int((~fair).sum())], step, RENEWAL_PART).astype(np.float32)
         given = np.empty((len(rows), states.shape[1]), dtype=np.float32)
         own.hidden.sample(exact_arithmetic.matrix_product(rows, own.W), own.c, given, own.draws)
         states[~fair] = given
@@ -419,14 +422,14 @@ def _make_update_context(
         state.b[m],
         state.c[m],
         int(step),
-        problem.unit(m),
+        problem.global_number(m),
         settings.sweeps(step / problem.updates(m)),
         counts,
         reconstruct,
         state.hidden_mean is not None,
         _fast_chain_parameters(state, m),
         state.betas[m] if state.betas is not None else None,
-        problem.base(m) if state.betas is not None else None,
+        problem.base_rate_parameters_float32(m) if state.betas is not None else None,
     )
 
 
@@ -437,10 +440,10 @@ def _fast_chain_parameters(state: LearningState, m: int) -> tuple[Array, Array, 
     return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
 
 
-def _read_filled_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
+def _read_imputed_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
     """Return rows as they are stored, divided by the deviations if those are learned, with missing entries sampled given the others."""
     if problem.known is not None:
-        draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.unit(m), step=step + 1, part=number)
+        draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.global_number(m), step=step + 1, part=number)
         return missing_values.sample_missing_entries(
             replace(make_block_sweeper(problem, state, m, step), draws=draws), problem.rows[m][order], problem.known[m][order]
         )
@@ -454,9 +457,9 @@ def _compute_block_phases(
     """Compute the phases of one block whose rows and chains are in this process."""
     R = 1 if state.betas is None else state.betas.shape[1]
     chain = None if state.chain is None else state.chain[m, block.chains.start * R : block.chains.stop * R]
-    return phases.block(
-        _read_filled_rows(problem, state, m, order[block.rows], phases.step, block.number),
+    return phases.compute_block_phases(
+        _read_imputed_rows(problem, state, m, order[block.rows], phases.step, block.number),
         chain,
-        scratch.part(block.both, block.once),
+        scratch.section(block.both, block.once),
         block.number,
     )

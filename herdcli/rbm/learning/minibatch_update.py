@@ -46,7 +46,7 @@ def run_minibatch(
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
     if settings.algorithm == "rpcd":
         restart_some_chains(problem, state, m, order, step)
-    each = not settings.persistent and state.lag is None
+    each = not settings.has_persistent_chains and state.lag is None
     if state.lag is not None:
         error, largest = sparse_updates.run_sparse_minibatch(problem, state, m, state.lag, order, step, map)
     else:
@@ -57,7 +57,7 @@ def run_minibatch(
         if units.standard_normal and np.isfinite(largest[index]):
             largest[index] = 0.0  # a bias encodes a mean and has no natural bound
     if not np.max(largest) <= LARGEST:
-        which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
+        which = f"model {problem.global_number(m)}" if len(problem.rows) > 1 or problem.units else "the model"
         raise Diverged(
             f"{which} diverged in epoch {epoch + 1}: parameters are above {LARGEST:g} or not finite",
             hint=f"lower --learning-rate (it is {settings.learning_rate:g})",
@@ -79,7 +79,7 @@ def _apply_minibatch_gradient(
     gradient = None if state.log_scale is None else _variance_gradient(problem, state, m, order, step)
     largest = apply_gradient_step(problem, state, m, order, step, statistics, map)
     if state.log_scale is not None and gradient is not None:
-        update_log_deviations(state.log_scale[m], gradient, StepRates.of(problem, m, step).b)
+        update_log_deviations(state.log_scale[m], gradient, StepRates.from_problem(problem, m, step).b)
     constrain_weights_in_place(problem, m, state.W[m])
     _update_fast_weights(problem, state, m, statistics)
     return largest
@@ -88,7 +88,7 @@ def _apply_minibatch_gradient(
 def _variance_gradient(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> Array:
     """Compute the gradient along the log deviations (D,), which is 0 in constant columns and in those of a label."""
     found = log_deviation_gradient(make_block_sweeper(problem, state, m, step), select_batch_rows(problem, state, m, order))
-    found[problem.constant(m)] = 0.0
+    found[problem.constant_columns(m)] = 0.0
     if problem.visible.labels is not None:
         found[-problem.visible.labels.group :] = 0.0
     return found
@@ -129,13 +129,13 @@ def _evaluate_if_due(problem: LearningProblem, state: LearningState, best: BestM
     The model is kept if it is the best, and stopped if it has not improved for long.
     """
     settings = problem.settings
-    if problem.valid is None or (epochs % settings.every and epochs < settings.epochs):
+    if problem.valid is None or (epochs % settings.epochs_per_evaluation and epochs < settings.epochs):
         return
     W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
-    h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
-    base = problem.rates(m)
+    h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.epochs_per_evaluation) - 1
+    base = problem.base_rate_parameters(m)
     known = None if state.track is None else float(state.track.figures[epochs - 1, m, 0])
-    log_z = validation.validation_log_partition(h, base, settings.seed + problem.unit(m), known)
+    log_z = validation.validation_log_partition(h, base, settings.seed + problem.global_number(m), known)
     best.figures[number, m] = validation.validation_figures(h, problem.valid[m], problem.rows[m], log_z)
     if best.error is not None:
         best.error[number, m] = validation.label_error_rate(h, problem.valid[m])
@@ -146,7 +146,7 @@ def _evaluate_if_due(problem: LearningProblem, state: LearningState, best: BestM
     looks = criterion_from_figures(best.figures)[:, m]
     if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
         best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs
-    if settings.patience and epochs - best.epoch[m] >= settings.patience * settings.every:
+    if settings.patience and epochs - best.epoch[m] >= settings.patience * settings.epochs_per_evaluation:
         best.stopped[m] = epochs
 
 
@@ -156,7 +156,7 @@ def criterion_from_figures(figures: Array) -> Array:
     return chosen
 
 
-def has_criterion(figures: Array) -> Array:
+def known_criterion_mask(figures: Array) -> Array:
     known: Array = ~np.isnan(criterion_from_figures(figures))
     return known
 
@@ -166,7 +166,7 @@ def constrain_weights_in_place(problem: LearningProblem, m: int, W: Array) -> No
     if problem.settings.non_negative:
         np.maximum(W, 0.0, out=W)
     project_to_normalisable(problem.visible, problem.hidden, W)
-    W[problem.constant(m)] = 0.0
+    W[problem.constant_columns(m)] = 0.0
 
 
 def _update_fast_weights(problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics) -> None:

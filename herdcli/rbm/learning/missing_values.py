@@ -47,8 +47,8 @@ def sample_missing_entries(sweeper: GibbsSweeper, rows: Array, is_known: Array) 
     hidden = np.empty((len(v), len(sweeper.c)), dtype=np.float32)
     inputs, means, visible, gaps = np.empty_like(hidden), np.empty_like(v), np.empty_like(v), ~is_known
     for _ in range(SWEEPS):
-        sweeper.up(v, inputs, hidden)
-        sweeper.down(hidden, means, visible)
+        sweeper.update_hidden(v, inputs, hidden)
+        sweeper.update_visible(hidden, means, visible)
         v[gaps] = visible[gaps]
     return v
 
@@ -58,7 +58,7 @@ def can_enumerate_hidden(h: Harmonium) -> bool:
     return log2_state_count(h.hidden, h.W.shape[1]) <= STATES
 
 
-def observed_moments(h: Harmonium, rows: Array, is_known: Array) -> tuple[Array, Array, Array]:
+def moments_given_known_entries(h: Harmonium, rows: Array, is_known: Array) -> tuple[Array, Array, Array]:
     """Compute means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by a sum over all hidden states."""
     blocks = list(iterate_hidden_states(h))
     states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))

@@ -30,7 +30,13 @@ from herdcli.rbm.learning.gradient_step import SQUARES
 from herdcli.rbm.learning.learning_problem import InitialModels, LearningProblem
 from herdcli.rbm.learning.learning_state import BestModels, LearningState, ParameterMeans, TrackingParticles
 from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
-from herdcli.rbm.learning.minibatch_update import FAST, constrain_weights_in_place, criterion_from_figures, has_criterion, run_minibatch
+from herdcli.rbm.learning.minibatch_update import (
+    FAST,
+    constrain_weights_in_place,
+    criterion_from_figures,
+    known_criterion_mask,
+    run_minibatch,
+)
 from herdcli.rbm.likelihood import likelihood_tracking
 from herdcli.rbm.likelihood.sequential_monte_carlo import POPULATIONS
 from herdcli.rbm.settings import Settings
@@ -72,8 +78,8 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
     def memory(self) -> int:
         """The size in bytes of a LearningState and of the float64 models that are made of it in the end."""
         problem, settings = self.problem, self.problem.settings
-        D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
-        more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
+        D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.has_persistent_chains else 0
+        more = (settings.algorithm == "fpcd", settings.epochs_per_evaluation > 0, settings.average > 0, settings.optimizer != "momentum")
         per_weight = 4 + 4 + 8 + 4 * sum(more) + 8 * settings.track_likelihood
         tracked = settings.track_likelihood * POPULATIONS * likelihood_tracking.ROWS * (8 * D + 32 * K)
         each = per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs + tracked
@@ -108,7 +114,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
         if state.best is not None and state.best.epoch.all():
             figures = state.best.figures
-            least = criterion_from_figures(figures).max(axis=0, where=has_criterion(figures), initial=-np.inf).min()
+            least = criterion_from_figures(figures).max(axis=0, where=known_criterion_mask(figures), initial=-np.inf).min()
             figure += f", valid {least:.4g}"
         return RunProgress(state.step, self.steps, figure + self._describe_tracked_likelihood(state))
 
@@ -142,13 +148,13 @@ def _initial_state(problem: LearningProblem, randomise: bool = True) -> Learning
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
     hidden = problem.hidden.layer()
     W = np.empty((M, D, K), dtype=np.float32)
-    chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
+    chain = np.empty((M, problem.chains * settings.temperatures if settings.has_persistent_chains else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
     for m in range(M if randomise else 0):
-        first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
+        first = generator(settings.seed, Stream.INITIAL, unit=problem.global_number(m))
         W[m] = exact_arithmetic.standard_normals(first, (D, K), np.float32) * np.float32(scale)
-        b[m] = problem.rates(m)
+        b[m] = problem.base_rate_parameters(m)
         chain[m] = hidden.sample_unbiased_states(chain[m].shape, first)
         if problem.start is not None:
             W[m], b[m], c[m] = problem.start
@@ -169,20 +175,20 @@ def _initial_state(problem: LearningProblem, randomise: bool = True) -> Learning
         b_velocity=np.zeros_like(b),
         c_velocity=np.zeros((M, K), dtype=np.float32),
         trace=np.zeros((settings.epochs, M)),
-        chain=chain if settings.persistent else None,
+        chain=chain if settings.has_persistent_chains else None,
         hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
-        best=_allocate_best_models(problem, W, b, c) if settings.every else None,
+        best=_allocate_best_models(problem, W, b, c) if settings.epochs_per_evaluation else None,
         mean=ParameterMeans(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         log_scale=np.zeros_like(b) if settings.learn_variances else None,
         track=_allocate_tracking_particles(W, b, c, settings.epochs) if settings.track_likelihood else None,
-        lag=sparse_updates.allocate_lagged_weights(M, D, K) if problem.wide else None,
+        lag=sparse_updates.allocate_lagged_weights(M, D, K) if problem.uses_sparse_updates else None,
         **fast_weights,
         **squares,
         **tempered,
     )
     if problem.begun is not None:
-        state = _resumed_state(problem.begun, state)
+        state = _resume_state(problem.begun, state)
     if state.track is not None and randomise:
         _place_tracking_particles(problem, state, state.track)
     if state.lag is not None and randomise:
@@ -223,7 +229,7 @@ def _place_tracking_particles(problem: LearningProblem, state: LearningState, tr
 
 def _allocate_best_models(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestModels:
     """Allocate the results of evaluations on validation rows."""
-    count, looks = len(W), problem.settings.looks
+    count, looks = len(W), problem.settings.evaluation_count
     figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
     best = BestModels(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
     if problem.settings.joint != "none":
@@ -233,7 +239,7 @@ def _allocate_best_models(problem: LearningProblem, W: Array, b: Array, c: Array
     return best
 
 
-def _resumed_state(initial_models: InitialModels, state: LearningState) -> LearningState:
+def _resume_state(initial_models: InitialModels, state: LearningState) -> LearningState:
     """Return the first state of a run that continues from another one's last."""
     if initial_models.trace is not None:
         state.trace[: len(initial_models.trace)] = initial_models.trace

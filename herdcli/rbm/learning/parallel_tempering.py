@@ -34,7 +34,7 @@ class TemperatureLadder:
     base: Array
     hidden: UnitFamily
 
-    def natural(self, sweeper: GibbsSweeper, h: Array) -> Array:
+    def natural_parameters(self, sweeper: GibbsSweeper, h: Array) -> Array:
         """Return the natural parameters (C, R, D) of visible units given hidden states h (C, R, K)."""
         C, R, K = h.shape
         found = exact_arithmetic.matrix_product(h.reshape(C * R, K), sweeper.W.T).reshape(C, R, -1)
@@ -51,7 +51,7 @@ class TemperatureLadder:
         found: Array = betas * linear + self.hidden.summed_log_partition(np.ascontiguousarray(x * beta))
         return found
 
-    def exchange(self, sweeper: GibbsSweeper, v: Array, x: Array, parity: int) -> Array:
+    def exchange_neighbours(self, sweeper: GibbsSweeper, v: Array, x: Array, parity: int) -> Array:
         """Exchange states of neighbours r, r + 1, for r of one parity, in v (C, R, D) and x (C, R, K), in place.
 
         Returns the shares refused (R − 1,).
@@ -77,13 +77,13 @@ class TemperatureLadder:
         Returns visible states (C, R, D), hidden inputs (C, R, K) and the shares of refused exchanges.
         """
         C, R, K = h.shape
-        natural = self.natural(sweeper, h).reshape(C * R, -1)
+        natural = self.natural_parameters(sweeper, h).reshape(C * R, -1)
         drawn = np.empty_like(natural)
         sweeper.visible.sample(natural, np.zeros_like(sweeper.b), drawn, sweeper.draws)
         x = exact_arithmetic.matrix_product(drawn, sweeper.W).reshape(C, R, K)
         x += sweeper.c
         v = drawn.reshape(C, R, -1)
-        refused = self.exchange(sweeper, v, x, parity)
+        refused = self.exchange_neighbours(sweeper, v, x, parity)
         inputs = (x * self.betas.astype(np.float32)[:, None]).reshape(C * R, K)
         sweeper.hidden.sample(inputs, np.zeros_like(sweeper.c), h.reshape(C * R, K), sweeper.draws)
         return v, x, refused

@@ -40,13 +40,13 @@ class PhaseScratch:
     parts: dict[tuple[int, ...], PhaseScratch] = field(default_factory=dict, compare=False, repr=False)  # small parts that were asked for
 
     @classmethod
-    def of(cls, R: int, D: int, K: int) -> PhaseScratch:
+    def allocate(cls, R: int, D: int, K: int) -> PhaseScratch:
         """Return arrays for blocks of up to R rows of a model with D visible and K hidden units."""
         shapes = ((2 * R, D), (2 * R, K), (R, K), (R, D), (R, K), (R, D), (D, K))
         v, h, hidden, visible, natural, difference, pairs = (np.empty(shape, dtype=np.float32) for shape in shapes)
         return cls(v, h, hidden, visible, natural, difference, pairs, allocate_sparse_indices(R, D))
 
-    def part(self, both: slice, rows: slice) -> PhaseScratch:
+    def section(self, both: slice, rows: slice) -> PhaseScratch:
         """Return a view of the arrays for some rows: `both` selects from v and h, `rows` from the arrays with one row per data row."""
         key = (both.start, both.stop, rows.start, rows.stop)
         if (found := self.parts.get(key)) is None:
@@ -79,7 +79,7 @@ class BlockPhases:
         """Whether v'h is a sum of parts and at least one of them is sparse."""
         return self.difference is not None or (self.sparse and self.persistent)
 
-    def pairs(self, scratch: PhaseScratch) -> Array:
+    def pair_statistics(self, scratch: PhaseScratch) -> Array:
         """Compute v'h (D, K) over all rows, in `scratch.pairs`."""
         if not self.has_sparse_parts:
             return exact_arithmetic.matrix_product(self.v.T, self.h, out=scratch.pairs)
@@ -157,9 +157,9 @@ def contrastive_divergence_phases(
     error, sparse = 0.0, False
     for sweep in range(steps):
         if mean_field == "none":
-            sweeper.down(states, means, fantasy)
+            sweeper.update_visible(states, means, fantasy)
         else:
-            sweeper.down(states, fantasy)
+            sweeper.update_visible(states, fantasy)
             # `squared_distance_in_place` overwrites its input, so the chain keeps its own array.
             means[...] = fantasy
         if sweep == 0:
@@ -204,7 +204,7 @@ def persistent_contrastive_phases(
     error, sparse = write_data_phase(sweeper, rows, counts[0], reconstruct, scratch)
     shown, worth, chain_sparse = v[n:], chain.size * v.shape[1] >= WORTH, False
     for _ in range(steps):
-        chain_sweeper.down(chain, scratch.visible[: len(chain)], shown)
+        chain_sweeper.update_visible(chain, scratch.visible[: len(chain)], shown)
         chain_sparse = worth and has_few_nonzeros(shown)
         multiply_into(shown, chain_sweeper.W, h[n:], chain_sparse, scratch)
         chain_sweeper.hidden.sample(h[n:], chain_sweeper.c, chain, chain_sweeper.draws, scale=-1.0 / counts[1])
@@ -226,7 +226,7 @@ def write_data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct
         return 0.0, sparse
     sweeper.hidden.sample(h, sweeper.c, states, sweeper.draws, scale=1.0 / count)
     means = scratch.visible[:n]
-    sweeper.down(states, means)
+    sweeper.update_visible(states, means)
     return squared_distance_in_place(means, v), sparse
 
 

@@ -73,7 +73,7 @@ class LaggingModel:
         self.W, self.V, self.b, self.c = state.W[m], state.W_velocity[m], state.b[m], state.c[m]
         self.lag, self.now, self.extents = lag.rows[m], int(lag.now[m]), lag.extents[m]
         self.P, self.Q = lag.P[m, : self.now + 1].astype(np.float32), lag.Q[m, : self.now + 1].astype(np.float32)
-        self.constant = problem.constant(m)
+        self.constant = problem.constant_columns(m)
         self.mean = np.where(self.constant, np.float32(0.0), problem.visible_mean(m))
         if not problem.settings.centering:
             self.mean = np.zeros_like(self.mean)
@@ -84,9 +84,9 @@ class LaggingModel:
         self.slack = np.empty_like(self.b)  # bound on the change of b + w·h for each unit of |h|, rounding included
         fast.lag_slacks(self.lag, far.astype(np.float32), self.extents, self.mean, self.b, self.slack)
 
-    def multiply(self, shown: ActiveUnitList, out: Array) -> None:
+    def multiply_rows(self, active_units: ActiveUnitList, out: Array) -> None:
         """Multiply rows of active units by the current weights, into out (n, K)."""
-        fast.shown_product(self.W, self.V, self.lag, self.P, self.Q, self.mean, *shown, out)
+        fast.shown_product(self.W, self.V, self.lag, self.P, self.Q, self.mean, *active_units, out)
 
     def fast_loop_arguments(self, h: Array) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array]:
         """Return the arguments of `fast.natural_at` and `fast.draw_words` for hidden states h (n, K)."""
@@ -101,7 +101,7 @@ class LaggingModel:
             h,
         )
 
-    def reach(self, h: Array) -> Array:
+    def hidden_norms(self, h: Array) -> Array:
         """Compute |h| of each row, plus a margin for the rounding at |h| = 0: (n,) float32."""
         found: Array = np.sqrt(np.square(h).sum(axis=1)) * np.float32(1.001) + np.float32(1.0)
         return found
@@ -134,16 +134,16 @@ def run_sparse_minibatch(
     """
     own, n, batch = LaggingModel(problem, state, m, lag), len(order), step % problem.batches(m)
     data = _list_active_units(problem.rows[m], order)
-    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step)
+    draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.global_number(m), step=step)
     hidden = problem.hidden.layer()
     h, states = np.empty((2 * n, len(own.c)), np.float32), np.empty((n, len(own.c)), np.float32)
-    own.multiply(data, h[:n])
+    own.multiply_rows(data, h[:n])
     hidden.sample(h[:n], own.c, states, draws, scale=1.0 / n)
     error = 0.0 if batch else _reconstruction_error(own, states, problem.rows[m][order])
     sweeps = problem.settings.sweeps(step / problem.updates(m))
     for sweep in range(sweeps):
         shown = _sample_visible(own, states, data, step, sweep, map, lag)
-        own.multiply(shown, h[n:])
+        own.multiply_rows(shown, h[n:])
         if sweep < sweeps - 1:
             hidden.sample(h[n:], own.c, states, draws)
         else:
@@ -188,11 +188,11 @@ def _sample_visible(
     words = problem.visible.multinomial
     lengths = np.rint(np.add.reduceat(data.values, data.starts[:-1])).astype(np.int64) if words else None
     by_columns = lengths is not None and lag.tries[model.m] * lengths.mean() <= len(model.b) / WORTH
-    table = _make_proposal_table(model.b + model.extents[2] + model.slack * model.reach(states).max()) if words else None
+    table = _make_proposal_table(model.b + model.extents[2] + model.slack * model.hidden_norms(states).max()) if words else None
 
     def part(block: BatchBlock) -> tuple[ActiveUnitList, float]:
         draws = generator(
-            problem.settings.seed, Stream.GIBBS, unit=problem.unit(model.m), step=step, part=1 + sweep * len(parts) + block.number
+            problem.settings.seed, Stream.GIBBS, unit=problem.global_number(model.m), step=step, part=1 + sweep * len(parts) + block.number
         )
         h = states[block.rows]
         if lengths is None or table is None:
@@ -217,7 +217,7 @@ def _sample_two_state_visible(model: LaggingModel, h: Array, draws: np.random.Ge
     exact_arithmetic.matrix_product(h, model.W.T, out=natural)
     starts, listed = np.empty(n + 1, np.int32), room.difference[:n].reshape(-1).view(np.int32)
     # Natural parameters can have grown by up to this bound, so that units that are not listed are off.
-    count = fast.list_below(natural, model.b + model.slack * model.reach(h).max() + np.float32(ROUNDING), words, starts, listed)
+    count = fast.list_below(natural, model.b + model.slack * model.hidden_norms(h).max() + np.float32(ROUNDING), words, starts, listed)
     listed = listed[:count].copy()
     p = np.empty(count, np.float32)
     fast.natural_at(*model.fast_loop_arguments(h), starts, listed, p)
@@ -228,13 +228,13 @@ def _sample_two_state_visible(model: LaggingModel, h: Array, draws: np.random.Ge
     return ActiveUnitList(starts, listed[on], np.ones(int(on.sum()), np.float32))
 
 
-def _make_proposal_table(upper: Array) -> ProposalTable:
+def _make_proposal_table(upper_bounds: Array) -> ProposalTable:
     """Make the table of upper bounds (D,) float32 of the natural parameters."""
-    highest = upper.max()
-    sums, guide = np.empty((1, len(upper))), np.empty(len(upper), np.int32)
-    fast.running_sums(exact_arithmetic.exp(upper - highest)[None], sums)
+    highest = upper_bounds.max()
+    sums, guide = np.empty((1, len(upper_bounds))), np.empty(len(upper_bounds), np.int32)
+    fast.running_sums(exact_arithmetic.exp(upper_bounds - highest)[None], sums)
     fast.guide_table(sums[0], guide)
-    return ProposalTable(upper, sums[0], guide, float(highest) + float(exact_arithmetic.log(sums[0, -1])))
+    return ProposalTable(upper_bounds, sums[0], guide, float(highest) + float(exact_arithmetic.log(sums[0, -1])))
 
 
 def _sample_words_from_table(
@@ -242,7 +242,7 @@ def _sample_words_from_table(
 ) -> tuple[ActiveUnitList, float]:
     """Sample words of rows with hidden states h (n, K), proposed from one table; also returns the number of proposals."""
     drawn, seeds = np.empty(int(lengths.sum()), np.int32), draws.bit_generator.random_raw(len(h))
-    tries = fast.draw_words(*model.fast_loop_arguments(h), model.slack, model.reach(h), *table[:3], lengths, seeds, drawn)
+    tries = fast.draw_words(*model.fast_loop_arguments(h), model.slack, model.hidden_norms(h), *table[:3], lengths, seeds, drawn)
     return ActiveUnitList(np.concatenate([[0], np.cumsum(lengths)]), drawn, np.ones(len(drawn), np.float32)), float(tries)
 
 
@@ -254,7 +254,7 @@ def _sample_words_per_row(
     exact_arithmetic.matrix_product(h, model.W.T, out=natural)
     natural += model.b
     shown, tries = [], 0.0
-    for row, (reach, length) in enumerate(zip(model.reach(h), lengths, strict=True)):
+    for row, (reach, length) in enumerate(zip(model.hidden_norms(h), lengths, strict=True)):
         near = _make_proposal_table(natural[row] + model.slack * reach)
         shown.append(_sample_words_from_table(model, h[row : row + 1], lengths[row : row + 1], near, draws)[0])
         tries += float(length) * float(exact_arithmetic.exp(min(table.log_sum - near.log_sum, 100.0)))
@@ -276,7 +276,7 @@ def _apply_weight_step(
     phases  active units of rows and chains; h (2n, K) hidden means of both times 1/n, negative for the chains.
     """
     settings, m, n, K = problem.settings, model.m, len(h) // 2, h.shape[1]
-    rates = StepRates.of(problem, m, step)
+    rates = StepRates.from_problem(problem, m, step)
     signs = np.repeat(np.array([1.0, -1.0], np.float32) / np.float32(n), n)
     c = np.zeros_like(model.c) if problem.visible.multinomial else h.sum(axis=0)  # for words, shared weights replace it
     b, above, gradient = np.zeros_like(model.b), np.zeros(K, np.float32), np.zeros(K, np.float32)

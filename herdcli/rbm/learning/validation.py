@@ -23,21 +23,21 @@ MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
 TRACKED = 500  # rows whose likelihood is recorded if log Z is tracked
 
 
-def validation_figures(h: Harmonium, heldout: Matrix, trained: Matrix, log_z: float) -> Array:
+def validation_figures(h: Harmonium, heldout: Matrix, training_rows: Matrix, log_z: float) -> Array:
     """Compute the FIGURES (3,) of held-out rows (n, D) in nats per row.
 
     They are log-likelihood, pseudo-likelihood, and free energy minus that of the training rows.
 
-    trained  rows that the model learns from.  log_z  of `validation_log_partition`.  A figure that does not exist is NaN.
+    training_rows  rows that the model learns from.  log_z  of `validation_log_partition`.  A figure that does not exist is NaN.
     """
     rows = select_evenly_spaced(heldout, MOST)
     gap = (
         feature_transform.free_energies_by_model([h], rows).mean()
-        - feature_transform.free_energies_by_model([h], select_evenly_spaced(trained, MOST)).mean()
+        - feature_transform.free_energies_by_model([h], select_evenly_spaced(training_rows, MOST)).mean()
     )
     pseudo = (
         np.nan
-        if not h.visible.finite
+        if not h.visible.has_finite_values
         else log_pseudo_likelihood(h, h.visible.round_rows_to_states(select_evenly_spaced(heldout, FEW))).mean()
     )
     own = np.nan if np.isnan(log_z) else row_log_likelihood(h, h.visible.round_rows_to_states(rows), log_z).mean()

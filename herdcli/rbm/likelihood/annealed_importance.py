@@ -96,7 +96,7 @@ class AnnealedImportanceSampling(FixedLengthAlgorithm[AnnealingState]):
             raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
         if problem.temperatures < 1:
             raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
-        return _sample_starts_from_bases(problem) if problem.known is None else _start_from_rows(problem, problem.known)
+        return _start_from_base_rates(problem) if problem.known is None else _start_from_rows(problem, problem.known)
 
     def step(self, state: AnnealingState) -> AnnealingState:
         """Anneal every model by ten temperatures."""
@@ -161,7 +161,7 @@ def _base_log_z(h: Harmonium, base: Array) -> float:
     return float(h.visible.summed_log_partition(np.array(base, dtype=np.float64)) + float(hidden))
 
 
-def _sample_starts_from_bases(problem: AnnealingProblem) -> AnnealingState:
+def _start_from_base_rates(problem: AnnealingProblem) -> AnnealingState:
     """Sample every chain from its base-rate model."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
@@ -182,10 +182,10 @@ def _start_from_rows(problem: AnnealingProblem, rows: Sequence[Array]) -> Anneal
         natural = np.empty_like(visible)
         if len(known):
             visible[...] = h.visible.round_to_states(known[np.linspace(0, len(known) - 1, problem.chains).astype(int)])
-            sweeper.up(visible, means, hidden)
+            sweeper.update_hidden(visible, means, hidden)
         for _ in range(LONG):
-            sweeper.down(hidden, natural, visible)
-            sweeper.up(visible, means, hidden)
+            sweeper.update_visible(hidden, natural, visible)
+            sweeper.update_hidden(visible, means, hidden)
         values[m] = visible
     return AnnealingState(values, np.zeros(values.shape[:2]))
 
@@ -212,13 +212,13 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 
-def hidden_log_partition_change(units: UnitFamily, x: Array, before: float, beta: float) -> Array:
+def hidden_log_partition_change(units: UnitFamily, x: Array, previous_beta: float, beta: float) -> Array:
     """Compute the growth of the hidden log-partition between two temperatures.
 
-    It is Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64.
+    It is Σ_k A(β x_k) − A(β' x_k) with β' = `previous_beta`, x (n, K) float64.
     """
     if not units.two_state or units.states is None:
-        return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(before * x))
+        return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(previous_beta * x))
     low, high = units.states
     gap = high - low
     linear = (low + gap / 2) * x.sum(axis=1)
@@ -227,12 +227,12 @@ def hidden_log_partition_change(units: UnitFamily, x: Array, before: float, beta
     # A(a) = (l + g/2) a + g/2 |a| + log(1 + e^{−g|a|}): the difference of the last term at βx and β'x is the log of one quotient.
     ratio = exact_arithmetic.exp(-gap * beta * x)
     ratio += 1.0
-    x *= -gap * before
+    x *= -gap * previous_beta
     exact_arithmetic.exp(x, out=x)
     x += 1.0
     ratio /= x
     exact_arithmetic.log(ratio, out=ratio)
-    result: Array = (beta - before) * linear + ratio.sum(axis=1)
+    result: Array = (beta - previous_beta) * linear + ratio.sum(axis=1)
     return result
 
 

@@ -29,14 +29,14 @@ class TemperatureWalk:
     _seen: tuple[Array, Array] | None = None  # log q_m(v) (n, M) and b·v (n,), cached until v changes
 
     @classmethod
-    def of(cls, h: Harmonium, base: BaseMixture, v: Array, labels: Array) -> TemperatureWalk:
+    def allocate(cls, h: Harmonium, base: BaseMixture, v: Array, labels: Array) -> TemperatureWalk:
         """Allocate working arrays in float32 for rows v (n, D) in the components `labels` (n,) of the base."""
         W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
         return cls(h, base, v, labels, W, c, biases, exact_arithmetic.matrix_product(v, W))
 
     def gains(self, before: float, beta: float) -> Array:
         """Compute log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
-        terms, own = self._of_rows()
+        terms, own = self._row_terms()
         mixture = [exact_arithmetic.log_sum_exp((1.0 - at) * terms + self.base.log_shares, axis=1) for at in (before, beta)]
         # log f at `beta` minus log f at `before`, for the terms of f in `population_annealing`: mixture, visible biases, hidden
         # log-partitions.
@@ -44,21 +44,21 @@ class TemperatureWalk:
         result: Array = linear + hidden_log_partition_change(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
 
-    def _of_rows(self) -> tuple[Array, Array]:
+    def _row_terms(self) -> tuple[Array, Array]:
         if self._seen is None:
             v = self.v.astype(np.float64)
-            self._seen = self.base.densities(v), exact_arithmetic.matrix_product(v, self.h.b)
+            self._seen = self.base.component_log_densities(v), exact_arithmetic.matrix_product(v, self.h.b)
         return self._seen
 
-    def select(self, places: Array) -> None:
+    def select(self, row_indices: Array) -> None:
         """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
-        self._seen = None if self._seen is None else (self._seen[0][places], self._seen[1][places])
-        self.v[...], self.labels[...], self.x[...] = self.v[places], self.labels[places], self.x[places]
+        self._seen = None if self._seen is None else (self._seen[0][row_indices], self._seen[1][row_indices])
+        self.v[...], self.labels[...], self.x[...] = self.v[row_indices], self.labels[row_indices], self.x[row_indices]
 
     def sweep(self, beta: float, draws: np.random.Generator) -> None:
         """Sample the component, the hidden units and the visible units given each other under β."""
         if beta < 1.0 and len(self.biases) > 1:
-            terms = (1.0 - beta) * self._of_rows()[0] + self.base.log_shares
+            terms = (1.0 - beta) * self._row_terms()[0] + self.base.log_shares
             share = np.cumsum(exact_arithmetic.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
             self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
@@ -75,7 +75,7 @@ def choose_temperatures(h: Harmonium, base: BaseMixture, seed: int, unit: int = 
     """Choose temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
     labels, values = sample_base_mixture(h, base, sequential_monte_carlo.PILOT_ROWS, draws)
-    population = sequential_monte_carlo.ParticlePopulation.begun(
-        TemperatureWalk.of(h, base, values, labels), sequential_monte_carlo.PILOT_ROWS
+    population = sequential_monte_carlo.ParticlePopulation.with_equal_weights(
+        TemperatureWalk.allocate(h, base, values, labels), sequential_monte_carlo.PILOT_ROWS
     )
     return sequential_monte_carlo.choose_positions(population, 1.0, draws, lambda rows, before: rows.find_next_position(before, 1.0))

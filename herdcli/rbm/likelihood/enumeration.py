@@ -12,7 +12,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
 from herdcli.rbm.likelihood.gaussian_enumeration import GaussianVisibleSums
 from herdcli.rbm.likelihood.row_likelihood import BLOCK
-from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_enumerable_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.normalizability import require_normalisable
 from herdcli.rbm.units.base import UnitFamily
@@ -30,7 +30,7 @@ def log2_state_count(units: UnitFamily, columns: int) -> float:
     """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
     if units.support is not None:
         return columns // units.group * math.log2(len(units.support))
-    return math.log2(count_states(units, units.count_units(columns))) if units.finite else float("inf")
+    return math.log2(count_states(units, units.count_units(columns))) if units.has_finite_values else float("inf")
 
 
 def is_enumerable(h: Harmonium) -> bool:
@@ -52,7 +52,7 @@ def orient_for_enumeration(h: Harmonium, *, log_z_alone: bool = False) -> Harmon
     """
     sides = [
         (log2_state_count(side.hidden, side.W.shape[1]), turned, side)
-        for turned, side in enumerate((h, h.transposed()))
+        for turned, side in enumerate((h, h.transpose()))
         if log2_state_count(side.hidden, side.W.shape[1]) <= max_log2_states(side.visible, log_z_alone=log_z_alone)
     ]
     return min(sides, key=lambda side: side[:2])[2] if sides else None
@@ -83,7 +83,7 @@ def exact_log_partition(h: Harmonium, *, map: Map = map) -> float:
             f"have more",
             hint="use annealed importance sampling",
         )
-    fast = GaussianVisibleSums.from_harmonium(side) if side.visible.standard_normal else HiddenStateSums.of(side)
+    fast = GaussianVisibleSums.from_harmonium(side) if side.visible.standard_normal else HiddenStateSums.from_model(side)
     if fast is not None:
         sums = map(fast.log_sum, range(fast.blocks))
     else:
@@ -103,7 +103,7 @@ class HiddenStateBlock:
     _weight: Array
 
     @property
-    def far(self) -> Array:
+    def far_state(self) -> Array:
         """The state of the other units, (K − near columns,)."""
         count = self.h.hidden.count_units(self.h.W.shape[1]) - self.near
         state: Array = decode_state_indices(self.h.hidden, count, np.array([self.block]), first=self.near)[0]
@@ -112,19 +112,19 @@ class HiddenStateBlock:
     @property
     def hidden(self) -> Array:
         """The hidden states (S, K)."""
-        states: Array = np.hstack([self._rows, np.tile(self.far, (len(self._rows), 1))])
+        states: Array = np.hstack([self._rows, np.tile(self.far_state, (len(self._rows), 1))])
         return states
 
     @property
     def natural(self) -> Array:
         """The natural parameters (S, D) of the visible units."""
-        result: Array = self._natural + exact_arithmetic.matrix_product(self.h.W[:, self._rows.shape[1] :], self.far)
+        result: Array = self._natural + exact_arithmetic.matrix_product(self.h.W[:, self._rows.shape[1] :], self.far_state)
         return result
 
     @property
     def log_weight(self) -> Array:
         """The log of the sum over visible states of e^{−E}, (S,)."""
-        far = self.far
+        far = self.far_state
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
         fixed = exact_arithmetic.matrix_product(far, self.h.c[self._rows.shape[1] :]) + self.h.hidden.log_base_measure(far)
@@ -142,7 +142,7 @@ def hidden_state_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateB
     """Return the number of blocks of hidden states, and a function that makes the block of a number."""
     units = h.hidden.count_units(h.W.shape[1])
     # The states of the first `near` units are the rows of a block; each block fixes all other units.
-    near = count_near_units(h.hidden, units, BLOCK // h.W.shape[0])
+    near = count_enumerable_units(h.hidden, units, BLOCK // h.W.shape[0])
     rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
     columns = rows.shape[1]
     natural = exact_arithmetic.matrix_product(rows, h.W.T[:columns]) + h.b
@@ -157,14 +157,14 @@ def hidden_log_weight_blocks(h: Harmonium) -> tuple[int, int, Callable[[int], Ar
 
     State i of block k is state number k S + i in `decode_state_indices`.
     """
-    products = HiddenStateSums.of(h)
+    products = HiddenStateSums.from_model(h)
     if products is not None:
         return products.near, products.blocks, products.log_weights
     blocks, states = hidden_state_blocks(h)
     return states(0).near, blocks, lambda block: states(block).log_weight
 
 
-def _largest_value(units: UnitFamily) -> float:
+def _largest_absolute_value(units: UnitFamily) -> float:
     """Return the largest absolute value of a unit; units with a bounded range have one."""
     assert units.range is not None
     return max(map(abs, units.range))
@@ -190,16 +190,16 @@ class HiddenStateSums:
     _weight: Array  # (S,) log weights of the near parts, with their linear terms
 
     @classmethod
-    def of(cls, h: Harmonium) -> HiddenStateSums | None:
+    def from_model(cls, h: Harmonium) -> HiddenStateSums | None:
         """Make the sums; None if a model's units or the size of its weights require the logarithms one by one."""
         if h.visible.states is None:
             return None
         low, high = h.visible.states
-        near = count_near_units(h.hidden, h.hidden.count_units(h.W.shape[1]), NEAR)
+        near = count_enumerable_units(h.hidden, h.hidden.count_units(h.W.shape[1]), NEAR)
         rows = decode_state_indices(h.hidden, near, np.arange(count_states(h.hidden, near)))
         columns = rows.shape[1]
         natural = (high - low) * exact_arithmetic.matrix_product(h.W[:, :columns], rows.T)
-        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * _largest_value(h.hidden) + np.abs(h.b) * (high - low)
+        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * _largest_absolute_value(h.hidden) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
         weight = (

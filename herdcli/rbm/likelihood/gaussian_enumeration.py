@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import exact_arithmetic
-from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_enumerable_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -45,7 +45,7 @@ class GaussianVisibleSums:
     def from_harmonium(cls, h: Harmonium) -> GaussianVisibleSums:
         """Make the sums for a model with gaussian visible units, and hidden units with finitely many states."""
         units = h.hidden.count_units(h.W.shape[1])
-        one = count_near_units(h.hidden, units // 2, NEAR)
+        one = count_enumerable_units(h.hidden, units // 2, NEAR)
         two = min(one, units - one)
         while count_states(h.hidden, two, first=one) > max(NEAR, count_states(h.hidden, one)):
             two -= 1

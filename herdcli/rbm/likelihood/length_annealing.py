@@ -69,11 +69,11 @@ class LengthWalk:
     shares: Array
 
     @classmethod
-    def of(cls, h: Harmonium, hidden: Array) -> LengthWalk:
+    def allocate(cls, h: Harmonium, hidden: Array) -> LengthWalk:
         """Allocate working arrays in float32 for hidden states (n, K)."""
         W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
         walk = cls(W, b, c, h, hidden, np.empty(len(hidden)), np.empty((len(hidden), len(b)), dtype=np.float32))
-        walk._look()
+        walk._update_shares()
         return walk
 
     def gains(self, before: float, after: float) -> Array:
@@ -81,27 +81,27 @@ class LengthWalk:
         found: Array = (after - before) * self.growth
         return found
 
-    def sweep(self, at: float, draws: np.random.Generator) -> None:
+    def sweep(self, position: float, draws: np.random.Generator) -> None:
         """Sample words given hidden states, and hidden states given words; a fractional word is accepted or rejected."""
-        whole, rest = divmod(at, 1.0)
-        inputs = exact_arithmetic.matrix_product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
+        whole, rest = divmod(position, 1.0)
+        inputs = exact_arithmetic.matrix_product(MultinomialLayer(int(whole)).draw_word_counts(self.shares, draws), self.W)
         own, growth = self.hidden.copy(), self.growth
         self.h.hidden.layer().sample(inputs, self.c, self.hidden, draws)
-        self._look()
+        self._update_shares()
         left = draws.random(len(own)) >= exact_arithmetic.exp(np.minimum(rest * (self.growth - growth), 0.0))
         if left.any():
             self.hidden[left] = own[left]
-            self._look()
+            self._update_shares()
 
-    def _look(self) -> None:
+    def _update_shares(self) -> None:
         exact_arithmetic.matrix_product(self.hidden, self.W.T, out=self.shares)
         self.shares += self.b
         self.growth = softmax_weights_in_place(self.shares)
 
-    def select(self, places: Array) -> None:
+    def select(self, row_indices: Array) -> None:
         """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
         for part in (self.hidden, self.growth, self.shares):
-            part[...] = part[places]
+            part[...] = part[row_indices]
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
 def _anneal_population(problem: LengthProblem, state: LengthState, p: int) -> None:
     """Anneal one population by ten places, with its estimates for the lengths between them."""
     first, lengths = state.step * PLACES_PER_STEP, problem.lengths
-    draws, walk = problem.draws(p, state.step + 1), LengthWalk.of(problem.h, state.hidden[p])
+    draws, walk = problem.draws(p, state.step + 1), LengthWalk.allocate(problem.h, state.hidden[p])
     rows = ParticlePopulation(walk, state.log_weights[p], state.log_means[p, ...], state.ancestors[p])
     for before, after in pairwise(problem.places[first : first + PLACES_PER_STEP + 1].tolist()):
         for i in np.flatnonzero((lengths > before) & (lengths <= after)):
@@ -225,7 +225,7 @@ def choose_annealing_lengths(h: Harmonium, longest: int, seed: int, unit: int) -
         return rows.find_next_position(before, min(longest, before + max(1.0, before / STRIDE)))
 
     return sequential_monte_carlo.choose_positions(
-        ParticlePopulation.begun(LengthWalk.of(h, hidden), sequential_monte_carlo.PILOT_ROWS), longest, draws, step
+        ParticlePopulation.with_equal_weights(LengthWalk.allocate(h, hidden), sequential_monte_carlo.PILOT_ROWS), longest, draws, step
     )
 
 

@@ -62,15 +62,19 @@ def is_tracking_due(problem: LearningProblem, m: int, step: int) -> bool:
     settings, (epoch, batch) = problem.settings, divmod(step + 1, problem.batches(m))
     if batch:
         return False
-    return epoch == settings.epochs or epoch % -(-settings.epochs // POINTS) == 0 or bool(settings.every and epoch % settings.every == 0)
+    return (
+        epoch == settings.epochs
+        or epoch % -(-settings.epochs // POINTS) == 0
+        or bool(settings.epochs_per_evaluation and epoch % settings.epochs_per_evaluation == 0)
+    )
 
 
 def place_particles(problem: LearningProblem, m: int, track: TrackingParticles, initial_point: ParameterPoint) -> None:
     """Sample rows of model m from independent columns, the base rates of its rows, and carry them to the start of learning."""
     visible, hidden = problem.visible, problem.hidden
-    natural = problem.base(m).astype(np.float64)
+    natural = problem.base_rate_parameters_float32(m).astype(np.float64)
     base = ParameterPoint(np.zeros_like(initial_point.W), natural.astype(np.float32), initial_point.c)
-    draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m))
+    draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.global_number(m))
     rows = track.values[m].reshape(-1, len(natural))
     visible.layer().sample(np.zeros_like(rows), base.b, rows, draws)
     start = float(visible.summed_log_partition(base.b.astype(np.float64))) + float(hidden.summed_log_partition(base.c.astype(np.float64)))
@@ -89,7 +93,7 @@ def move_particles_to(
     n = POPULATIONS // parts
 
     def part(number: int) -> float:
-        draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m), step=step + 2, part=number)
+        draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.global_number(m), step=step + 2, part=number)
         own = slice(number * n, (number + 1) * n)
         populations = TrackedPopulations(track.values[m, own], track.log_weights[m, own], track.log_means[m, own])
         return _walk_segment(ParameterSegment(problem.visible, problem.hidden, start, target), populations, draws, most)
@@ -102,7 +106,7 @@ def move_particles_to(
 def tracking_step_budget(problem: LearningProblem, m: int) -> int:
     """Return the number of steps to the next point that take about as long as the learning in between."""
     settings, epochs = problem.settings, -(-problem.settings.epochs // POINTS)
-    updates = problem.batches(m) * min(epochs, settings.every or epochs)
+    updates = problem.batches(m) * min(epochs, settings.epochs_per_evaluation or epochs)
     rows = len(problem.rows[m]) / problem.batches(m) * settings.steps
     return max(FEWEST_STEPS, min(MOST_STEPS, round(PRODUCTS * updates * rows / (POPULATIONS * ROWS))))
 
@@ -122,7 +126,7 @@ class HiddenInputs(NamedTuple):
     u: Array
     slope: Array
 
-    def at(self, share: float) -> Array:
+    def interpolate(self, share: float) -> Array:
         """Return the inputs (n, K) after this share of the segment."""
         found: Array = self.x + np.float32(share) * self.u
         return found
@@ -136,7 +140,7 @@ class ParameterSegment(NamedTuple):
     start: ParameterPoint
     end: ParameterPoint
 
-    def at(self, share: float) -> ParameterPoint:
+    def interpolate(self, share: float) -> ParameterPoint:
         """Return the point after this share of the segment."""
         if share == 1.0:
             return self.end
@@ -149,12 +153,12 @@ class ParameterSegment(NamedTuple):
         u -= x
         return HiddenInputs(x, u, exact_arithmetic.matrix_product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
 
-    def rise(self, hidden_inputs: HiddenInputs, before: float) -> Callable[[float], Array]:
+    def log_weight_growth(self, hidden_inputs: HiddenInputs, before: float) -> Callable[[float], Array]:
         """Return the function s ↦ log f_s(v) − log f_before(v), (n,) float64."""
-        here = self.hidden.summed_log_partition(hidden_inputs.at(before))
+        here = self.hidden.summed_log_partition(hidden_inputs.interpolate(before))
 
         def found(s: float) -> Array:
-            grown: Array = (s - before) * hidden_inputs.slope + (self.hidden.summed_log_partition(hidden_inputs.at(s)) - here)
+            grown: Array = (s - before) * hidden_inputs.slope + (self.hidden.summed_log_partition(hidden_inputs.interpolate(s)) - here)
             return grown
 
         return found
@@ -168,14 +172,16 @@ def _walk_segment(segment: ParameterSegment, rows: TrackedPopulations, draws: np
     v, at, size, worst = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0, 0.0
     for step in range(max_steps):
         least, given = (1.0 - at) / (max_steps - step), segment.inputs(v)
-        length, growth, size, lost = _choose_step_length(segment.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
+        length, growth, size, lost = _choose_step_length(
+            segment.log_weight_growth(given, at), rows.log_weights.ravel(), at, max(size, least), least
+        )
         worst = max(worst, lost - HALF)
         at = at + length if at + length < 1.0 - SHORTEST else 1.0
         rows.log_weights[...] += growth.reshape(rows.log_weights.shape)
-        inputs = given.at(at).reshape(*rows.log_weights.shape, -1)
+        inputs = given.interpolate(at).reshape(*rows.log_weights.shape, -1)
         for population in range(len(rows.values)):
             _resample_populations(rows, inputs, population, draws)
-        _gibbs_sweep(segment, v, inputs.reshape(len(v), -1), segment.at(at), draws)
+        _gibbs_sweep(segment, v, inputs.reshape(len(v), -1), segment.interpolate(at), draws)
         if at == 1.0:
             break
     return worst

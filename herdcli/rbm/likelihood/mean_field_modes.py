@@ -46,7 +46,7 @@ class BaseMixture:
     bound: float = -np.inf
 
     @classmethod
-    def of(cls, h: Harmonium, biases: Array, bound: float = -np.inf) -> BaseMixture:
+    def from_biases(cls, h: Harmonium, biases: Array, bound: float = -np.inf) -> BaseMixture:
         """Make a mixture with biases (M, D): the first component has the share OWN_SHARE, the others have equal parts of the rest."""
         others = len(biases) - 1
         shares = np.full(len(biases), (1.0 - OWN_SHARE) / max(others, 1))
@@ -58,13 +58,13 @@ class BaseMixture:
 
         A component's share of the initial distribution is then close to its region's share of the model, and weights are nearly equal.
         """
-        terms = self.densities(v)
+        terms = self.component_log_densities(v)
         parts = exact_arithmetic.exp(terms - exact_arithmetic.log_sum_exp(terms, axis=1, keepdims=True))
         weights = exact_arithmetic.exp(log_weights - exact_arithmetic.log_sum_exp(log_weights))
         shares = (1.0 - FLOOR) * exact_arithmetic.matrix_product(weights, parts) + FLOOR / len(self.biases)
         return replace(self, log_shares=exact_arithmetic.log(shares))
 
-    def densities(self, v: Array) -> Array:
+    def component_log_densities(self, v: Array) -> Array:
         """Compute log q_m(v) = a_m·v − Σ A(a_m), (n, M), of rows v (n, D) float64.
 
         The base measure of v, which all components share, is left out.
@@ -79,7 +79,7 @@ def make_mode_mixture(h: Harmonium, base_rates: Array, rows: Array, seed: int, u
     Models whose layers are not both bounded use their base rates alone.
     """
     if h.visible.range is None or h.hidden.range is None:
-        return BaseMixture.of(h, base_rates[None])
+        return BaseMixture.from_biases(h, base_rates[None])
     means = np.concatenate([_random_hidden_means(h, seed, unit), h.hidden_means(rows)])
     bounds, means = solve_mean_field(h, means)
     order = np.argsort(-bounds, kind="stable")
@@ -90,7 +90,7 @@ def make_mode_mixture(h: Harmonium, base_rates: Array, rows: Array, seed: int, u
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
     biases = np.clip(h.b + exact_arithmetic.matrix_product(means[chosen], h.W.T), -reach, reach)
-    return BaseMixture.of(h, np.concatenate([base_rates[None], biases]), float(bounds[order[0]]))
+    return BaseMixture.from_biases(h, np.concatenate([base_rates[None], biases]), float(bounds[order[0]]))
 
 
 def _random_hidden_means(h: Harmonium, seed: int, unit: int) -> Array:

@@ -146,7 +146,7 @@ def _anneal_population(problem: PopulationProblem, state: PopulationState, m: in
     first = state.step * TEMPERATURES_PER_STEP
     betas = problem.betas[m][first : first + TEMPERATURES_PER_STEP + 1]
     draws = _population_generator(problem, m, p, state.step + 1)
-    walk = TemperatureWalk.of(problem.models[m], problem.bases[m], state.values[m, p], state.labels[m, p])
+    walk = TemperatureWalk.allocate(problem.models[m], problem.bases[m], state.values[m, p], state.labels[m, p])
     rows = ParticlePopulation(walk, state.log_weights[m, p], state.log_means[m, p, ...], state.ancestors[m, p])
     for before, beta in pairwise(betas.tolist()):
         rows.reweight_and_sweep(before, beta, draws)

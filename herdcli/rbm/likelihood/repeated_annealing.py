@@ -20,7 +20,7 @@ KNOWN_ROWS = 200  # rows of the data from which mean-field solutions are compute
 AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000
 
 
-def repeated_annealing(
+def estimate_log_partitions(
     models: Sequence[Harmonium],
     base_rates: Sequence[Array],
     rows: Sequence[Array],
@@ -50,8 +50,8 @@ def repeated_annealing(
         over = max(len(part) - 1 for part in betas) > max_temperatures
         if len(runs) >= FIRST_LEVELS and (over or all(has_converged([run[m] for run in runs], bases[m].bound) for m in places)):
             temperatures = min(max_temperatures, max(AIS_TEMPERATURES, *(one.temperatures or 0 for one in runs[-1])))
-            seen = _estimates_from_data(models, base_rates, rows, chains, temperatures, seed, map, progress)
-            if over or not any(_misses_mass(runs[-1][m], seen[m]) for m in places):
+            seen = _estimate_from_data(models, base_rates, rows, chains, temperatures, seed, map, progress)
+            if over or not any(_has_missed_mass(runs[-1][m], seen[m]) for m in places):
                 return [_combine_runs(bases[m], [run[m] for run in runs], seen[m]) for m in places]
         problem = population_annealing.PopulationProblem(tuple(models), bases, betas, chains, seed, len(runs))
         found = run_algorithm(population_annealing.PopulationAnnealing(problem, map), watch=progress)
@@ -59,7 +59,7 @@ def repeated_annealing(
         bases = found.bases
 
 
-def _estimates_from_data(
+def _estimate_from_data(
     models: Sequence[Harmonium],
     base_rates: Sequence[Array],
     rows: Sequence[Array],
@@ -81,7 +81,7 @@ def _estimates_from_data(
     return found
 
 
-def _misses_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
+def _has_missed_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
     """Whether chains that start at the data give a Z larger than that of a run by more than both errors: the run then missed mass.
 
     If these chains cover a share s of the model's mass, and a share r of the forward paths ends in it, they estimate
@@ -100,7 +100,7 @@ def _select_starting_rows(h: Harmonium, rows: Matrix) -> Array:
 def _combine_runs(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], estimate: LogZEstimate | None = None) -> LogZEstimate:
     """Return the last run's estimate; if runs disagree, or the data give a larger log Z, its interval includes the others."""
     last, others = runs[-1], [runs[-2]]
-    missed = _misses_mass(last, estimate)
+    missed = _has_missed_mass(last, estimate)
     if estimate is not None and missed:
         others.append(estimate)
     return widen_if_unreliable(last, others, is_last_run_reliable(runs, base.bound) and not missed)

@@ -66,7 +66,7 @@ def log_pseudo_likelihood(h: Harmonium, v: Matrix, *, map: Map = map) -> Array:
     The value is exact and takes S·n·D·K operations for units of S values.  Raises BadUsage for units of infinitely many values.
     Source: Besag (1975); for RBMs usually estimated from one random unit, which is too noisy to compare models.
     """
-    if not h.visible.finite:
+    if not h.visible.has_finite_values:
         raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {h.visible.name}")
     return _map_row_blocks(
         partial(_log_pseudo_likelihood_block if h.visible.two_state else _multistate_log_pseudo_likelihood, h), v, sum(h.W.shape), map

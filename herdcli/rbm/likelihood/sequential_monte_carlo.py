@@ -33,11 +33,11 @@ class PathWalker(Protocol):
         """Return the growth of the log weights between two positions, (n,) float64."""
         ...
 
-    def select(self, places: Array) -> None:
+    def select(self, row_indices: Array) -> None:
         """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
         ...
 
-    def sweep(self, at: float, draws: np.random.Generator) -> None:
+    def sweep(self, position: float, draws: np.random.Generator) -> None:
         """Apply a move that leaves the distribution at a position invariant."""
         ...
 
@@ -56,7 +56,7 @@ class ParticlePopulation:
     ancestors: Array
 
     @classmethod
-    def begun(cls, walk: PathWalker, rows: int) -> ParticlePopulation:
+    def with_equal_weights(cls, walk: PathWalker, rows: int) -> ParticlePopulation:
         """Make a population of `rows` rows of equal weight."""
         return cls(walk, np.zeros(rows), np.zeros(()), np.arange(rows))
 

@@ -36,7 +36,7 @@ class LayerCumulants:
     third_slope: Array
 
     @classmethod
-    def of(cls, units: UnitFamily, m: Array) -> LayerCumulants:
+    def from_means(cls, units: UnitFamily, m: Array) -> LayerCumulants:
         """Compute the functions of means m for a family of one-column units."""
         alpha, beta, gamma = (m.dtype.type(part) for part in units.variance_function)
         two = m.dtype.type(2)
@@ -54,12 +54,12 @@ class WeightPowers:
     three: Array
 
     @classmethod
-    def of(cls, W: Array) -> WeightPowers:
+    def from_weights(cls, W: Array) -> WeightPowers:
         """Compute the powers of weights (D, K)."""
         square = np.square(W)
         return cls(W, square, square * W)
 
-    def transposed(self) -> WeightPowers:
+    def transpose(self) -> WeightPowers:
         """Return the powers of the transposed weights."""
         return WeightPowers(self.one.T, self.two.T, self.three.T)
 
@@ -94,25 +94,25 @@ def iterate_once_damped(
     """Run one damped iteration from `previous`, or from hidden means (n, K) if `previous` is None."""
     kind = hidden.dtype
     if previous is None:
-        start = LayerCumulants.of(layers[1], hidden)
+        start = LayerCumulants.from_means(layers[1], hidden)
         previous = TAPFixedPoints(
-            LayerCumulants.of(layers[0], layers[0].mean(layer_natural_parameters(b, powers, None, start)).astype(kind)), start
+            LayerCumulants.from_means(layers[0], layers[0].mean(layer_natural_parameters(b, powers, None, start)).astype(kind)), start
         )
     keep, new = kind.type(DAMPING), kind.type(1 - DAMPING)
     v = keep * previous.visible.m + new * layers[0].mean(layer_natural_parameters(b, powers, previous.visible, previous.hidden)).astype(
         kind
     )
-    visible = LayerCumulants.of(layers[0], v)
-    h = keep * previous.hidden.m + new * layers[1].mean(layer_natural_parameters(c, powers.transposed(), previous.hidden, visible)).astype(
+    visible = LayerCumulants.from_means(layers[0], v)
+    h = keep * previous.hidden.m + new * layers[1].mean(layer_natural_parameters(c, powers.transpose(), previous.hidden, visible)).astype(
         kind
     )
     change = max(float(np.abs(v - previous.visible.m).max()), float(np.abs(h - previous.hidden.m).max()))
-    return TAPFixedPoints(visible, LayerCumulants.of(layers[1], h), change)
+    return TAPFixedPoints(visible, LayerCumulants.from_means(layers[1], h), change)
 
 
 def find_fixed_point(h: Harmonium, hidden: Array, max_iterations: int = MOST) -> TAPFixedPoints:
     """Iterate from hidden means (n, K) to a fixed point and return its means."""
-    powers, layers = WeightPowers.of(h.W), (h.visible, h.hidden)
+    powers, layers = WeightPowers.from_weights(h.W), (h.visible, h.hidden)
     at = iterate_once_damped(h.b, h.c, powers, layers, None, hidden)
     for _ in range(max_iterations):
         if at.change < CONVERGED:
@@ -123,8 +123,8 @@ def find_fixed_point(h: Harmonium, hidden: Array, max_iterations: int = MOST) ->
 
 def tap_log_partition(h: Harmonium, solutions: TAPFixedPoints) -> Array:
     """Compute log Z (n,) in nats by the expansion at n fixed points."""
-    powers, v, k = WeightPowers.of(h.W), solutions.visible, solutions.hidden
-    inputs = layer_natural_parameters(h.b, powers, v, k), layer_natural_parameters(h.c, powers.transposed(), k, v)
+    powers, v, k = WeightPowers.from_weights(h.W), solutions.visible, solutions.hidden
+    inputs = layer_natural_parameters(h.b, powers, v, k), layer_natural_parameters(h.c, powers.transpose(), k, v)
     entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
     pairs = [
         (exact_arithmetic.matrix_product(left, W) * right).sum(axis=1)
@@ -158,14 +158,14 @@ def tap_learning_gradient(
 
     The means take `steps` iterations per update: between updates the model changes little, and so do the means.
     """
-    W, powers = sweeper.W, WeightPowers.of(sweeper.W)
+    W, powers = sweeper.W, WeightPowers.from_weights(sweeper.W)
     at = iterate_once_damped(sweeper.b, sweeper.c, powers, layers, None, chain)
     for _ in range(steps - 1):
         at = iterate_once_damped(sweeper.b, sweeper.c, powers, layers, at, chain)
     chain[...] = at.hidden.m
     inputs, means = np.empty((len(rows), len(sweeper.c)), dtype=np.float32), np.empty_like(rows)
-    sweeper.up(rows, inputs)
-    sweeper.down(inputs, means)
+    sweeper.update_hidden(rows, inputs)
+    sweeper.update_visible(inputs, means)
     pairs = exact_arithmetic.matrix_product(rows.T, inputs) / np.float32(len(rows)) - tap_log_z_gradient(W, at)
     below, above = rows.mean(axis=0) - at.visible.m.mean(axis=0), inputs.mean(axis=0) - at.hidden.m.mean(axis=0)
     return GradientStatistics(pairs, below, above, float(np.square(rows - means).sum()), inputs.mean(axis=0))

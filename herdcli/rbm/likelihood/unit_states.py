@@ -35,9 +35,9 @@ def decode_state_indices(units: UnitFamily, unit_count: int, state_indices: Arra
     return np.hstack(parts)
 
 
-def count_near_units(units: UnitFamily, unit_count: int, most: int) -> int:
-    """Return the largest number of first units, of `unit_count`, that have at most `most` states together."""
+def count_enumerable_units(units: UnitFamily, unit_count: int, max_states: int) -> int:
+    """Return the largest number of first units, of `unit_count`, that have at most `max_states` states together."""
     near, states = 0, 1
-    while near < unit_count and (states := states * len(units.unit_values(near))) <= most:
+    while near < unit_count and (states := states * len(units.unit_values(near))) <= max_states:
         near += 1
     return near

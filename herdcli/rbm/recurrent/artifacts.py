@@ -97,7 +97,7 @@ class RecurrentRBM:
                     require_bounded_hidden(units)
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
-            if not units.fits(columns):
+            if not units.is_valid_width(columns):
                 raise DataError(f"{name} are {units.name}, but the number of columns, {columns}, does not fit them")
         for name in ("base_rates", "base_mean", "base_variance", "column_mean", "column_scale"):
             part = getattr(self, name)
@@ -159,7 +159,7 @@ def make_stored_sequences(model: RecurrentModel, heldout: EvaluationSequences) -
 
     The rows that count are at the end of their sequences.
     """
-    driven = heldout.driven(model)
+    driven = heldout.step_harmoniums(model)
     rows, offsets, state, begins = [], [0], [], []
     for start, end in zip(heldout.offsets[:-1].tolist(), heldout.offsets[1:].tolist(), strict=True):
         own = np.flatnonzero(heldout.counted[start:end])
@@ -203,6 +203,6 @@ def _learning_curves(settings: RecurrentSettings, state: RecurrentState) -> Recu
 
 def final_recurrent_states(model: RecurrentModel, v: Array, offsets: Array) -> tuple[Array, Array]:
     """Compute the recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
-    steps = TimeOrder.of(offsets)
-    driven = model.driven(v, steps, SequenceHistory.nothing(steps.count, model.p.c.size))
+    steps = TimeOrder.from_offsets(offsets)
+    driven = model.step_harmoniums(v, steps, SequenceHistory.empty(steps.count, model.p.c.size))
     return driven.r[offsets[1:] - 1], v[offsets[1:] - 1]

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.errors import BadUsage
 from herdcli.rbm.likelihood.enumeration import log2_state_count, max_log2_states
-from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_enumerable_units, count_states, decode_state_indices
 from herdcli.rbm.recurrent.model import RecurrentModel, StepHarmoniums
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
@@ -52,51 +52,53 @@ class _EnumeratedLayer:
     turned: bool  # whether the visible layer is the enumerated one
 
     @classmethod
-    def of(cls, model: RecurrentModel, most: int) -> _EnumeratedLayer:
+    def from_model(cls, model: RecurrentModel, max_log2_states: int) -> _EnumeratedLayer:
         """Make the sides with at most 2^most states of first units."""
         turned = layer_log2_states(model.visible, model.p.W.shape[0]) < layer_log2_states(model.hidden, model.p.W.shape[1])
         W = model.p.W.T if turned else model.p.W
         units, other = (model.visible, model.hidden) if turned else (model.hidden, model.visible)
-        count = max(1, count_near_units(units, units.count_units(W.shape[1]), int(2**most)))
+        count = max(1, count_enumerable_units(units, units.count_units(W.shape[1]), int(2**max_log2_states)))
         states = decode_state_indices(units, count, np.arange(count_states(units, count)))
         first = W[:, : states.shape[1]]
         return cls(
             states, np.zeros(len(states)) + units.log_base_measure(states), states @ first.T, W[:, first.shape[1] :], units, other, turned
         )
 
-    def log_z(self, own: Array, far: Array) -> Array:
+    def log_z(self, own_biases: Array, other_biases: Array) -> Array:
         """Compute log Z (m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
-        near, first = own[:, : self.states.shape[1]], self.units.count_units(self.states.shape[1])
-        count = self.units.count_units(own.shape[1]) - first
-        total = np.full(len(own), -np.inf)
+        near, first = own_biases[:, : self.states.shape[1]], self.units.count_units(self.states.shape[1])
+        count = self.units.count_units(own_biases.shape[1]) - first
+        total = np.full(len(own_biases), -np.inf)
         for number in range(count_states(self.units, count, first=first)):
             beyond = decode_state_indices(self.units, count, np.array([number]), first=first)[0]
-            weight = self.log_weight(near, far + self.rest @ beyond)
-            fixed = own[:, near.shape[1] :] @ beyond + self.units.log_base_measure(beyond)
+            weight = self.log_weight(near, other_biases + self.rest @ beyond)
+            fixed = own_biases[:, near.shape[1] :] @ beyond + self.units.log_base_measure(beyond)
             total = np.logaddexp(total, _log_sum_exp(weight) + fixed)
         return total
 
-    def biases(self, driven: StepHarmoniums) -> tuple[Array, Array]:
+    def biases(self, harmoniums: StepHarmoniums) -> tuple[Array, Array]:
         """Return the biases of the enumerated layer and of the other one."""
-        return (driven.b, driven.c) if self.turned else (driven.c, driven.b)
+        return (harmoniums.b, harmoniums.c) if self.turned else (harmoniums.c, harmoniums.b)
 
-    def log_weight(self, own: Array, far: Array) -> Array:
+    def log_weight(self, own_biases: Array, other_biases: Array) -> Array:
         """Compute the log of the sum over the other layer's states, (m, S), for m steps."""
         # Given the states of one layer the units of the other are independent: Σ e^{−E} = e^{c·h} base(h) Π_j e^{A_j(b_j + (Wh)_j)}.
-        return np.asarray(own @ self.states.T + self.base + self._log_partitions(far))
+        return np.asarray(own_biases @ self.states.T + self.base + self._log_partitions(other_biases))
 
-    def _log_partitions(self, far: Array) -> Array:
+    def _log_partitions(self, other_biases: Array) -> Array:
         """Compute Σ_j A_j(b_j + (Wh)_j) of m steps (m, d) and all states, (m, S)."""
         if self.other.standard_normal:
             # ½|b + w|² = ½|b|² + b·w + ½|w|² avoids an array of steps × states × units
-            return np.asarray(0.5 * np.square(far).sum(axis=1)[:, None] + far @ self.push.T + 0.5 * np.square(self.push).sum(axis=1))
+            return np.asarray(
+                0.5 * np.square(other_biases).sum(axis=1)[:, None] + other_biases @ self.push.T + 0.5 * np.square(self.push).sum(axis=1)
+            )
         if self.other.states is not None:
-            found = self._log_partitions_by_products(far)
+            found = self._log_partitions_by_products(other_biases)
             if found is not None:
                 return found
-        return np.asarray(self.other.summed_log_partition(far[:, None] + self.push))
+        return np.asarray(self.other.summed_log_partition(other_biases[:, None] + self.push))
 
-    def _log_partitions_by_products(self, far: Array) -> Array | None:
+    def _log_partitions_by_products(self, other_biases: Array) -> Array | None:
         """Compute the same by products of 1 + e^{g b_j} e^{g w_j}, converted to logarithms before they overflow float64.
 
         Returns None if that is impossible.
@@ -104,11 +106,11 @@ class _EnumeratedLayer:
         assert self.other.states is not None
         low, high = self.other.states
         gap, n = high - low, self.other.scale
-        most = gap * (np.abs(far).max(axis=0) + np.abs(self.push).max(axis=0))
+        most = gap * (np.abs(other_biases).max(axis=0) + np.abs(self.push).max(axis=0))
         if most.max(initial=0.0) > LARGEST_SUM / 2:
             return None
-        above, along = np.exp(gap * far), np.exp(gap * self.push.T)
-        total = np.zeros((len(far), len(self.push)))
+        above, along = np.exp(gap * other_biases), np.exp(gap * self.push.T)
+        total = np.zeros((len(other_biases), len(self.push)))
         product, term, held = np.ones_like(total), np.empty_like(total), 0.0
         for j, reach in enumerate(np.logaddexp(0.0, most)):
             if held + reach > LARGEST_SUM:
@@ -119,7 +121,7 @@ class _EnumeratedLayer:
             product *= term
             held += float(reach)
         total += np.log(product)
-        linear = low * (far.sum(axis=1)[:, None] + self.push.sum(axis=1)) if low else 0.0
+        linear = low * (other_biases.sum(axis=1)[:, None] + self.push.sum(axis=1)) if low else 0.0
         return np.asarray(n * total + linear)
 
 
@@ -158,14 +160,14 @@ def _step_blocks(steps: int, width: float) -> Iterator[slice]:
     return (slice(start, min(start + size, steps)) for start in range(0, steps, size))
 
 
-def log_z_per_step(model: RecurrentModel, driven: StepHarmoniums, *, map: Map = map) -> Array:
+def log_z_per_step(model: RecurrentModel, harmoniums: StepHarmoniums, *, map: Map = map) -> Array:
     """Compute log Z (n,) of each step in nats.  Raises BadUsage if both layers have too many states to be enumerated."""
     if not is_enumerable(model):
         shape = f"this model has {model.p.W.shape[0]} visible and {model.p.W.shape[1]} hidden units"
         hint = "use herd eval --likelihood ais, which estimates it at some of the steps"
         raise BadUsage(f"the exact likelihood needs a layer with at most 2^{max_log2_states(model.visible)} states, but {shape}", hint=hint)
-    side = _EnumeratedLayer.of(model, NEAR)
-    own, far = side.biases(driven)
+    side = _EnumeratedLayer.from_model(model, NEAR)
+    own, far = side.biases(harmoniums)
     plain = side.other.standard_normal or side.other.states is not None
     width = side.push.shape[0] * (1 if plain else side.push.shape[1])
     parts = map(lambda block: side.log_z(own[block], far[block]), _step_blocks(len(own), width))
@@ -182,11 +184,11 @@ def require_few_states(model: RecurrentModel) -> None:
         )
 
 
-def step_expectations(model: RecurrentModel, driven: StepHarmoniums, *, map: Map = map) -> StepExpectations:
+def step_expectations(model: RecurrentModel, harmoniums: StepHarmoniums, *, map: Map = map) -> StepExpectations:
     """Compute the moments of each step.  Raises BadUsage if the smaller layer has more than 2^LEARNED states."""
     require_few_states(model)
-    side = _EnumeratedLayer.of(model, LEARNED)
-    own, far = side.biases(driven)
+    side = _EnumeratedLayer.from_model(model, LEARNED)
+    own, far = side.biases(harmoniums)
     parts = list(map(lambda block: _enumerated_moments(side, own[block], far[block]), _step_blocks(len(own), side.push.size)))
     log_z, mine, theirs = (np.concatenate([part[i] for part in parts]) for i in range(3))
     pairs = np.sum([part[3] for part in parts], axis=0)

@@ -81,7 +81,7 @@ class SequenceSampling(FixedLengthAlgorithm[SequenceSamplingState]):
 
     def step(self, state: SequenceSamplingState) -> SequenceSamplingState:
         """Sample one row of every sequence."""
-        p = self.model.p.each(lambda part: part.astype(np.float32))
+        p = self.model.p.map_arrays(lambda part: part.astype(np.float32))
         layers, draws = (self.model.visible.layer(), self.model.hidden.layer()), generator(self.seed, Stream.SEQUENCES, step=state.step)
         begins = state.step == 0 and self.state_before is None
         b, c = (p.b + p.b_first, p.c + p.c_first) if begins else (p.b + state.r @ p.V, p.c + state.r @ p.U)

@@ -16,7 +16,7 @@ from herdcli import fast
 from herdcli.algorithm import FixedLengthAlgorithm, HasStateShapes, Map, RunProgress
 from herdcli.errors import DataError, Diverged
 from herdcli.rbm.recurrent.exact_sums import require_few_states
-from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_differences, exact_differences
+from herdcli.rbm.recurrent.gradients import backpropagate_through_time, contrastive_phase_differences, exact_phase_differences
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences, validation_criterion
 from herdcli.rbm.recurrent.model import (
     NAMES,
@@ -50,7 +50,7 @@ class SequencePieces:
     first: Array
 
     @classmethod
-    def of(cls, offsets: Array, window: int) -> SequencePieces:
+    def from_offsets(cls, offsets: Array, window: int) -> SequencePieces:
         """Split sequences that start at offsets (S + 1,) into pieces of lengths as even as possible."""
         begin, end, first = [], [], []
         for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -64,11 +64,11 @@ class SequencePieces:
     def __len__(self) -> int:
         return len(self.begin)
 
-    def rows(self, which: Array) -> tuple[Array, Array]:
+    def rows(self, piece_indices: Array) -> tuple[Array, Array]:
         """Return the row indices (n,) of some of the pieces (k,), concatenated, and the start of each piece among them (k + 1,)."""
-        lengths = self.end[which] - self.begin[which]
+        lengths = self.end[piece_indices] - self.begin[piece_indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return np.repeat(self.begin[which] - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
+        return np.repeat(self.begin[piece_indices] - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RecurrentProblem:
             raise DataError("there are no training rows")
         self.visible.require_rows(self.rows)
         if self.settings.algorithm == "exact":
-            require_few_states(RecurrentModel(self.nothing.float64(), self.visible, self.hidden))
+            require_few_states(RecurrentModel(self.zero_parameters.float64(), self.visible, self.hidden))
 
     @property
     def visible(self) -> UnitFamily:
@@ -108,10 +108,10 @@ class RecurrentProblem:
     @cached_property
     def pieces(self) -> SequencePieces:
         """The pieces that are learned from."""
-        return SequencePieces.of(self.offsets, self.settings.window)
+        return SequencePieces.from_offsets(self.offsets, self.settings.window)
 
     @cached_property
-    def constant(self) -> Array:
+    def constant_columns(self) -> Array:
         """The constant columns (D,), whose weights stay 0."""
         return np.asarray((self.rows == self.rows[:1]).all(axis=0))
 
@@ -121,7 +121,7 @@ class RecurrentProblem:
         return -(-len(self.pieces) // (self.settings.batch_size or len(self.pieces)))
 
     @property
-    def nothing(self) -> Parameters:
+    def zero_parameters(self) -> Parameters:
         """Zero parameters, float32."""
         D, K = self.rows.shape[1], self.settings.hidden
         shapes = {"W": (D, K), "U": (K, K), "V": (K, D), "b": (D,), "c": (K,), "b_first": (D,), "c_first": (K,)}
@@ -176,12 +176,12 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
 
     def state_template(self) -> RecurrentState:
         """Return a state with empty arrays."""
-        given, nothing = self.problem, self.problem.nothing
+        given, nothing = self.problem, self.problem.zero_parameters
         settings = given.settings
         looks = -(-settings.epochs // settings.validate_every) if given.held is not None and settings.validate_every else 0
         carried = np.zeros((len(given.pieces), settings.hidden), dtype=np.float32)
         return RecurrentState(
-            0, nothing, nothing.each(np.copy), nothing.each(np.copy), carried, np.zeros(settings.epochs), np.full(looks, np.nan)
+            0, nothing, nothing.map_arrays(np.copy), nothing.map_arrays(np.copy), carried, np.zeros(settings.epochs), np.full(looks, np.nan)
         )
 
     def init(self) -> RecurrentState:
@@ -194,13 +194,13 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
             getattr(p, name)[...] = first.standard_normal(getattr(p, name).shape, dtype=np.float32) * np.float32(scale)
         p.b[...] = given.visible.base_rate_parameters(given.rows)
         _constrain_parameters(given, p)
-        steps = TimeOrder.of(given.offsets)
+        steps = TimeOrder.from_offsets(given.offsets)
         found = self._step_harmoniums(
-            p, steps, given.rows[steps.chosen].astype(np.float32), SequenceHistory.nothing(steps.count, settings.hidden)
+            p, steps, given.rows[steps.chosen].astype(np.float32), SequenceHistory.empty(steps.count, settings.hidden)
         )
         later = ~given.pieces.first
         state.carried[later] = steps.to_sequence_order(found.r)[given.pieces.begin[later] - 1]
-        state.best = p.each(np.copy)
+        state.best = p.map_arrays(np.copy)
         return state
 
     def step(self, state: RecurrentState) -> RecurrentState:
@@ -208,9 +208,9 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         given, settings = self.problem, self.problem.settings
         which, p = given.batch(state.step), state.now
         rows, offsets = given.pieces.rows(which)
-        steps = TimeOrder.of(offsets)
+        steps = TimeOrder.from_offsets(offsets)
         v = np.ascontiguousarray(given.rows[rows[steps.chosen]], dtype=np.float32)
-        before = SequenceHistory(state.carried[which], given.pieces.first[which]).taken(steps.ranks)
+        before = SequenceHistory(state.carried[which], given.pieces.first[which]).select(steps.ranks)
         driven = self._step_harmoniums(p, steps, v, before)
         gradient, error = self._compute_gradient(p, steps, v, before, driven, state.step)
         epoch = state.step // given.batches
@@ -219,37 +219,42 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         self._apply_gradient_step(state, gradient)
         state.step += 1
         if state.step % given.batches == 0 and given.held is not None and settings.validate_every:
-            self._look(state, given.held, state.step // given.batches)
+            self._evaluate_if_due(state, given.held, state.step // given.batches)
         return state
 
-    def _step_harmoniums(self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory) -> StepHarmoniums:
+    def _step_harmoniums(self, p: Parameters, steps: TimeOrder, v: Array, history: SequenceHistory) -> StepHarmoniums:
         hidden, still = self.problem.layers[1], np.zeros_like(p.c)
 
         def mean(natural: Array) -> Array:
             hidden.means(natural, still)
             return natural
 
-        return compute_step_harmoniums(p, steps, v, before, mean)
+        return compute_step_harmoniums(p, steps, v, history, mean)
 
     def _compute_gradient(
-        self, p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: StepHarmoniums, step: int
+        self, p: Parameters, steps: TimeOrder, v: Array, history: SequenceHistory, harmoniums: StepHarmoniums, step: int
     ) -> tuple[Parameters, float]:
         given, settings = self.problem, self.problem.settings
         if settings.algorithm == "exact":
             model = RecurrentModel(p.float64(), given.visible, given.hidden)
-            v, driven = v.astype(np.float64), StepHarmoniums(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
-            p, phases = model.p, exact_differences(model, driven, v)
+            v, harmoniums = (
+                v.astype(np.float64),
+                StepHarmoniums(*(part.astype(np.float64) for part in (harmoniums.r, harmoniums.b, harmoniums.c))),
+            )
+            p, phases = model.p, exact_phase_differences(model, harmoniums, v)
         else:
-            phases = contrastive_differences(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
-        return backpropagate_through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
+            phases = contrastive_phase_differences(
+                p, harmoniums, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step)
+            )
+        return backpropagate_through_time(p, steps, v, history, harmoniums, phases, given.hidden), phases.error
 
-    def _pass_final_states(self, state: RecurrentState, which: Array, steps: TimeOrder, driven: StepHarmoniums) -> None:
+    def _pass_final_states(self, state: RecurrentState, piece_indices: Array, steps: TimeOrder, harmoniums: StepHarmoniums) -> None:
         """Pass the last states of these pieces (k,) to the pieces that follow them."""
         first = self.problem.pieces.first
-        after = which[steps.ranks] + 1
+        after = piece_indices[steps.ranks] + 1
         on = after < len(first)
         on[on] = ~first[after[on]]
-        state.carried[after[on]] = driven.r[steps.last[on]]
+        state.carried[after[on]] = harmoniums.r[steps.last_rows[on]]
 
     def _apply_gradient_step(self, state: RecurrentState, gradient: Parameters) -> None:
         """Apply the step along the gradient."""
@@ -272,7 +277,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
                 hint=f"lower --learning-rate (it is {settings.learning_rate:g})",
             )
 
-    def _look(self, state: RecurrentState, heldout: EvaluationSequences, epoch: int) -> None:
+    def _evaluate_if_due(self, state: RecurrentState, heldout: EvaluationSequences, epoch: int) -> None:
         """Evaluate the model on held-out sequences if an evaluation is due.
 
         The model is kept if it is the best; learning stops if none has been better for long.
@@ -284,7 +289,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         model = RecurrentModel(state.now.float64(), self.problem.visible, self.problem.hidden)
         state.figures[number] = validation_criterion(model, heldout, settings.seed, map=self.map)
         if not state.best_epoch or state.figures[number] > np.nanmax(state.figures[:number], initial=-np.inf):
-            state.best, state.best_epoch = state.now.each(np.copy), epoch
+            state.best, state.best_epoch = state.now.map_arrays(np.copy), epoch
         if settings.patience and epoch - state.best_epoch >= settings.patience * settings.validate_every:
             state.stopped = epoch
 
@@ -313,5 +318,5 @@ def _constrain_parameters(problem: RecurrentProblem, p: Parameters) -> None:
         p.c_first[...] = 0.0
     if problem.settings.links != "both":
         p.V[...] = 0.0
-    p.W[problem.constant] = 0.0
-    p.V[:, problem.constant] = 0.0
+    p.W[problem.constant_columns] = 0.0
+    p.V[:, problem.constant_columns] = 0.0

@@ -36,11 +36,11 @@ class EvaluationSequences:
     counted: Array
     before: SequenceHistory | None = None
 
-    def driven(self, model: RecurrentModel) -> StepHarmoniums:
+    def step_harmoniums(self, model: RecurrentModel) -> StepHarmoniums:
         """Return the harmoniums of all steps."""
-        steps = TimeOrder.of(self.offsets)
-        before = self.before or SequenceHistory.nothing(steps.count, model.p.c.size)
-        return model.driven(self.v, steps, before)
+        steps = TimeOrder.from_offsets(self.offsets)
+        before = self.before or SequenceHistory.empty(steps.count, model.p.c.size)
+        return model.step_harmoniums(self.v, steps, before)
 
     @property
     def previous_row(self) -> Array:
@@ -50,14 +50,14 @@ class EvaluationSequences:
         return found
 
 
-def select_steps(driven: StepHarmoniums, chosen: Array) -> StepHarmoniums:
+def select_steps(harmoniums: StepHarmoniums, step_indices: Array) -> StepHarmoniums:
     """Select some of the steps (k,)."""
-    return StepHarmoniums(driven.r[chosen], driven.b[chosen], driven.c[chosen])
+    return StepHarmoniums(harmoniums.r[step_indices], harmoniums.b[step_indices], harmoniums.c[step_indices])
 
 
-def row_log_likelihoods(model: RecurrentModel, v: Array, driven: StepHarmoniums, *, map: Map = map) -> Array:
+def row_log_likelihoods(model: RecurrentModel, v: Array, harmoniums: StepHarmoniums, *, map: Map = map) -> Array:
     """Compute log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage if both layers are too large for it."""
-    return model.unnormalised_log_probability(v, driven) - log_z_per_step(model, driven, map=map)
+    return model.unnormalised_log_probability(v, harmoniums) - log_z_per_step(model, harmoniums, map=map)
 
 
 def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, seed: int, *, map: Map = map) -> float:
@@ -66,11 +66,11 @@ def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, se
     If it cannot be enumerated, the criterion is the pseudo-likelihood.  For units without finitely many values, it is minus the mean
     squared error of the expected rows.
     """
-    driven, chosen = heldout.driven(model), np.flatnonzero(heldout.counted)
+    driven, chosen = heldout.step_harmoniums(model), np.flatnonzero(heldout.counted)
     if smaller_layer_log2_states(model) <= NEAR:
         chosen = select_evenly_spaced(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
         return float(row_log_likelihoods(model, heldout.v[chosen], select_steps(driven, chosen), map=map).mean())
-    if model.visible.finite:
+    if model.visible.has_finite_values:
         chosen = select_evenly_spaced(
             chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / _values_per_unit(model.visible) / 10 / model.p.W.size))
         )
@@ -86,14 +86,14 @@ def _values_per_unit(units: UnitFamily) -> int:
     return units.group if units.support is None else len(units.support)
 
 
-def row_pseudo_log_likelihoods(model: RecurrentModel, v: Array, driven: StepHarmoniums) -> Array:
+def row_pseudo_log_likelihoods(model: RecurrentModel, v: Array, harmoniums: StepHarmoniums) -> Array:
     """Compute Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
     units, W = model.visible, model.p.W
-    natural, total = v @ W + driven.c, np.zeros(len(v))
+    natural, total = v @ W + harmoniums.c, np.zeros(len(v))
     here = model.hidden.summed_log_partition(natural.copy())
     for unit in range(units.count_units(W.shape[0])):
         own = units.unit_columns(unit)
-        b, values, others = driven.b[:, own], v[:, own], np.full(len(v), -np.inf)
+        b, values, others = harmoniums.b[:, own], v[:, own], np.full(len(v), -np.inf)
         for state in units.unit_values(unit):
             # With unit j at s in place of v_j, W'v changes by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
             moved = model.hidden.summed_log_partition(natural + (state - values) @ W[own])
@@ -113,18 +113,18 @@ def uses_exact_expectations(model: RecurrentModel, steps: int) -> bool:
 
 
 def expected_next_rows(
-    model: RecurrentModel, heldout: EvaluationSequences, driven: StepHarmoniums, chosen: Array, seed: int, *, map: Map = map
+    model: RecurrentModel, heldout: EvaluationSequences, harmoniums: StepHarmoniums, row_indices: Array, seed: int, *, map: Map = map
 ) -> Array:
     """Compute E[v_t | r_{t−1}] (k, D) of the chosen rows (k,), each given the rows before it."""
-    own = select_steps(driven, chosen)
-    if uses_exact_expectations(model, len(chosen)):
+    own = select_steps(harmoniums, row_indices)
+    if uses_exact_expectations(model, len(row_indices)):
         return step_expectations(model, own, map=map).visible
-    previous = heldout.previous_row[chosen]
+    previous = heldout.previous_row[row_indices]
     start = np.where((previous >= 0)[:, None], heldout.v[previous], model.visible.mean(own.b))
     return estimate_expected_rows(model, own, start, seed, map=map)
 
 
-def estimate_expected_rows(model: RecurrentModel, driven: StepHarmoniums, start: Array, seed: int, *, map: Map = map) -> Array:
+def estimate_expected_rows(model: RecurrentModel, harmoniums: StepHarmoniums, start: Array, seed: int, *, map: Map = map) -> Array:
     """Estimate the expected rows of steps (n,) as means over Gibbs chains that start at rows (n, D)."""
 
     W, layers = model.p.W.astype(np.float32), (model.visible.layer(), model.hidden.layer())
@@ -132,7 +132,7 @@ def estimate_expected_rows(model: RecurrentModel, driven: StepHarmoniums, start:
     def block(first: int) -> Array:
         rows = slice(first, first + ROWS)
         draws = generator(seed, Stream.EXPECTED, unit=first)
-        b, c, v = (np.repeat(part[rows], CHAINS, axis=0).astype(np.float32) for part in (driven.b, driven.c, start))
+        b, c, v = (np.repeat(part[rows], CHAINS, axis=0).astype(np.float32) for part in (harmoniums.b, harmoniums.c, start))
         total = np.zeros(v.shape)
         for sweep, (_, means) in enumerate(gibbs_sweeps(W, b, c, v, layers, SWEEPS, draws)):
             if sweep >= WARM:

@@ -35,13 +35,13 @@ class Parameters:
     b_first: Array = array("D", "what is added to the visible biases of a sequence's first step", kind="f", finite=True)
     c_first: Array = array("K", "the same of the hidden biases", kind="f", finite=True)
 
-    def each(self, function: Callable[[Array], Array]) -> Parameters:
+    def map_arrays(self, function: Callable[[Array], Array]) -> Parameters:
         """Apply a function to every array."""
         return Parameters(**{name: function(getattr(self, name)) for name in NAMES})
 
     def float64(self) -> Parameters:
         """Return the parameters in float64."""
-        return self.each(lambda part: part.astype(np.float64))
+        return self.map_arrays(lambda part: part.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TimeOrder:
     ranks: Array
 
     @classmethod
-    def of(cls, offsets: Array) -> TimeOrder:
+    def from_offsets(cls, offsets: Array) -> TimeOrder:
         """Return the order for sequences whose rows are offsets[s] … offsets[s + 1] − 1, (S + 1,)."""
         lengths = np.diff(offsets)
         ranks = np.argsort(-lengths, kind="stable")
@@ -74,14 +74,14 @@ class TimeOrder:
         return len(self.ranks)
 
     @cached_property
-    def before(self) -> Array:
+    def previous_rows(self) -> Array:
         """The index (n − S,) of the row before each row that is not a first one."""
         active = np.diff(self.bounds)[1:]
         shift = np.repeat(self.bounds[:-2] - (self.bounds[1:-1] - self.count), active)
         return np.asarray(np.arange(self.bounds[-1] - self.count) + shift)
 
     @cached_property
-    def last(self) -> Array:
+    def last_rows(self) -> Array:
         """The index (S,) of the last row of each sequence, the longest sequence first."""
         lengths = (np.arange(self.count)[None] < np.diff(self.bounds)[:, None]).sum(axis=0)
         return np.asarray(self.bounds[lengths - 1] + np.arange(self.count))
@@ -104,11 +104,11 @@ class SequenceHistory:
     begins: Array
 
     @classmethod
-    def nothing(cls, count: int, hidden: int) -> SequenceHistory:
+    def empty(cls, count: int, hidden: int) -> SequenceHistory:
         """Return the history of sequences that all start at their first row."""
         return cls(np.zeros((count, hidden), dtype=np.float32), np.ones(count, dtype=bool))
 
-    def taken(self, ranks: Array) -> SequenceHistory:
+    def select(self, ranks: Array) -> SequenceHistory:
         """Return the history of some of the sequences (k,)."""
         return SequenceHistory(self.state[ranks], self.begins[ranks])
 
@@ -126,14 +126,14 @@ class StepHarmoniums:
 
 
 def compute_step_harmoniums(
-    p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, hidden_mean: Callable[[Array], Array]
+    p: Parameters, steps: TimeOrder, v: Array, history: SequenceHistory, hidden_mean: Callable[[Array], Array]
 ) -> StepHarmoniums:
     """Compute the harmoniums of all steps from rows v (n, D) in the order of steps, in the precision of p.
 
-    before  in the order of ranks.  hidden_mean  computes A' of (m, K), which it may overwrite.
+    history  in the order of ranks.  hidden_mean  computes A' of (m, K), which it may overwrite.
     """
     inputs, S = v @ p.W, steps.count
-    begins, state = before.begins[:, None], before.state.astype(p.W.dtype)
+    begins, state = history.begins[:, None], history.state.astype(p.W.dtype)
     r, c, b = np.empty_like(inputs), np.empty_like(inputs), np.empty(v.shape, dtype=p.W.dtype)
     c[:S] = p.c + np.where(begins, p.c_first, state @ p.U)
     b[:S] = p.b + np.where(begins, p.b_first, state @ p.V)
@@ -143,7 +143,7 @@ def compute_step_harmoniums(
         np.matmul(r[first : first + last - end], p.U, out=c[end:last])
         c[end:last] += p.c
         r[end:last] = hidden_mean(inputs[end:last] + c[end:last])
-    b[S:] = r[steps.before] @ p.V + p.b
+    b[S:] = r[steps.previous_rows] @ p.V + p.b
     return StepHarmoniums(r, b, c)
 
 
@@ -164,18 +164,18 @@ class RecurrentModel:
     visible: UnitFamily
     hidden: UnitFamily
 
-    def driven(self, v: Array, steps: TimeOrder, before: SequenceHistory) -> StepHarmoniums:
+    def step_harmoniums(self, v: Array, steps: TimeOrder, history: SequenceHistory) -> StepHarmoniums:
         """Compute the steps' harmoniums for rows v (n, D), all three arrays in the order of the concatenated sequences."""
         found = compute_step_harmoniums(
-            self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean
+            self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], history.select(steps.ranks), self.hidden.mean
         )
         return StepHarmoniums(steps.to_sequence_order(found.r), steps.to_sequence_order(found.b), steps.to_sequence_order(found.c))
 
-    def unnormalised_log_probability(self, v: Array, driven: StepHarmoniums) -> Array:
+    def unnormalised_log_probability(self, v: Array, harmoniums: StepHarmoniums) -> Array:
         """Compute −F(v_t) (n,) in nats of rows v (n, D) under the harmoniums of their steps."""
         v = np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.
-        natural = v @ self.p.W + driven.c
+        natural = v @ self.p.W + harmoniums.c
         return np.asarray(
-            (driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + self.visible.row_log_base_measure(v)
+            (harmoniums.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + self.visible.row_log_base_measure(v)
         )

@@ -21,7 +21,7 @@ class GibbsSweeper:
     hidden: Layer
     draws: np.random.Generator
 
-    def up(self, v: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
+    def update_hidden(self, v: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[h | v] (n, K) for rows v (n, D), and h sampled if `states` (n, K) is given."""
         exact_arithmetic.matrix_product(v, self.W, out=means)
         if states is None:
@@ -29,7 +29,7 @@ class GibbsSweeper:
         else:
             self.hidden.sample(means, self.c, states, self.draws, scale=scale)
 
-    def down(self, h: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
+    def update_visible(self, h: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[v | h] (n, D) for rows h (n, K), and v sampled if `states` (n, D) is given."""
         exact_arithmetic.matrix_product(h, self.W.T, out=means)
         if states is None:

@@ -148,7 +148,7 @@ def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
         if problem.start is None:
             hidden[m] = h.hidden.layer().sample_unbiased_states(hidden[m].shape, first)
         else:
-            make_gibbs_sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
+            make_gibbs_sweeper(h, first).update_hidden(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
 
 
 def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> None:
@@ -157,7 +157,7 @@ def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> Non
     hidden = state.hidden[m]
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
     visible = np.empty_like(means)
-    sweeper.down(hidden, means, visible)
+    sweeper.update_visible(hidden, means, visible)
     if problem.given is not None:
         known = ~np.isnan(problem.given)
         visible[known] = means[known] = problem.given[known]
@@ -165,7 +165,7 @@ def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> Non
     if kept >= 0 and rest == 0:
         state.rows[m, kept] = means if problem.means and not problem.below else visible
     hidden_means = np.empty_like(hidden)
-    sweeper.up(visible, hidden_means, hidden)
+    sweeper.update_hidden(visible, hidden_means, hidden)
     half = _rhat_half(problem, state.step)
     if state.sums is not None and state.squares is not None and half is not None:
         seen = hidden_means[: state.sums.shape[2]].astype(np.float64)
@@ -226,5 +226,5 @@ def convert_to_lowest_layer(problem: SamplingProblem, rows: list[Array]) -> list
         for m, hidden in enumerate(rows):
             rows[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
             last = problem.means and depth == len(problem.below) - 1
-            sweeper.down(hidden, np.empty_like(rows[m]) if not last else rows[m], None if last else rows[m])
+            sweeper.update_visible(hidden, np.empty_like(rows[m]) if not last else rows[m], None if last else rows[m])
     return rows

@@ -29,12 +29,12 @@ CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # numbers of chains, and of their sweeps
 PART = 64  # rows whose chains are moved together
 
 
-def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
+def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, first_row: int = 0, map: Map = map) -> Array:
     """Replace the entries of rows (n, D) that are not in `is_known` (n, D) by their expectations given the others.
 
     Rows are in unit values; the result is float64.
 
-    first  number of rows before these, a multiple of PART.
+    first_row  number of rows before these, a multiple of PART.
 
     The result is exact if the hidden layer has at most 2^12 states, otherwise by Gibbs sampling.  Raises DataError for a model without
     finite Z, and if only some columns of one softmax unit are known.
@@ -60,7 +60,7 @@ def impute_rows(h: Harmonium, rows: Array, is_known: Array, *, seed: int = 0, fi
     def sampled(start: int) -> None:
         part = slice(start, start + PART)
         if not is_known[part].all():
-            result[part] = _impute_by_gibbs(h, result[part], is_known[part], generator(seed, Stream.CONDITIONAL, unit=first + start))
+            result[part] = _impute_by_gibbs(h, result[part], is_known[part], generator(seed, Stream.CONDITIONAL, unit=first_row + start))
 
     list(map(sampled, range(0, len(rows), PART)))
     return result
@@ -86,11 +86,11 @@ def _impute_by_gibbs(h: Harmonium, rows: Array, is_known: Array, draws: np.rando
     means, visible, natural = np.empty_like(values), np.empty_like(values), np.empty_like(hidden)
     total = np.zeros(values.shape)
     for sweep in range(BURN_IN + SWEEPS):
-        sweeper.down(hidden, means, visible)
+        sweeper.update_visible(hidden, means, visible)
         if sweep >= BURN_IN:
             total += means
         visible[held] = values[held]
-        sweeper.up(visible, natural, hidden)
+        sweeper.update_hidden(visible, natural, hidden)
     found = total.reshape(len(rows), CHAINS, -1).mean(axis=1) / SWEEPS
     return np.where(is_known, rows, found)
 

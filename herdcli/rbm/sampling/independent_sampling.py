@@ -28,7 +28,7 @@ from herdcli.rbm.likelihood.enumeration import (
     max_log2_states,
     orient_for_enumeration,
 )
-from herdcli.rbm.likelihood.unit_states import count_near_units, count_states, decode_state_indices
+from herdcli.rbm.likelihood.unit_states import count_enumerable_units, count_states, decode_state_indices
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs_samples import SampledRows, SamplingProblem, convert_to_lowest_layer, make_gibbs_sweeper
 from herdcli.records import dataclass
@@ -59,20 +59,20 @@ class EnumerationPart:
     @property
     def units(self) -> int:
         """The number of units of the enumerated layer; 0 if it has infinitely many states."""
-        return self.side.hidden.count_units(self.side.W.shape[1]) if self.side.hidden.finite else 0
+        return self.side.hidden.count_units(self.side.W.shape[1]) if self.side.hidden.has_finite_values else 0
 
     @property
-    def together(self) -> int:
+    def units_per_group(self) -> int:
         """The number of units of which all states are in one group."""
-        return count_near_units(self.side.hidden, self.units, GROUP)
+        return count_enumerable_units(self.side.hidden, self.units, GROUP)
 
     @property
     def groups(self) -> int:
         """The number of groups."""
-        return count_states(self.side.hidden, self.units - self.together, first=self.together)
+        return count_states(self.side.hidden, self.units - self.units_per_group, first=self.units_per_group)
 
     @property
-    def work(self) -> float:
+    def enumeration_cost(self) -> float:
         """The number of states times the units of the other layer, plus the cost of rows; for Gaussian layers that of a factorisation."""
         if not self.units:
             return float(len(self.side.c)) ** 3
@@ -87,7 +87,7 @@ def plan_enumerations(problem: SamplingProblem) -> tuple[EnumerationPart, ...] |
         if problem.given is None
         else _plan_row_enumerations(problem.models[0], np.asarray(problem.given, dtype=np.float32))
     )
-    return None if found is None or sum(part.work for part in found) > WORK else tuple(found)
+    return None if found is None or sum(part.enumeration_cost for part in found) > WORK else tuple(found)
 
 
 def _plan_model_enumerations(problem: SamplingProblem) -> list[EnumerationPart] | None:
@@ -123,7 +123,7 @@ def _plan_row_enumerations(h: Harmonium, partial_rows: Array) -> list[Enumeratio
 
 def _plan_pattern_enumerations(h: Harmonium, free: Array, rows: Array, row_indices: list[Array]) -> list[EnumerationPart] | None:
     """Return the parts for rows (n, D) with the same free units: one enumeration of hidden states, or one of free units for each row."""
-    own = Harmonium(h.W[free], h.b[free], h.c, h.visible.of_columns(free), h.hidden)
+    own = Harmonium(h.W[free], h.b[free], h.c, h.visible.select_columns(free), h.hidden)
     extra = exact_arithmetic.matrix_product(rows[:, ~free].astype(np.float64), h.W[~free])
     together = [EnumerationPart(own, False, free, extra, tuple(row_indices))]
     if has_gaussian_layers(h):
@@ -131,11 +131,11 @@ def _plan_pattern_enumerations(h: Harmonium, free: Array, rows: Array, row_indic
     alone = []
     if log2_state_count(own.visible, int(free.sum())) <= max_log2_states(h.hidden):
         for more, draws in zip(extra, row_indices, strict=True):
-            side = Harmonium(own.W, own.b, own.c + more, own.visible, h.hidden).transposed()
+            side = Harmonium(own.W, own.b, own.c + more, own.visible, h.hidden).transpose()
             alone.append(EnumerationPart(side, True, free, np.zeros((1, side.W.shape[1])), (draws,)))
     if log2_state_count(h.hidden, h.W.shape[1]) > max_log2_states(h.visible):
         return alone or None
-    return min(alone or together, together, key=lambda parts: sum(part.work for part in parts))
+    return min(alone or together, together, key=lambda parts: sum(part.enumeration_cost for part in parts))
 
 
 @dataclass
@@ -194,7 +194,7 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
             self._made.clear()
             self._made[number] = hidden_log_weight_blocks(part.side)
         near, _, weights_of = self._made[number]
-        blocks = count_states(part.side.hidden, part.together - near, first=near)
+        blocks = count_states(part.side.hidden, part.units_per_group - near, first=near)
         weights = np.concatenate(list(self.map(weights_of, range(group * blocks, (group + 1) * blocks))))
         first = sum(len(each.places) for each in self.parts[:number])
         list(self.map(partial(self._update_samples, state, part, weights, group, first), range(len(part.places))))
@@ -203,8 +203,8 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
         """Update the samples of one row by a group's log weights (S,)."""
         hidden = part.side.hidden
         if part.extra[row].any():
-            near = decode_state_indices(hidden, part.together, np.arange(len(weights)))
-            far = decode_state_indices(hidden, part.units - part.together, np.array([group]), first=part.together)[0]
+            near = decode_state_indices(hidden, part.units_per_group, np.arange(len(weights)))
+            far = decode_state_indices(hidden, part.units - part.units_per_group, np.array([group]), first=part.units_per_group)[0]
             columns = near.shape[1]
             weights = (
                 weights
@@ -246,14 +246,14 @@ def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: 
         found = decode_state_indices(part.side.hidden, part.units, state_numbers[places]).astype(np.float32)
     else:
         found = _sample_gaussian_states(part, draws)
-    sweeper = make_gibbs_sweeper(part.side.transposed() if part.turned else part.side, draws)
+    sweeper = make_gibbs_sweeper(part.side.transpose() if part.turned else part.side, draws)
     if part.turned and means:
         hidden = np.empty((len(found), len(sweeper.c)), dtype=np.float32)
-        sweeper.up(found, np.empty_like(hidden), hidden)
-        sweeper.down(hidden, found)
+        sweeper.update_hidden(found, np.empty_like(hidden), hidden)
+        sweeper.update_visible(hidden, found)
     elif not part.turned:
         hidden, found = found, np.empty((len(found), len(sweeper.b)), dtype=np.float32)
-        sweeper.down(hidden, found if means else np.empty_like(found), None if means else found)
+        sweeper.update_visible(hidden, found if means else np.empty_like(found), None if means else found)
     rows[np.ix_(places, np.flatnonzero(part.free))] = found
 
 

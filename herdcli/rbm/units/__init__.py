@@ -30,7 +30,7 @@ class FamilyEntry:
     number: tuple[str, int] | None = None
     exact: bool = False
 
-    def typed(self, name: str) -> str:
+    def option_name(self, name: str) -> str:
         """Return its name as help shows it: rate:N."""
         return f"{name}:{self.number[0]}" if self.number else name
 
@@ -50,7 +50,7 @@ TABLE: dict[str, FamilyEntry] = {
 
 def family_names() -> list[str]:
     """Return the names of the families as they are typed, with a letter for a number: binary, rate:N."""
-    return [entry.typed(name) for name, entry in TABLE.items()]
+    return [entry.option_name(name) for name, entry in TABLE.items()]
 
 
 @lru_cache(maxsize=64)
@@ -76,12 +76,12 @@ def unit_family(name: str) -> UnitFamily:
     if kind == "softmax" and (not colon or "," in number):
         return _mixed_softmax_units(name, number)
     if entry is None or bool(colon) != bool(entry.number):
-        raise _unknown_family(name)
+        raise _unknown_family_error(name)
     if entry.number is None:
         found: UnitFamily = instantiate_class(entry.path, UnitFamily)
         return found
     if not (number.isascii() and number.isdecimal() and number[0] != "0" and len(number) <= 4):
-        raise _unknown_family(name)
+        raise _unknown_family_error(name)
     least = entry.number[1]
     if not least <= int(number) <= MOST:
         raise BadUsage(f"{kind}:N needs a number N from {least} to {MOST}, not {number}")
@@ -95,12 +95,12 @@ def _mixed_softmax_units(name: str, numbers: str) -> UnitFamily:
 
     parts = numbers.split(",") if numbers else []
     if not all(part.isascii() and part.isdecimal() and part[0] != "0" and len(part) <= 4 for part in parts):
-        raise _unknown_family(name)
+        raise _unknown_family_error(name)
     for part in parts:
         if not 2 <= int(part) <= MOST:
             raise BadUsage(f"softmax:K needs a number of states K from 2 to {MOST}, not {part}")
     return MixedSoftmaxUnits(tuple(map(int, parts)))
 
 
-def _unknown_family(name: str) -> BadUsage:
+def _unknown_family_error(name: str) -> BadUsage:
     return BadUsage(f"unknown units '{name}', expected one of {', '.join(family_names())}")

@@ -122,11 +122,11 @@ class UnitFamily(ABC):
         return self
 
     @property
-    def finite(self) -> bool:
+    def has_finite_values(self) -> bool:
         """Whether every unit has finitely many values."""
         return self.support is not None
 
-    def fits(self, columns: int) -> bool:
+    def is_valid_width(self, columns: int) -> bool:
         """Whether a layer of such units can have this number of columns."""
         return columns % self.group == 0
 
@@ -143,7 +143,7 @@ class UnitFamily(ABC):
         assert self.support is not None
         return self.support
 
-    def of_columns(self, chosen: Array) -> UnitFamily:
+    def select_columns(self, column_mask: Array) -> UnitFamily:
         """Return the family of the chosen columns (D,) bool of a layer, which make up whole units."""
         return self
 
@@ -185,14 +185,14 @@ class UnitFamily(ABC):
         """Return the nearest values (..., columns) that a unit can take."""
 
     @abstractmethod
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless rows (n, D) hold values that learning can use.
 
         first  the number of the first row.
         """
 
     @abstractmethod
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute the change of means (..., columns) for a change of natural parameters: A'' at these means times the change."""
 
     @abstractmethod
@@ -206,7 +206,7 @@ class UnitFamily(ABC):
     def require_rows(self, rows: Matrix) -> None:
         """Check rows (n, D), dense, CSR or selected, block by block.  Raises DataError unless they hold values of the family."""
         for block in iterate_row_slices(rows):
-            self.require(as_dense(rows[block]), block.start)
+            self.require_valid_block(as_dense(rows[block]), block.start)
 
     def round_rows_to_states(self, rows: Matrix) -> Matrix:
         """Return rows (n, D) with the nearest values that units can take.

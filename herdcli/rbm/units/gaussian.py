@@ -54,7 +54,7 @@ class GaussianUnits(UnitFamily):
         """Return the values (..., U) unchanged."""
         return values
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) are not finite."""
         if not np.isfinite(rows).all():
             raise DataError("there are values that are not finite")
@@ -67,7 +67,7 @@ class GaussianUnits(UnitFamily):
         """Return the sampler of normal units."""
         return NormalLayer()
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Return the changes (..., U): the variance is 1."""
         return np.asarray(change)
 

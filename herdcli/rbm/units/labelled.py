@@ -65,10 +65,10 @@ class LabelledUnits(UnitFamily):
         """Return the nearest values (..., columns) of both parts."""
         return np.concatenate([units.round_to_states(part) for units, part in self._family_parts(values)], axis=-1)
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless both parts of rows (n, D) hold values of their family."""
         for units, part in self._family_parts(rows):
-            units.require(part, first)
+            units.require_valid_block(part, first)
 
     def _family_parts(self, values: Array) -> Iterator[tuple[UnitFamily, Array]]:
         first, last = self._parts(values)
@@ -83,10 +83,10 @@ class LabelledUnits(UnitFamily):
         """Return a layer that samples each part by its own family."""
         return LabelledLayer(self._columns.layer(), CategoricalLayer(self.labels.group))
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute the change of the means (..., columns) of both parts."""
         changes = self._parts(change)
-        parts = [units.slope(part, d) for (units, part), d in zip(self._family_parts(mean), changes, strict=True)]
+        parts = [units.mean_change(part, d) for (units, part), d in zip(self._family_parts(mean), changes, strict=True)]
         return np.concatenate(parts, axis=-1)
 
 

@@ -56,7 +56,7 @@ class PoissonUnits(UnitFamily):
         """Return the nearest integers (..., U)."""
         return np.rint(values)
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) hold anything but integers ≥ 0."""
         wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
         if wrong.any():
@@ -74,7 +74,7 @@ class PoissonUnits(UnitFamily):
         """Return the sampler of Poisson units."""
         return PoissonLayer()
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Return the changes times the mean (..., U), which is the variance."""
         return np.asarray(mean * change)
 

@@ -64,7 +64,7 @@ class RateUnits(UnitFamily):
         """Return the nearest counts (..., U)."""
         return np.rint(values)
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) have values outside 0 … n."""
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"there are values from {rows.min():g} to {rows.max():g}, but {self.name} units have only 0 to {self.scale}")
@@ -77,7 +77,7 @@ class RateUnits(UnitFamily):
         """Return the sampler of binomial units."""
         return BinomialLayer(self.scale)
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute m (1 − m/n) (..., U) times the changes."""
         return np.asarray(mean * (1.0 - mean / self.scale) * change)
 

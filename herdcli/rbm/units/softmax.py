@@ -67,7 +67,7 @@ class SoftmaxUnits(UnitFamily):
         chosen: Array = np.eye(self.group)[self._split_units(values).argmax(axis=-1)]
         return chosen.reshape(values.shape)
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless each k columns of rows (n, D) are ≥ 0 and sum to 1."""
         if rows.shape[1] % self.group:
             raise DataError(f"there are {rows.shape[1]} columns, but {self.name} units need a multiple of {self.group}")
@@ -91,7 +91,7 @@ class SoftmaxUnits(UnitFamily):
         """Return a sampler that draws one column of each unit by its probability."""
         return CategoricalLayer(self.group)
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute m_i (d_i − Σ_j m_j d_j) (..., columns) within each unit, d the changes."""
         m, d = self._split_units(mean), self._split_units(change)
         # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
@@ -140,11 +140,11 @@ class MixedSoftmaxUnits(UnitFamily):
         self._unit_of_column = np.repeat(np.arange(len(sizes)), sizes)
 
     @property
-    def finite(self) -> bool:
+    def has_finite_values(self) -> bool:
         """Whether every unit has finitely many values: always."""
         return True
 
-    def fits(self, columns: int) -> bool:
+    def is_valid_width(self, columns: int) -> bool:
         """Whether the units have this number of columns together."""
         return bool(self.sizes) and columns == self._starts[-1]
 
@@ -156,9 +156,9 @@ class MixedSoftmaxUnits(UnitFamily):
         """Return the columns of the unit with this number."""
         return slice(int(self._starts[unit]), int(self._starts[unit + 1]))
 
-    def of_columns(self, chosen: Array) -> UnitFamily:
+    def select_columns(self, column_mask: Array) -> UnitFamily:
         """Return the family of the units whose first columns are chosen (D,) bool."""
-        return MixedSoftmaxUnits([size for first, size in zip(self._starts, self.sizes, strict=False) if chosen[first]])
+        return MixedSoftmaxUnits([size for first, size in zip(self._starts, self.sizes, strict=False) if column_mask[first]])
 
     def unit_values(self, unit: int) -> Array:
         """Return the values (k, k) of a unit: the rows of the identity matrix."""
@@ -200,9 +200,9 @@ class MixedSoftmaxUnits(UnitFamily):
             np.put_along_axis(chosen, first + values[..., first : first + size].argmax(axis=-1, keepdims=True), 1.0, axis=-1)
         return chosen
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless the columns of each unit of rows (n, D) are ≥ 0 and sum to 1."""
-        if not self.fits(rows.shape[1]):
+        if not self.is_valid_width(rows.shape[1]):
             raise DataError(f"there are {rows.shape[1]} columns, but {self.name} units need {self._starts[-1]} in total")
         sums = np.add.reduceat(rows, self._starts[:-1], axis=1)
         wrong = (np.abs(sums - 1.0) > 1e-4) | (np.minimum.reduceat(rows, self._starts[:-1], axis=1) < 0)
@@ -222,7 +222,7 @@ class MixedSoftmaxUnits(UnitFamily):
         """Return a sampler that draws one column of each unit by its probability."""
         return MixedCategoricalLayer(self.sizes)
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute m_i (d_i − Σ_j m_j d_j) (..., columns) within each unit, d the changes."""
         within = np.add.reduceat(mean * change, self._starts[:-1], axis=-1)
         return np.asarray(mean * (change - within[..., self._unit_of_column]))

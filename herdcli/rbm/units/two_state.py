@@ -81,7 +81,7 @@ class TwoStateUnits(UnitFamily):
         """Return the values (..., U) unchanged."""
         return values
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) hold anything but the two values."""
         low, high = self.states
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
@@ -95,7 +95,7 @@ class TwoStateUnits(UnitFamily):
         """Return the sampler, which uses 16 random bits per unit."""
         return TwoStateLayer(float(self.states[0]), float(self.states[1]))
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute (m − low)(high − m) (..., U) times the changes."""
         low, high = self.states
         # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
@@ -108,7 +108,7 @@ class TwoStateUnits(UnitFamily):
         if not is_sparse(rows):
             super().require_rows(rows)
             return
-        self.require(rows.data[:, None])  # every other entry is 0, which `require` must also accept
+        self.require_valid_block(rows.data[:, None])  # every other entry is 0, which `require` must also accept
         if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
             raise DataError(f"there are values other than {self.states[0]} and {self.states[1]}, but {self.name} units need one of these")
 

@@ -36,19 +36,19 @@ class WordCountUnits(UnitFamily):
         self.name = f"words:{length}" if length else "words"
         self.length = length
 
-    def _known(self) -> int:
+    def _require_length(self) -> int:
         if not self.length:
             raise BadUsage("a model with words units has no single partition function, because rows of each length have their own")
         return self.length
 
     def log_partition(self, natural: Array) -> Array:
         """Compute N log Σ e^a (..., 1)."""
-        result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True)
+        result: Array = self._require_length() * exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
         """Compute the same without the last axis."""
-        result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1)
+        result: Array = self._require_length() * exact_arithmetic.log_sum_exp(natural, axis=-1)
         return result
 
     def mean(self, natural: Array) -> Array:
@@ -75,10 +75,10 @@ class WordCountUnits(UnitFamily):
         """Return the nearest integers (..., D)."""
         return np.rint(values)
 
-    def require(self, rows: Array, first: int = 0) -> None:
+    def require_valid_block(self, rows: Array, first: int = 0) -> None:
         """Raise DataError if rows (n, D) hold anything but integers ≥ 0, or no word."""
         try:
-            POISSON.require(rows, first)
+            POISSON.require_valid_block(rows, first)
         except DataError as error:
             raise DataError(error.message.replace("poisson units", "words")) from error
         empty = np.flatnonzero(rows.sum(axis=1) == 0)
@@ -93,7 +93,7 @@ class WordCountUnits(UnitFamily):
         """Return a sampler that draws as many words as the row has."""
         return MultinomialLayer(self.length)
 
-    def slope(self, mean: Array, change: Array) -> Array:
+    def mean_change(self, mean: Array, change: Array) -> Array:
         """Compute m_i (d_i − Σ_j m_j d_j / N) (..., D), d the changes."""
         total = mean.sum(axis=-1, keepdims=True)
         return np.asarray(mean * (change - (mean * change).sum(axis=-1, keepdims=True) / total))
@@ -117,7 +117,7 @@ class MultinomialLayer(SampledLayer):
         lengths = np.asarray(self.length, dtype=np.float32)
         natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
 
-    def drawn(self, shares: Array, generator: np.random.Generator) -> Array:
+    def draw_word_counts(self, shares: Array, generator: np.random.Generator) -> Array:
         """Draw word counts (n, D) float32 at shares (n, D) float32, which need not sum to 1."""
         return self._draw(shares, generator)
 

@@ -39,7 +39,7 @@ def fit_intercepts(rows: FittedRows, family: Family, outputs: int, map: Map = ma
     return np.asarray(run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta[:, 0].copy())
 
 
-def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionStatistics]:
+def prediction_statistics(value: Perceptron, rows: FittedRows) -> list[PredictionStatistics]:
     """Return deviance and dispersion of the perceptron, of its linear model and of its intercepts alone on rows."""
     family, count = value.distribution(), rows.X.shape[0]
     sums = np.zeros((3, 2))
@@ -51,7 +51,7 @@ def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionStatist
         for place, eta in enumerate(etas):
             sums[place, 0] += weight[part] @ family.deviance(eta, y)
             if family.dispersed:
-                _, slope, curve = family.terms(eta, y)
+                _, slope, curve = family.loss_and_derivatives(eta, y)
                 sums[place, 1] += weight[part] @ (slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300))
     observations = weight_meaning.observation_count(value.weight_kind, int(np.count_nonzero(weight)), float(weight.sum()))
     return [

@@ -35,7 +35,7 @@ SMALL, SMALLER = 0.02, 0.002  # size of the first layer's weights that start as 
 class ApproximateTrustRegion(TrustRegion):
     """The trust-region descent to a loss that no step lowers by LEAST_GAIN."""
 
-    def settled(self, state: TrustRegionState) -> bool:
+    def has_converged(self, state: TrustRegionState) -> bool:
         """Return whether no step gains LEAST_GAIN."""
         return np.isfinite(state.objective) and state.foreseen <= LEAST_GAIN * max(1.0, abs(state.objective))
 
@@ -77,23 +77,23 @@ def _fit_by_minibatches(problem: PerceptronProblem, rows: ScaledRows, start: Arr
     return np.column_stack(shape.layers(run_algorithm(descent).theta)[0])
 
 
-def can_start_linear(architecture: Architecture) -> bool:
+def can_represent_linear_model(architecture: Architecture) -> bool:
     """Return whether every hidden layer has enough units to pass on the predictors of a linear model."""
-    needed = architecture.widths[-1] * (2 if architecture.function.rectified else 1)
+    needed = architecture.widths[-1] * (2 if architecture.activation_function.rectified else 1)
     return min(architecture.widths[1:-1]) >= needed
 
 
-def linear_start(architecture: Architecture, theta: Array, linear: Array) -> Array:
+def initialise_from_linear_model(architecture: Architecture, theta: Array, linear: Array) -> Array:
     """Return parameters (q,) that give nearly the predictors of linear (K, D + 1).  theta  (q,) random ones, for the other units."""
     found, slope, level = theta.copy(), 1.0, 0.0
     layers, beta = architecture.layers(found), linear[:, :-1]
-    if architecture.function.rectified:
+    if architecture.activation_function.rectified:
         beta, size = np.concatenate([beta, -beta]), np.ones(len(beta))
     else:
         at = np.zeros((1, 1))
-        value = architecture.function.value(at)
-        level, slope = float(value[0, 0]), float(architecture.function.slope(at, value)[0, 0])
-        small = SMALLER if architecture.function.curvature(at, value)[0, 0] else SMALL
+        value = architecture.activation_function.value(at)
+        level, slope = float(value[0, 0]), float(architecture.activation_function.slope(at, value)[0, 0])
+        small = SMALLER if architecture.activation_function.curvature(at, value)[0, 0] else SMALL
         size = small / np.maximum(np.linalg.norm(beta, axis=1), small)
         beta = beta * size[:, None]
     used = len(beta)
@@ -107,6 +107,6 @@ def linear_start(architecture: Architecture, theta: Array, linear: Array) -> Arr
     W, b = layers[-1]
     W[:] = 0.0
     out = np.diag(1 / (size * slope))
-    W[:, :used] = np.hstack([out, -out]) if architecture.function.rectified else out
+    W[:, :used] = np.hstack([out, -out]) if architecture.activation_function.rectified else out
     b[:] = linear[:, -1] - W[:, :used].sum(axis=1) * level
     return found

@@ -114,13 +114,13 @@ class MinibatchDescent:
 
     def step(self, state: BatchState) -> BatchState:
         """Process the next batches of an epoch; at its end evaluate the validation rows."""
-        settings, n, work = self.settings, self.rows.count, self._buffers(state)
+        settings, n, work = self.settings, self.rows.count, self._batch_buffers(state)
         order = rng.generator(settings.seed, Stream.SHUFFLE, unit=self.restart, step=state.epoch).permutation(n)
         end = min(state.place + max(ROWS_OF_A_STEP, settings.batch_size), n)
         with np.errstate(over="ignore", invalid="ignore"):
             while state.place < end:
                 chosen = order[state.place : state.place + settings.batch_size]
-                self._batch_gradient(state, chosen, work)
+                self._add_batch_gradient(state, chosen, work)
                 state.updates += 1
                 self._update(state, work)
                 state.place += len(chosen)
@@ -129,15 +129,15 @@ class MinibatchDescent:
             self._end_epoch(state)
         return state
 
-    def _buffers(self, state: BatchState) -> BatchBuffers:
+    def _batch_buffers(self, state: BatchState) -> BatchBuffers:
         """Return memory for one batch, and what all batches have in common."""
         rows, kind = self.rows, state.theta.dtype
         weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
         batch = min(self.settings.batch_size, rows.count)
-        parts = -(-batch // part_rows(batch, state.theta.size))
+        parts = -(-batch // rows_per_part(batch, state.theta.size))
         # single precision resolves the difference of a byte from a mean
         scale = kind if self.columns.dtype == np.uint8 else np.dtype(np.float64)
-        penalty = (self.problem.l2 * self.problem.penalised).astype(kind) if self.problem.l2 else None
+        penalty = (self.problem.l2 * self.problem.penalty_mask).astype(kind) if self.problem.l2 else None
         return BatchBuffers(
             rows.targets,
             weight,
@@ -149,11 +149,11 @@ class MinibatchDescent:
             penalty,
         )
 
-    def _batch_gradient(self, state: BatchState, chosen: Array, work: BatchBuffers) -> None:
+    def _add_batch_gradient(self, state: BatchState, row_indices: Array, work: BatchBuffers) -> None:
         """Compute the mean gradient of a batch with its penalty, and add its loss to that of the epoch."""
-        size = part_rows(len(work.rows), state.theta.size)
-        bounds = [(start, min(start + size, len(chosen))) for start in range(0, len(chosen), size)]
-        tasks = [(chosen, *bound, into) for bound, into in zip(bounds, work.gradients, strict=False)]
+        size = rows_per_part(len(work.rows), state.theta.size)
+        bounds = [(start, min(start + size, len(row_indices))) for start in range(0, len(row_indices), size)]
+        tasks = [(row_indices, *bound, into) for bound, into in zip(bounds, work.gradients, strict=False)]
         run = partial(self._part_gradient, state, work)
         for loss, mass in self.map(run, tasks) if len(tasks) > 1 else map(run, tasks):
             state.total += loss
@@ -172,14 +172,14 @@ class MinibatchDescent:
         layers, into, sparse = shape.layers(state.theta), shape.layers(gradient), is_sparse(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):  # of a rate that is too large; the loss of the epoch is not finite then
             if sparse:
-                layers[0], rows = scaling.folded(layers[0]), self.columns[chosen]
+                layers[0], rows = scaling.fold_into_layer(layers[0]), self.columns[chosen]
             else:
                 rows = work.rows[start:stop]
                 fast.scaled_rows(self.columns, chosen, work.mean, work.factor, rows)
-            passed = backpropagation.forward(layers, shape.function, rows)
-            loss, slope, _ = self.problem.family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
+            passed = backpropagation.forward(layers, shape.activation_function, rows)
+            loss, slope, _ = self.problem.family.loss_and_derivatives(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
             delta = (slope * (weight * (work.scale / len(batch)))[:, None]).astype(state.theta.dtype)
-            backpropagation.backward(layers, shape.function, passed, delta, into)
+            backpropagation.backward(layers, shape.activation_function, passed, delta, into)
             if sparse:
                 scaling.unfold_gradient(into[0])
             return float(weight @ loss), float(weight.sum())
@@ -223,7 +223,7 @@ class MinibatchDescent:
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
 
 
-def part_rows(batch_size: int, parameters: int) -> int:
+def rows_per_part(batch_size: int, parameters: int) -> int:
     """Return the number of rows of a part of a batch; it depends on nothing else, so the number of threads changes no bit."""
     return max(SMALLEST_PART, WORK_OF_A_PART // parameters, -(-batch_size // MOST_PARTS))
 
@@ -233,20 +233,20 @@ def batch_columns(rows: ScaledRows, dtype: str) -> Matrix:
 
     Dense rows are in a type that `fast.scaled_rows` reads, and each batch is scaled as it is read.  CSR rows are in `dtype`.
     """
-    X = _without_truth_values(rows.rows.X)
+    X = _bool_as_uint8(rows.rows.X)
     if is_sparse(X):
         return X.astype(dtype, copy=False)
-    return np.ascontiguousarray(X, dtype=_batch_type(X.dtype))
+    return np.ascontiguousarray(X, dtype=_batch_dtype(X.dtype))
 
 
-def _without_truth_values(X: Matrix) -> Matrix:
+def _bool_as_uint8(X: Matrix) -> Matrix:
     """Return dense rows of bool as uint8 in the same memory, others unchanged."""
     return X.view(np.uint8) if not is_sparse(X) and X.dtype == bool else X
 
 
-def _batch_type(stored: DType) -> DType:
+def _batch_dtype(stored_dtype: DType) -> DType:
     """Return the type in which dense rows of another type are read: the smallest of uint8, float32 and float64 with the same values."""
-    return next(kind for kind in map(np.dtype, (np.uint8, np.float32, np.float64)) if kind.itemsize == 8 or np.can_cast(stored, kind))
+    return next(kind for kind in map(np.dtype, (np.uint8, np.float32, np.float64)) if kind.itemsize == 8 or np.can_cast(stored_dtype, kind))
 
 
 def batch_bytes(problem: PerceptronProblem, X: Matrix, batch_size: int, dtype: str) -> int:
@@ -255,9 +255,9 @@ def batch_bytes(problem: PerceptronProblem, X: Matrix, batch_size: int, dtype: s
     if is_sparse(X):
         copied = 0 if X.dtype == dtype else X.nnz * size
     else:
-        X = _without_truth_values(X)
-        read = _batch_type(X.dtype)
+        X = _bool_as_uint8(X)
+        read = _batch_dtype(X.dtype)
         copied = 0 if read == X.dtype and X.flags.c_contiguous else X.size * read.itemsize
     batch, parameters = min(batch_size, problem.rows.count), problem.architecture.parameters
-    parts = -(-batch // part_rows(batch, parameters))
+    parts = -(-batch // rows_per_part(batch, parameters))
     return copied + size * (4 * batch * widths + (5 + parts) * parameters)

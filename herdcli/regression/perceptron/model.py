@@ -137,35 +137,37 @@ class Perceptron:
 
     def predictor(self, X: Matrix, offset: Array | None = None) -> Array:
         """Return η (m, K) of rows X (m, D), dense or CSR."""
-        eta = np.concatenate([self._forward(part).eta for part in _blocks(X)])
+        eta = np.concatenate([self._forward_pass(part).eta for part in _blocks(X)])
         return eta if offset is None else eta + offset[:, None]
 
     def both_predictors(self, X: Matrix, offset: Array) -> tuple[Array, Array]:
         """Return η (m, K) of rows X (m, D), dense or CSR, by the perceptron and by the linear model."""
         linear, found = [(self.linear[:, :-1], self.linear[:, -1])], list[tuple[Array, Array]]()
         for part in _blocks(X):
-            scaled = part if is_sparse(X) else self.scaling.columns(part)
-            found.append((self._forward(part, scaled).eta, self._layers_of(linear, part, scaled).eta))
+            scaled = part if is_sparse(X) else self.scaling.scale_columns(part)
+            found.append((self._forward_pass(part, scaled).eta, self._pass_through_layers(linear, part, scaled).eta))
         own, other = (np.concatenate(each) + offset[:, None] for each in zip(*found, strict=True))
         return own, other
 
     def features(self, X: Matrix) -> Array:
         """Return the outputs (m, Σ hidden) of all hidden layers, the first layer's first, of rows (m, D), dense or CSR."""
-        return np.concatenate([np.concatenate(self._forward(part).outputs[1:], axis=1) for part in _blocks(X)])
+        return np.concatenate([np.concatenate(self._forward_pass(part).outputs[1:], axis=1) for part in _blocks(X)])
 
     def feature_titles(self) -> list[str]:
         """Return the names of `features`: h2_5 is the fifth unit of the second layer."""
         return [f"h{layer + 1}_{unit + 1}" for layer, count in enumerate(self.hidden) for unit in range(count)]
 
-    def _forward(self, X: Matrix, scaled: Array | None = None) -> backpropagation.ForwardPass:
-        return self._layers_of([(layer.W, layer.b) for layer in self.layers], X, scaled)
+    def _forward_pass(self, X: Matrix, scaled: Array | None = None) -> backpropagation.ForwardPass:
+        return self._pass_through_layers([(layer.W, layer.b) for layer in self.layers], X, scaled)
 
-    def _layers_of(self, layers: list[tuple[Array, Array]], X: Matrix, scaled: Array | None = None) -> backpropagation.ForwardPass:
+    def _pass_through_layers(
+        self, layers: list[tuple[Array, Array]], X: Matrix, scaled: Array | None = None
+    ) -> backpropagation.ForwardPass:
         """Return the forward pass of rows through layers for scaled columns; rows in CSR stay so.  scaled  the same rows, if known."""
         function = BY_NAME[self.activation]
         if is_sparse(X):
-            return backpropagation.forward([self.scaling.folded(layers[0]), *layers[1:]], function, X)
-        return backpropagation.forward(layers, function, self.scaling.columns(X) if scaled is None else scaled)
+            return backpropagation.forward([self.scaling.fold_into_layer(layers[0]), *layers[1:]], function, X)
+        return backpropagation.forward(layers, function, self.scaling.scale_columns(X) if scaled is None else scaled)
 
 
 def _blocks(X: Matrix) -> Iterator[Any]:

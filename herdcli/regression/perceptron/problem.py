@@ -15,7 +15,7 @@ from herdcli.numerics.block_statistics import BLOCK, BlockStatistics, RowBlock, 
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.regression.fit import RegressionProblem
-from herdcli.regression.newton_cg import response_of_block
+from herdcli.regression.newton_cg import response_columns
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.scaling import FitScaling, ScaledRows
@@ -34,27 +34,27 @@ class PerceptronProblem(RegressionProblem):
     scaling: FitScaling | None = field(kw_only=True, default=None)
 
     @property
-    def penalised(self) -> Array:
+    def penalty_mask(self) -> Array:
         """A mask with 1 for weights and 0 for biases, (q,)."""
-        return self.architecture.penalised
+        return self.architecture.penalty_mask
 
     def penalty(self, theta: Array) -> float:
         """Return ½ λ₂ ‖W‖²."""
-        return 0.5 * self.l2 * float((self.penalised * np.square(theta.ravel())).sum())
+        return 0.5 * self.l2 * float((self.penalty_mask * np.square(theta.ravel())).sum())
 
     def layers(self, block: RowBlock | SparseBlock, theta: Array) -> list[tuple[Array, Array]]:
         """Return the layers of θ for the columns of a block; the ones of a sparse block's rows carry the first biases."""
         layers = self.architecture.layers(theta.ravel())
         if isinstance(block, SparseBlock):
             assert self.scaling is not None
-            V, c = self.scaling.folded(layers[0])
+            V, c = self.scaling.fold_into_layer(layers[0])
             layers[0] = (np.column_stack([V, c]), np.zeros(len(c)))
         return layers
 
     def forward(self, block: RowBlock | SparseBlock, theta: Array) -> backpropagation.ForwardPass:
         """Return the forward pass through all layers, without offsets."""
         rows = block.Z if isinstance(block, SparseBlock) else np.ascontiguousarray(block.X[:, : self.features])
-        return backpropagation.forward(self.layers(block, theta), self.architecture.function, rows)
+        return backpropagation.forward(self.layers(block, theta), self.architecture.activation_function, rows)
 
     def gradient(self, block: RowBlock | SparseBlock, write: Callable[[backpropagation.Layers], None]) -> Array:
         """Return the gradient (q,) whose layers, those for the columns of the block, `write` writes."""
@@ -81,9 +81,9 @@ class LossSums(BlockStatistics):
 
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        y, offset, weight = response_of_block(block)
+        y, offset, weight = response_columns(block)
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = self.problem.family.terms(self.problem.forward(block, self.theta).eta + offset, y)[0]
+            loss = self.problem.family.loss_and_derivatives(self.problem.forward(block, self.theta).eta + offset, y)[0]
             return {"mass": np.array([weight.sum()]), "loss": np.array([weight[:, 0] @ loss])}
 
 
@@ -96,11 +96,11 @@ class PerceptronGradient(BlockStatistics):
 
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem, function = self.problem, self.problem.architecture.function
-        y, offset, weight = response_of_block(block)
+        problem, function = self.problem, self.problem.architecture.activation_function
+        y, offset, weight = response_columns(block)
         with np.errstate(over="ignore", invalid="ignore"):
             passed = problem.forward(block, self.theta)
-            loss, slope, _ = problem.family.terms(passed.eta + offset, y)
+            loss, slope, _ = problem.family.loss_and_derivatives(passed.eta + offset, y)
             layers, delta = problem.layers(block, self.theta), slope * weight
             gradient = problem.gradient(block, lambda into: backpropagation.backward(layers, function, passed, delta, into))
         mass = float(weight.sum())
@@ -123,10 +123,10 @@ class PerceptronHessianProduct(BlockStatistics):
 
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
-        problem, function = self.problem, self.problem.architecture.function
-        y, offset, weight = response_of_block(block)
+        problem, function = self.problem, self.problem.architecture.activation_function
+        y, offset, weight = response_columns(block)
         passed = problem.forward(block, self.theta)
-        _, slope, curve = problem.family.terms(passed.eta + offset, y)
+        _, slope, curve = problem.family.loss_and_derivatives(passed.eta + offset, y)
 
         def curvature(change: Array) -> Array:
             along = curve * change
@@ -145,14 +145,14 @@ class PerceptronHessianProduct(BlockStatistics):
 def sparse_loss(problem: PerceptronProblem, theta: Array, rows: ScaledRows) -> float:
     """Return the mean loss of rows in CSR, which stay so, at θ (q,), without penalty."""
     first, *others = problem.architecture.layers(theta)
-    layers = [rows.scaling.folded(first), *others]
+    layers = [rows.scaling.fold_into_layer(first), *others]
     targets, total = rows.targets, 0.0
     weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
     for start in range(0, rows.count, BLOCK):
         part = slice(start, start + BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):
-            eta = backpropagation.forward(layers, problem.architecture.function, rows.rows.X[part]).eta
-            total += float(weight[part] @ problem.family.terms(eta + targets[part, 1:], targets[part, 0])[0])
+            eta = backpropagation.forward(layers, problem.architecture.activation_function, rows.rows.X[part]).eta
+            total += float(weight[part] @ problem.family.loss_and_derivatives(eta + targets[part, 1:], targets[part, 0])[0])
     return total / float(weight.sum())
 
 

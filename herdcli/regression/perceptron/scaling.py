@@ -26,13 +26,13 @@ class FitScaling:
     middle: float
     spread: float
 
-    def columns(self, X: Matrix) -> Array:
+    def scale_columns(self, X: Matrix) -> Array:
         """Return rows (m, D), dense or CSR, in the scaled units, as a dense array."""
         Z: Array = np.subtract(as_dense(X), self.mean, dtype=np.float64)
         Z *= self.factor
         return Z
 
-    def folded(self, first: tuple[Array, Array]) -> tuple[Array, Array]:
+    def fold_into_layer(self, first: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return weights (m, D) and biases (m,) for unscaled rows that give what those of a first layer give for scaled ones."""
         W, b = first
         V = W * self.factor.astype(W.dtype)
@@ -91,7 +91,7 @@ class ScaledRows:
         target = (self.rows.y - self.scaling.middle) / self.scaling.spread
         return np.column_stack([target, self.rows.offset / self.scaling.spread])
 
-    def in_memory(self) -> ArrayRows | SparseRows:
+    def read_all(self) -> ArrayRows | SparseRows:
         """Return all rows: dense ones scaled once, CSR ones as they are, with scaled targets and offsets."""
         if is_sparse(self.rows.X):
             target, offset = self.targets.T
@@ -105,7 +105,7 @@ class ScaledRows:
     def read(self, start: int, stop: int) -> RowBlock:
         """Return rows [start, stop)."""
         part = self.rows.take(np.arange(start, min(stop, self.count)))
-        X = np.column_stack([self.scaling.columns(part.X), ScaledRows(part, self.scaling).targets])
+        X = np.column_stack([self.scaling.scale_columns(part.X), ScaledRows(part, self.scaling).targets])
         return RowBlock(start, X, None, part.weight)
 
 
@@ -124,7 +124,7 @@ def _mean_and_variance(X: Matrix, share: Array) -> tuple[Array, Array]:
     return mean, variance
 
 
-def find_scaling(X: Matrix, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
+def fit_scaling(X: Matrix, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
     """Return the scaling of training rows (n, D), dense or CSR, with targets, offsets and weights (n,)."""
     mass = np.ones(len(y)) if weight is None else weight
     share = mass / mass.sum()

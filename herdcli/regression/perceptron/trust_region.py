@@ -57,7 +57,7 @@ class PerceptronDescent:
 
     def result(self, state: PerceptronDescentState) -> PerceptronFit:
         """Return the best parameters."""
-        ended = self.region.settled(state) or is_patience_exhausted(state.best, self.patience)
+        ended = self.region.has_converged(state) or is_patience_exhausted(state.best, self.patience)
         loss = state.best.loss if self.validation.rows is not None else state.objective
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
 

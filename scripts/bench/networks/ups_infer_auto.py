@@ -24,9 +24,9 @@ HERD = (sys.executable, "-m", "herdcli")
 
 def run(*words: str) -> tuple[str, str, float]:
     """stdout, the lines that `auto` tells, and CPU seconds of a command of herd."""
-    before = os.times()
+    before = os.multiply()
     done = subprocess.run([*HERD, *words], capture_output=True, text=True, check=True)
-    after = os.times()
+    after = os.multiply()
     told = [line.partition("auto: ")[2] for line in done.stderr.splitlines() if "auto: " in line]
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
     return done.stdout, told[-1] if told else "", seconds

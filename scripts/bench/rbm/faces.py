@@ -5,7 +5,8 @@
 The images have the 1,768 pixels of Teh (2003), sec. 3.4, and the weights the size of those of a finished fit.  CPU seconds of one
 thread, the least of five runs.
 
-totals      the 2 × 100 inputs of every image, 2,000 × 1,768 × 200 multiplications (herdcli.rbm.pair_similarity.compute_hidden_totals).
+totals      the 2 × 100 inputs of every image, 2,000 × 1,768 × 200 multiplications
+(herdcli.rbm.pair_similarity.compute_hidden_input_totals).
 similarity  F of all million pairs from them (herdcli.rbm.pair_similarity.pair_similarity): 2 × 10^8 terms log(1 + e^a) as products of eight
             factors 1 + e^x e^y before each logarithm.
 logaddexp   the same by one logaddexp for each term, on a tenth of the probes and multiplied by ten.
@@ -57,8 +58,8 @@ def main() -> int:
         split=np.zeros(1, dtype=np.uint8),
     )
     X = random.random((2, IMAGES, PIXELS), dtype=np.float32) * 10
-    taken = {"totals": seconds(lambda: [pair_similarity.compute_hidden_totals(model, part) for part in X])}
-    probes, gallery = (pair_similarity.compute_hidden_totals(model, part) for part in X)
+    taken = {"totals": seconds(lambda: [pair_similarity.compute_hidden_input_totals(model, part) for part in X])}
+    probes, gallery = (pair_similarity.compute_hidden_input_totals(model, part) for part in X)
     taken["similarity"] = seconds(lambda: pair_similarity.pair_similarity(model, probes, gallery))
     few = pair_similarity.HiddenInputTotals(probes.first[: IMAGES // 10], probes.second[: IMAGES // 10])
 

@@ -22,7 +22,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.rbm.learning import parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, log2_state_count
-from herdcli.rbm.likelihood.repeated_annealing import repeated_annealing
+from herdcli.rbm.likelihood.repeated_annealing import estimate_log_partitions
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fill_defaults
 
@@ -61,7 +61,7 @@ def line(name: str, hidden: int, algorithm: str, batch: int, rate: float | None,
     if log2_state_count(h.hidden, hidden) <= 20:
         truth = f"{exact_log_partition(h):.2f}"
     else:
-        (found,) = repeated_annealing((h,), (problem.rates(0),), (rows[:1000],), 100, 2000, 0, map, None)
+        (found,) = estimate_log_partitions((h,), (problem.base_rate_parameters(0),), (rows[:1000],), 100, 2000, 0, map, None)
         truth = f"{found.log_partition:.2f}" + ("" if found.reliable else "*")
     figures = [f"{plain:.2f}", f"{tracked:.2f}", f"{tracked / plain:.2f}", f"{(tracked - plain) / epochs:.3f}"]
     return [name, hidden, algorithm, batch, settings.learning_rate, *figures, f"{log_z:.2f}", f"{error:.2f}", truth]

@@ -247,7 +247,7 @@ def test_pseudo_samples_are_rows_of_the_last_iterations(herd, tmp_path):
     drawn = herd("sample", "h.h5", "-o", "drawn.csv")
     assert drawn.code == 0
     assert "left out 1 column that is the same in all training rows" in drawn.err
-    kept = load(str(tmp_path / "h.h5")).value.kept(0)[0]
+    kept = load(str(tmp_path / "h.h5")).value.kept_samples(0)[0]
     found = np.loadtxt(tmp_path / "drawn.csv", delimiter=",", skiprows=1)
     np.testing.assert_array_equal(found, kept > 0)
     ended = herd("sample", "h.h5", "-m", "30", "-o", "x.csv")

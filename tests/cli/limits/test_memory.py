@@ -157,7 +157,7 @@ def test_the_estimate_of_annealing_grows_as_its_peak_does(monkeypatch, way):
         h = Harmonium(np.zeros((D, 40)), np.zeros(D), np.zeros(40), unit_family("binary"), unit_family("binary"))
         algorithm: AnnealedImportanceSampling | PopulationAnnealing
         if way == "populations":
-            base = mean_field_modes.BaseMixture.of(h, np.zeros((1, D)))
+            base = mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, D)))
             algorithm = PopulationAnnealing(population_annealing.PopulationProblem((h,), (base,), (np.linspace(0.0, 1.0, 11),), chains=800))
         else:
             known = (np.zeros((9, D), dtype=np.float32),) if way == "back" else None

@@ -76,7 +76,7 @@ def test_the_criterion_of_an_excess_of_zeros_is_that_of_a_hurdle_model():
     above = float(there[1:].sum())
     fits = np.log(means) * (there[1:] @ k) - above * (means + np.log1p(-np.exp(-means))) - there[1:] @ factorials
     best = -2 * (fits.max() + zeros * np.log(zeros / n) + above * np.log(above / n)) + 2 * np.log(n)
-    found = count_detection._criterion_with_excess_zeros(k, there[1:], zeros)
+    found = count_detection._zero_inflated_bic(k, there[1:], zeros)
     assert best - 5.0 < found <= best + 1e-6
 
 

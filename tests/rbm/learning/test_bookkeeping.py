@@ -61,10 +61,10 @@ def test_a_run_that_goes_on_has_what_is_left_of_all_epochs() -> None:
     assert state.step == 4
     assert (state.trace[:2] == 0).all()
     assert (state.trace[2] > 0).all()
-    part = begun.part([1])
+    part = begun.select_models([1])
     assert (part.W.shape, part.epochs, part.state, part.trace) == ((1, 4, 3), 2, None, None)
     kept = model.ResumableState(*(np.arange(2.0).reshape(2, *[1] * width) for width in (2, 1, 1)))
-    part = replace(begun, state=kept, trace=np.array([[1.0, 2.0], [3.0, 4.0]])).part([1])
+    part = replace(begun, state=kept, trace=np.array([[1.0, 2.0], [3.0, 4.0]])).select_models([1])
     assert part.state.W_velocity.tolist() == [[[1.0]]]
     assert part.state.chain is None
     assert part.trace.tolist() == [[2.0], [4.0]]
@@ -181,12 +181,15 @@ def test_minibatches_looks_and_chains_by_hand() -> None:
     settings = Settings(epochs=7, batch_size=5)
     assert [settings.batches(rows) for rows in (4, 5, 6, 10, 11)] == [1, 1, 2, 2, 3]
     assert (settings.updates(11), Settings(batch_size=0, epochs=7).updates(11)) == (21, 7)
-    assert [(each.every, each.looks) for each in (settings, Settings(epochs=7, patience=2), Settings(epochs=7, validate_every=3))] == [
+    assert [
+        (each.epochs_per_evaluation, each.evaluation_count)
+        for each in (settings, Settings(epochs=7, patience=2), Settings(epochs=7, validate_every=3))
+    ] == [
         (0, 0),
         (1, 7),
         (3, 3),
     ]
-    assert [Settings(algorithm=name).persistent for name in ("cd", "pcd", "fpcd", "exact")] == [False, True, True, False]
+    assert [Settings(algorithm=name).has_persistent_chains for name in ("cd", "pcd", "fpcd", "exact")] == [False, True, True, False]
     for chains, batch, most, expected in ((0, 5, 0, 5), (0, 0, 0, 19), (0, 100, 0, 19), (8, 5, 0, 8), (0, 0, 40, 40), (0, 30, 40, 30)):
         assert LearningProblem(ROWS, Settings(chains=chains, batch_size=batch), most=most).chains == expected
     scratch = LearningProblem(ROWS, Settings(hidden=3, batch_size=7)).scratch()  # 10 rows in 2 minibatches, 19 in 3
@@ -197,12 +200,12 @@ def test_minibatches_looks_and_chains_by_hand() -> None:
 
 def test_every_model_has_its_own_order_which_parts_keep() -> None:
     problem = LearningProblem(ROWS, Settings(batch_size=5))
-    part = problem.part([1])
-    assert (part.unit(0), part.most, part.chains) == (1, 19, 5)
+    part = problem.select_models([1])
+    assert (part.global_number(0), part.most, part.chains) == (1, 19, 5)
     np.testing.assert_array_equal(part.order(0, 3), problem.order(1, 3))
     np.testing.assert_array_equal(np.sort(problem.order(1, 0)), np.arange(19))
     assert not np.array_equal(problem.order(1, 0), problem.order(1, 1))
-    np.testing.assert_array_equal(problem.constant(0), (ROWS[0] == ROWS[0][0]).all(axis=0))
+    np.testing.assert_array_equal(problem.constant_columns(0), (ROWS[0] == ROWS[0][0]).all(axis=0))
     np.testing.assert_allclose(problem.visible_mean(1), ROWS[1].mean(axis=0), rtol=1e-6)
 
 
@@ -456,7 +459,7 @@ def test_matrices_of_few_entries_are_multiplied_by_their_entries() -> None:
     assert phases.has_few_nonzeros(matrix)  # 8 of 20
     matrix.flat[8] = 1.0
     assert not phases.has_few_nonzeros(matrix)
-    scratch = phases.PhaseScratch.of(5, 4, 3)
+    scratch = phases.PhaseScratch.allocate(5, 4, 3)
     assert [part.shape for part in list(vars(scratch).values())[:7]] == [(10, 4), (10, 3), (5, 3), (5, 4), (5, 3), (5, 4), (4, 3)]
     right, out = np.arange(12, dtype=np.float32).reshape(4, 3), np.full((5, 3), 7.0, dtype=np.float32)
     for sparse in (True, False):

@@ -141,7 +141,7 @@ def test_the_fisher_matrix_is_of_all_chains_of_a_large_minibatch(algorithm, chai
     problem = LearningProblem([rows], Settings(3, algorithm, chains=chains, batch_size=len(rows), optimizer="natural", initial_scale=1.0))
     state = parallel_fits.RBMLearning(problem).init()
     found = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(len(rows)), 0, reconstruct=False)
-    v, h = found.second()
+    v, h = found.chain_values_and_means()
     assert len(v) == len(h) == (chains or len(rows))
     np.testing.assert_allclose(h, Harmonium(state.W[0], state.b[0], state.c[0], problem.visible, problem.hidden).hidden_means(v), atol=1e-5)
 

@@ -66,7 +66,7 @@ def slopes(found: GibbsSweeper, visible: str, hidden: str, objective: object) ->
 @pytest.mark.parametrize(("visible", "hidden"), PAIRS)
 def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str, hidden: str) -> None:
     found, v = sweeper(visible, hidden), rows_of(visible)
-    sums = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v)
+    sums = gradients.exact_likelihood_gradient(found, unit_family(visible), unit_family(hidden), v)
 
     def objective(h: Harmonium) -> float:
         return float(row_likelihood.row_log_likelihood(h, v, enumeration.exact_log_partition(h)).mean())
@@ -102,12 +102,12 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
     """The mean of CD-k over 24 000 rows: far from the likelihood's gradient for k = 1, within the noise of it for k = 30."""
     found = sweeper(visible, hidden, scale=1.5 if visible == hidden else 0.9)
     v = np.tile(rows_of(visible, 6), (4000, 1))
-    exact = gradients.exact_gradient(found, unit_family(visible), unit_family(hidden), v.astype(np.float32)).W
+    exact = gradients.exact_likelihood_gradient(found, unit_family(visible), unit_family(hidden), v.astype(np.float32)).W
     distance = {}
     for k in (1, 4, 30):
-        scratch = PhaseScratch.of(len(v), 3, 3)
+        scratch = PhaseScratch.allocate(len(v), 3, 3)
         block = contrastive_divergence_phases(found, v, k, len(v), scratch)
-        distance[k] = np.abs(block.pairs(scratch) - exact).max()
+        distance[k] = np.abs(block.pair_statistics(scratch) - exact).max()
     noise = 5 * unit_family(visible).scale * unit_family(hidden).scale / np.sqrt(len(v))
     assert distance[1] > 1.3 * noise
     assert distance[4] < 0.7 * distance[1]
@@ -117,7 +117,7 @@ def test_the_bias_of_cd_vanishes_with_its_sweeps(visible: str, hidden: str) -> N
 @pytest.mark.parametrize("kind", ["visible", "both"])
 def test_mean_field_chains_are_means(kind: str) -> None:
     found, v = sweeper("rate:3", "rate:2", scale=0.8), rows_of("rate:3", 50)
-    scratch = PhaseScratch.of(50, 3, 3)
+    scratch = PhaseScratch.allocate(50, 3, 3)
     block = contrastive_divergence_phases(found, v, 2, 50, scratch, kind)
     h = harmonium(found, "rate:3", "rate:2")
     if kind == "both":
@@ -249,7 +249,7 @@ def test_rates_are_those_of_proportions() -> None:
     found = GibbsSweeper(
         state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(unit_family(n).layer() for n in ("rate:4", "rate:5")), None
     )  # type: ignore[arg-type]
-    sums = gradients.exact_gradient(found, unit_family("rate:4"), unit_family("rate:5"), v)
+    sums = gradients.exact_likelihood_gradient(found, unit_family("rate:4"), unit_family("rate:5"), v)
     parallel_fits.RBMLearning(problem).step(state)
     np.testing.assert_allclose(state.W_velocity[0], 0.1 * sums.W / 20, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.b_velocity[0], 0.3 * sums.b / 4, rtol=1e-5, atol=1e-8)
@@ -300,7 +300,7 @@ def test_constraints_hold_after_every_step() -> None:
 def test_columns_of_one_value_keep_weights_of_0(units: str, value: float) -> None:
     v = np.hstack([correlated(units), np.full((200, 1), value, np.float32)])
     problem = LearningProblem([v], Settings(4, visible_units=units, epochs=5))
-    assert problem.constant(0).tolist() == [False] * 6 + [True]
+    assert problem.constant_columns(0).tolist() == [False] * 6 + [True]
     state = fit(problem)
     assert (state.W[0, 6] == 0).all()
     assert np.abs(state.W[0, :6]).min() > 0

@@ -78,16 +78,16 @@ def test_of_equal_sizes_the_smallest_is_chosen() -> None:
 def test_a_size_is_judged_by_what_its_estimate_of_log_z_can_vouch_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes that cannot be summed: the lower end of the interval, and where chains do not agree rows that are annealed back."""
     run = climb(replace(SETTINGS, hidden=3))
-    state = run_algorithm(run._run(2))
-    exact = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1).judged
+    state = run_algorithm(run._algorithm_of_size(2))
+    exact = hidden_size_search.evaluate_hidden_size(run._algorithm_of_size(2).problem, state, 1).judged
     monkeypatch.setattr(hidden_size_search, "SUMMED", 0)
-    annealed = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1)
+    annealed = hidden_size_search.evaluate_hidden_size(run._algorithm_of_size(2).problem, state, 1)
     assert annealed.log_z == "annealed"
     assert annealed.judged < annealed.log_likelihood
     assert annealed.judged - 0.05 < exact < annealed.judged + 0.5
     log_z = -2.0 - float(np.log(1.5))  # far too little mass: the model looks better than it can be
-    monkeypatch.setattr(hidden_size_search, "repeated_annealing", lambda *given: [LogZEstimate(log_z, 0.01, 3.0, 100, reliable=False)])
-    blind = hidden_size_search.evaluate_hidden_size(run._run(2).problem, state, 1)
+    monkeypatch.setattr(hidden_size_search, "estimate_log_partitions", lambda *given: [LogZEstimate(log_z, 0.01, 3.0, 100, reliable=False)])
+    blind = hidden_size_search.evaluate_hidden_size(run._algorithm_of_size(2).problem, state, 1)
     assert (blind.log_z, blind.log_likelihood > exact + 2) == ("not reliable", True)
     assert blind.judged == pytest.approx(exact, abs=0.3)
 
@@ -96,8 +96,12 @@ def test_models_of_classes_count_by_their_rows(monkeypatch: pytest.MonkeyPatch) 
     problem = LearningProblem([TRAIN[:30], TRAIN[30:]], replace(SETTINGS, hidden=2), valid=[HELD[:10], HELD[10:]])
     state = run_algorithm(parallel_fits.RBMLearning(problem))
     both = hidden_size_search.evaluate_hidden_size(problem, state, 2)
-    first = hidden_size_search.evaluate_hidden_size(problem.part([0]), run_algorithm(parallel_fits.RBMLearning(problem.part([0]))), 1)
-    second = hidden_size_search.evaluate_hidden_size(problem.part([1]), run_algorithm(parallel_fits.RBMLearning(problem.part([1]))), 1)
+    first = hidden_size_search.evaluate_hidden_size(
+        problem.select_models([0]), run_algorithm(parallel_fits.RBMLearning(problem.select_models([0]))), 1
+    )
+    second = hidden_size_search.evaluate_hidden_size(
+        problem.select_models([1]), run_algorithm(parallel_fits.RBMLearning(problem.select_models([1]))), 1
+    )
     assert both.judged == pytest.approx((10 * first.judged + 50 * second.judged) / 60, abs=2e-3)
     assert hidden_size_search.evaluate_hidden_size(problem, state, 1).judged == first.judged
 
@@ -141,7 +145,7 @@ def test_a_size_that_diverges_is_passed_over_and_none_is_told() -> None:
         run_algorithm(climb(wild))
     run = climb(wild)
     state = run.init()
-    state.tried, state.best, state.current = [size(-3, -3)], state.current, run._run(1).init()
+    state.tried, state.best, state.current = [size(-3, -3)], state.current, run._algorithm_of_size(1).init()
     while not run.done(state):
         state = run.step(state)
     found = run.result(state)

@@ -28,7 +28,7 @@ def test_chains_of_many_words_have_the_shares_of_the_model_though_their_words_le
         *(part.astype(np.float32) for part in (h.W, h.b, h.c)), MultinomialLayer(1), h.hidden.layer(), np.random.default_rng(0)
     )
     rows, chain = np.array([[60, 0, 0], [40, 0, 0]], dtype=np.float32), np.zeros((12, 2), dtype=np.float32)
-    scratch, seen = PhaseScratch.of(12, 3, 2), np.zeros((2, 4))
+    scratch, seen = PhaseScratch.allocate(12, 3, 2), np.zeros((2, 4))
     for _ in range(4000):
         length_tempering.length_tempered_phases(own, rows, chain, 1, 2, False, scratch)
         for i, state in enumerate(chain[-2:]):
@@ -58,7 +58,7 @@ def test_the_statistics_are_the_gradient_of_the_likelihood_given_lengths(chains:
     W, b = np.zeros((3, 2)), np.zeros(3)
     for step in range(updates):
         found = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(len(rows)), step, reconstruct=step % 2 == 0)
-        W += found.pairs(slice(None)) / updates
+        W += found.pair_statistics(slice(None)) / updates
         b += found.b / updates
         assert not found.c.any()
     sizes, step = np.array([2, 5]), 1e-4

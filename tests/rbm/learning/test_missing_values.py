@@ -11,7 +11,7 @@ from herdcli.algorithm import run_algorithm
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm.learning import gradients, missing_values, parallel_fits
 from herdcli.rbm.learning.learning_problem import LearningProblem
-from herdcli.rbm.learning.minibatch_statistics import _read_filled_rows
+from herdcli.rbm.learning.minibatch_statistics import _read_imputed_rows
 from herdcli.rbm.likelihood.enumeration import exact_log_partition, iterate_hidden_states
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.sampling.gibbs import GibbsSweeper
@@ -56,7 +56,7 @@ def sweeper(h: Harmonium, seed: int = 0) -> GibbsSweeper:
 @pytest.mark.parametrize(("visible", "hidden"), PAIRS, ids="-".join)
 def test_the_exact_gradient_is_the_slope_of_the_likelihood_of_what_is_known(visible: str, hidden: str) -> None:
     h, v, known = model(visible, hidden), rows(visible), RANDOM.random((N, D)) < 0.6
-    found = gradients.exact_gradient(sweeper(h), h.visible, h.hidden, v.astype(np.float32), known)
+    found = gradients.exact_likelihood_gradient(sweeper(h), h.visible, h.hidden, v.astype(np.float32), known)
     for name in ("W", "b", "c"):
         gradient = getattr(found, name)
         for place in np.ndindex(gradient.shape):
@@ -74,7 +74,7 @@ def test_chains_draw_the_same_moments(visible: str) -> None:
     copies = 3000
     many = missing_values.sample_missing_entries(sweeper(h), np.repeat(v, copies, axis=0), np.repeat(known, copies, axis=0))
     np.testing.assert_array_equal(many[np.repeat(known, copies, axis=0)], np.repeat(v, copies, axis=0)[np.repeat(known, copies, axis=0)])
-    _, visible_mean, hidden_mean = missing_values.observed_moments(h, v.astype(np.float64), known)
+    _, visible_mean, hidden_mean = missing_values.moments_given_known_entries(h, v.astype(np.float64), known)
     np.testing.assert_allclose(many.mean(axis=0, dtype=np.float64), visible_mean, atol=0.03)
     np.testing.assert_allclose(h.hidden_means(many).mean(axis=0), hidden_mean, atol=0.03)
 
@@ -140,7 +140,7 @@ def test_each_update_draws_anew() -> None:
     base, known = RANDOM.integers(0, 2, (30, 6)).astype(np.int8), RANDOM.random((30, 6)) < 0.5
     given = problem(parallel_fits.Settings(hidden=3), known, base)
     state, order = parallel_fits.RBMLearning(given).init(), np.arange(30)
-    first, again, later = (_read_filled_rows(given, state, 0, order, step) for step in (0, 0, 1))
+    first, again, later = (_read_imputed_rows(given, state, 0, order, step) for step in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != later).any()
 

@@ -41,8 +41,8 @@ def test_tempered_chains_reach_the_mode_that_plain_chains_never_leave_for():
     plain, own = np.zeros((C, 3), dtype=np.float32), np.empty((C, 4), dtype=np.float32)
     for step in range(120):
         one = sweeper(h, 1000 + step)
-        one.down(plain, np.empty_like(own), own)
-        one.up(own, np.empty_like(plain), plain)
+        one.update_visible(plain, np.empty_like(own), own)
+        one.update_hidden(own, np.empty_like(plain), plain)
     assert np.abs(own.T @ h.hidden_means(own) / C - exact).max() > 20 * noise
 
 

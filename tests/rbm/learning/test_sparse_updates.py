@@ -70,7 +70,7 @@ def test_learning_is_that_of_all_weights(monkeypatch: pytest.MonkeyPatch, settin
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     moved = [np.zeros_like(part) for part in (W, b, c)]
     mean, above, updates = X.mean(axis=0), state.hidden_mean[0].astype(np.float64) if settings.get("centering") else 0, run.steps
-    constant = run.problem.constant(0)
+    constant = run.problem.constant_columns(0)
     for step in range(updates):
         epoch, batch = divmod(step, 12)
         order = run.problem.order(0, epoch)[batch * 10 : batch * 10 + 10]
@@ -145,7 +145,7 @@ def test_words_are_drawn_by_their_shares(tries: float) -> None:
     counts = dense_rows(sparse_updates._sample_visible(own, h, data, 0, 0, map, lag), len(own.b))
     assert (counts.sum(axis=1) == length).all()
     assert ((np.square(counts - length * shares) / (length * shares)).sum(axis=1) < 58.3).all()  # χ² of 29 degrees of freedom, p = .001
-    upper = own.b + own.extents[2] + own.slack * own.reach(h).max()
+    upper = own.b + own.extents[2] + own.slack * own.hidden_norms(h).max()
     expected = np.exp(upper.astype(np.float64)).sum() * np.exp(-np.log(np.exp(x).sum(axis=1))).mean()
     assert lag.tries[0] == pytest.approx(expected, rel=0.05)
 
@@ -191,15 +191,15 @@ def test_what_needs_all_weights_has_them() -> None:
         {"optimizer": "adam"},
         {"hidden_units": "binary", "mean_field": "both"},
     ):
-        assert not LearningProblem([X], Settings(4, **more)).wide
-    assert LearningProblem([X], Settings(4)).wide
+        assert not LearningProblem([X], Settings(4, **more)).uses_sparse_updates
+    assert LearningProblem([X], Settings(4)).uses_sparse_updates
 
 
 def test_models_of_few_weights_or_full_rows_are_learned_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert not LearningProblem([rows()], Settings(4)).wide
+    assert not LearningProblem([rows()], Settings(4)).uses_sparse_updates
     wide_rows = np.zeros((40, 3000), np.int8)
     wide_rows[np.arange(40), np.arange(40)] = 1
-    assert LearningProblem([wide_rows], Settings(400)).wide
-    assert not LearningProblem([1 - wide_rows], Settings(400)).wide
-    assert not LearningProblem([wide_rows], Settings(300)).wide
+    assert LearningProblem([wide_rows], Settings(400)).uses_sparse_updates
+    assert not LearningProblem([1 - wide_rows], Settings(400)).uses_sparse_updates
+    assert not LearningProblem([wide_rows], Settings(300)).uses_sparse_updates

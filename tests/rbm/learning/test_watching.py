@@ -29,7 +29,7 @@ def groups(names: int = 1) -> ClassGroups:
 
 
 def problem(settings: parallel_fits.Settings, given: ClassGroups, begun: object = None) -> LearningProblem:
-    valid = given.validation_rows() if settings.every else None
+    valid = given.validation_rows() if settings.epochs_per_evaluation else None
     return LearningProblem(
         given.training_rows(),
         settings,

@@ -46,7 +46,7 @@ def test_modes_are_components_besides_the_rows_own(coupling: float, found: tuple
     np.testing.assert_allclose(base.biases[1:][order], np.outer(found, np.full(D, K * coupling * hidden)), atol=1e-5)
     np.testing.assert_allclose(np.exp(base.log_shares), [0.5, *[0.5 / len(found)] * len(found)])
     np.testing.assert_allclose(base.log_partitions, np.log(2 * np.cosh(base.biases)).sum(axis=1))
-    alone = mean_field_modes.BaseMixture.of(h, own[None])
+    alone = mean_field_modes.BaseMixture.from_biases(h, own[None])
     assert (alone.log_shares.tolist(), alone.bound) == ([0.0], -np.inf)
 
 
@@ -110,7 +110,7 @@ def test_rows_are_drawn_from_components_in_their_proportions() -> None:
 
 def test_later_shares_are_those_of_weighted_rows() -> None:
     random, h = np.random.default_rng(0), magnet()
-    base = mean_field_modes.BaseMixture.of(h, random.normal(size=(3, D)))
+    base = mean_field_modes.BaseMixture.from_biases(h, random.normal(size=(3, D)))
     v, weights = random.choice([-1.0, 1.0], (20, D)), random.random(20)
     density = np.array([[np.prod(np.exp(row * a) / (2 * np.cosh(a))) for a in base.biases] for row in v])
     shares = (weights / weights.sum()) @ (density / density.sum(axis=1, keepdims=True))
@@ -124,7 +124,7 @@ def test_later_shares_are_those_of_weighted_rows() -> None:
 
 def test_steps_and_progress_are_those_of_the_model_with_most_temperatures() -> None:
     h = magnet()
-    base = mean_field_modes.BaseMixture.of(h, np.zeros((1, D)))
+    base = mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, D)))
     problem = population_annealing.PopulationProblem((h, h), (base, base), (np.linspace(0, 1, 26), np.linspace(0, 1, 11) ** 2), 17)
     algorithm = population_annealing.PopulationAnnealing(problem)
     assert (algorithm.steps, problem.rows) == (3, 3)
@@ -141,7 +141,7 @@ def test_steps_and_progress_are_those_of_the_model_with_most_temperatures() -> N
 
 def test_every_model_population_run_and_step_has_random_numbers_of_its_own() -> None:
     h = magnet()
-    base = mean_field_modes.BaseMixture.of(h, np.zeros((1, D)))
+    base = mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, D)))
     seen = set()
     for level in range(5):
         problem = population_annealing.PopulationProblem((h,) * 3, (base,) * 3, (np.array([0.0, 1.0]),) * 3, level=level)
@@ -164,7 +164,7 @@ def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
     assert len(betas) > 5
     draws = generator(4, Stream.PILOT, unit=2)
     labels, values = mean_field_modes.sample_base_mixture(h, base, 64, draws)
-    walk, log_weights = TemperatureWalk.of(h, base, values, labels), np.zeros(64)
+    walk, log_weights = TemperatureWalk.allocate(h, base, values, labels), np.zeros(64)
     for before, beta in itertools.pairwise(betas[:-1]):
         weight, growth = np.exp(log_weights), np.exp(walk.gains(before, beta))
         kept = (weight @ growth) ** 2 / (weight @ growth**2) / weight.sum()
@@ -176,7 +176,7 @@ def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
             log_weights = np.zeros(64)
         walk.sweep(beta, draws)
     free = Harmonium(np.zeros((D, K)), np.ones(D), np.zeros(K), unit_family("spin"), unit_family("spin"))
-    assert choose_temperatures(free, mean_field_modes.BaseMixture.of(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
+    assert choose_temperatures(free, mean_field_modes.BaseMixture.from_biases(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
 
 
 def test_a_sweep_draws_the_component_of_a_row() -> None:
@@ -187,7 +187,7 @@ def test_a_sweep_draws_the_component_of_a_row() -> None:
     )
     n = 4000
     v = np.tile(np.array([[1.0, 1.0, -1.0]], dtype=np.float32), (n, 1))
-    walk = TemperatureWalk.of(h, base, v, np.full(n, 5))
+    walk = TemperatureWalk.allocate(h, base, v, np.full(n, 5))
     walk.sweep(0.25, generator(0, Stream.POPULATIONS))
     q = np.array([np.prod(np.exp(a * np.array([1, 1, -1])) / (2 * np.cosh(a))) for a in (0.4, -0.2)])
     p = np.array([0.3, 0.7]) * q**0.75
@@ -199,7 +199,7 @@ def test_a_sweep_draws_the_component_of_a_row() -> None:
         rows = walk.v[walk.labels == label]
         assert rows.mean() == pytest.approx(expected[label], abs=4 / np.sqrt(rows.size))
     labels = np.arange(n) % 2
-    again = TemperatureWalk.of(h, base, v, labels.copy())
+    again = TemperatureWalk.allocate(h, base, v, labels.copy())
     again.sweep(1.0, generator(0, Stream.POPULATIONS))
     np.testing.assert_array_equal(again.labels, labels)
 
@@ -209,7 +209,7 @@ def test_populations_are_drawn_anew_where_less_than_half_is_in_effect() -> None:
     shares, least = [], 8 * 20
     for coupling in (0.5, 0.6, 0.8, 1.2):
         h = magnet(coupling)
-        base = mean_field_modes.BaseMixture.of(h, np.full((1, D), 0.3))
+        base = mean_field_modes.BaseMixture.from_biases(h, np.full((1, D), 0.3))
         algorithm = population_annealing.PopulationAnnealing(
             population_annealing.PopulationProblem((h,), (base,), (np.linspace(0, 1, 41) ** 0.5,), least)
         )

@@ -52,7 +52,7 @@ def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     assert sure.log_partition < exact - 10  # the fault: this is what was printed,
     assert sure.standard_error < 0.2  # with this error
     for seed in range(3):
-        (found,) = repeated_annealing.repeated_annealing((h,), (own,), (rows,), 50, 800, seed, map, None)
+        (found,) = repeated_annealing.estimate_log_partitions((h,), (own,), (rows,), 50, 800, seed, map, None)
         assert not found.reliable or abs(found.log_partition - exact) < 0.05 + STUDENT * found.standard_error
         assert abs(found.log_partition - exact) < 1
 
@@ -63,7 +63,7 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     whole = mean_field_modes.make_mode_mixture(h, own, rows, 0)
     exact = enumeration.exact_log_partition(h)
     assert exact - 1 < whole.bound <= exact
-    blind = replace(mean_field_modes.BaseMixture.of(h, own[None]), bound=whole.bound)
+    blind = replace(mean_field_modes.BaseMixture.from_biases(h, own[None]), bound=whole.bound)
     runs = []
     for level in range(3):
         problem = population_annealing.PopulationProblem(
@@ -78,12 +78,12 @@ def test_mass_that_only_the_data_know_makes_an_estimate_unreliable(monkeypatch):
     """Runs that start at base rates alone miss the units that are all on, agree with each other, and count their chains as equal."""
     h, rows = two_phases()
     exact, own = enumeration.exact_log_partition(h), h.visible.base_rate_parameters(rows)
-    monkeypatch.setattr(mean_field_modes, "make_mode_mixture", lambda h, own, *_: mean_field_modes.BaseMixture.of(h, own[None]))
-    (sure,) = repeated_annealing.repeated_annealing((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
+    monkeypatch.setattr(mean_field_modes, "make_mode_mixture", lambda h, own, *_: mean_field_modes.BaseMixture.from_biases(h, own[None]))
+    (sure,) = repeated_annealing.estimate_log_partitions((h,), (own,), (np.empty((0, 40)),), 64, 400, 0, map, None)
     assert sure.reliable  # as it was with any rows:
     assert sure.log_partition < exact - 10
     for known, reliable in ((rows, True), (np.ones((30, 40)), False)):  # rows of the other kind alone tell of it
-        (found,) = repeated_annealing.repeated_annealing((h,), (own,), (known,), 64, 400, 0, map, None)
+        (found,) = repeated_annealing.estimate_log_partitions((h,), (own,), (known,), 64, 400, 0, map, None)
         assert found.reliable == reliable
     assert found.log_partition + STUDENT * found.standard_error > exact - 0.5
 
@@ -109,7 +109,7 @@ def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
 def test_populations_agree_with_enumeration(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.2 if "gaussian" in (visible, hidden) else 0.7)
     exact, own = enumeration.exact_log_partition(h), np.zeros(6)
-    (found,) = repeated_annealing.repeated_annealing((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
+    (found,) = repeated_annealing.estimate_log_partitions((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
     assert found.reliable
     assert 0 < found.standard_error < 0.2
     assert found.log_partition == pytest.approx(exact, abs=STUDENT * found.standard_error + 0.02)
@@ -143,7 +143,7 @@ def test_populations_do_not_depend_on_threads_or_where_they_are_stopped():
 def test_rows_drawn_anew_from_one_count_as_one():
     h = model("binary", "binary", (4, 3))
     problem = population_annealing.PopulationProblem(
-        (h,), (mean_field_modes.BaseMixture.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 32
+        (h,), (mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 32
     )
     algorithm = population_annealing.PopulationAnnealing(problem)
     state = algorithm.init()
@@ -167,7 +167,7 @@ def test_one_chain_is_refused():
     with pytest.raises(BadUsage, match="at least 2 chains, not 1"):
         population_annealing.PopulationAnnealing(
             population_annealing.PopulationProblem(
-                (h,), (mean_field_modes.BaseMixture.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 1
+                (h,), (mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 1
             )
         ).init()
 
@@ -196,7 +196,7 @@ def test_populations_have_the_same_bits_on_both_kernels():
 def test_estimates_of_populations_are_the_logarithm_of_their_mean_weight():
     h, P = model("binary", "binary", (3, 2)), sequential_monte_carlo.POPULATIONS
     problem = population_annealing.PopulationProblem(
-        (h,), (mean_field_modes.BaseMixture.of(h, np.zeros((1, 3))),), (np.linspace(0, 1, 6),), chains=2 * P
+        (h,), (mean_field_modes.BaseMixture.from_biases(h, np.zeros((1, 3))),), (np.linspace(0, 1, 6),), chains=2 * P
     )
     random = np.random.default_rng(0)
     weights, means, ancestors = random.random((P, 2)) + 0.1, random.random(P) + 0.5, random.integers(2, size=(P, 2))
@@ -247,9 +247,9 @@ def test_refined_temperatures_keep_the_pilots_spacing():
 
 def test_gains_are_the_growth_of_the_unnormalised_density():
     h = model("binary", "spin", (5, 3))
-    base = mean_field_modes.BaseMixture.of(h, np.random.default_rng(1).normal(size=(2, 5)))
+    base = mean_field_modes.BaseMixture.from_biases(h, np.random.default_rng(1).normal(size=(2, 5)))
     v = np.random.default_rng(2).integers(2, size=(6, 5)).astype(np.float32)
-    walk = TemperatureWalk.of(h, base, v, np.zeros(6, dtype=np.int64))
+    walk = TemperatureWalk.allocate(h, base, v, np.zeros(6, dtype=np.int64))
 
     def log_f(beta: float) -> np.ndarray:
         shares = np.exp(base.log_shares)

@@ -72,7 +72,7 @@ def test_products_of_exponentials_are_sums_of_logarithms(visible, hidden, monkey
     """The two ways to enumerate, where a block's product would leave float64 several times over."""
     h = model(visible, hidden, (300, 9), scale=5.0)
     monkeypatch.setattr(enumeration, "NEAR", 40)  # several blocks
-    products = enumeration.HiddenStateSums.of(h)
+    products = enumeration.HiddenStateSums.from_model(h)
     assert products is not None
     one_by_one = np.logaddexp.reduce([enumeration._log_sum_exp(block.log_weight) for block in enumeration.iterate_hidden_states(h)])
     assert one_by_one > 750  # e^750 is no float64
@@ -81,7 +81,7 @@ def test_products_of_exponentials_are_sums_of_logarithms(visible, hidden, monkey
 
 def test_weights_too_large_for_products_are_summed_by_logarithms():
     h = model("binary", "binary", (4, 3), scale=500.0)
-    assert enumeration.HiddenStateSums.of(h) is None
+    assert enumeration.HiddenStateSums.from_model(h) is None
     assert enumeration.exact_log_partition(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
 
 
@@ -90,7 +90,7 @@ def test_products_of_units_with_several_states_reach_as_far_as_the_largest(monke
     monkeypatch.setattr(enumeration, "NEAR", 5)
     for weight, bias, there in ((70.0, 15.0, True), (70.0, 25.0, False), (80.0, 0.0, False)):
         h = Harmonium(np.array([[0.0, weight]]), np.array([bias]), np.zeros(2), unit_family("binary"), unit_family("rate:4"))
-        assert (enumeration.HiddenStateSums.of(h) is not None) == there
+        assert (enumeration.HiddenStateSums.from_model(h) is not None) == there
 
 
 def test_layers_of_25_units_are_enumerated():

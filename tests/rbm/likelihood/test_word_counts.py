@@ -210,7 +210,7 @@ def test_sweeps_at_words_in_part_leave_the_distribution_of_so_many_words(length)
     states, rows = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=np.float32), 6000
     weight = length * np.logaddexp.reduce(h.b + states @ h.W.T, axis=1) + states @ h.c
     expected = np.exp(weight - np.logaddexp.reduce(weight))
-    walk = length_annealing.LengthWalk.of(h, np.zeros((rows, 2), dtype=np.float32))
+    walk = length_annealing.LengthWalk.allocate(h, np.zeros((rows, 2), dtype=np.float32))
     for _ in range(25):
         walk.sweep(length, random)
     seen = np.array([(walk.hidden == state).all(axis=1).mean() for state in states])

@@ -91,8 +91,8 @@ def test_sweeps_leave_the_models_own_distribution_in_place(visible: str, hidden:
     h = units[1].sample_unbiased_states((n, 2), generator(0, Stream.INITIAL))
     v, means, hidden_means = (np.empty((n, size), dtype=np.float32) for size in (3, 3, 2))
     for _ in range(60):
-        sweeper.down(h, means, v)
-        sweeper.up(v, hidden_means, h)
+        sweeper.update_visible(h, means, v)
+        sweeper.update_hidden(v, hidden_means, h)
     states = np.array(list(itertools.product(unit_family(visible).states, repeat=3)), dtype=np.float64)
     model = Harmonium(*(part.astype(np.float64) for part in (W, b, c)), unit_family(visible), unit_family(hidden))
     p = np.exp(-model.free_energy(states))

@@ -149,7 +149,7 @@ def test_the_penalty_is_of_weights_alone():
         PerceptronProblem(problem.rows, problem.family, 1, COLUMNS, l2=0.2, architecture=problem.architecture).penalty(theta),
         0.1 * weights @ weights,
     )
-    assert problem.penalised.sum() == len(weights)
+    assert problem.penalty_mask.sum() == len(weights)
     assert ROWS < BLOCK
 
 
@@ -163,7 +163,7 @@ def test_sparse_rows_have_the_sums_of_dense_ones(family):
     y, offset = block.X[:, -2], block.X[:, -1]
     dense = RowBlock(0, np.column_stack([scaling.columns(X), y, offset]), None, block.weight)
     rows = SparseRows.from_columns(csr_array(X), y, offset, block.weight)
-    (sparse,) = SparseBlocks.cut(rows).take(0, 1)
+    (sparse,) = SparseBlocks.from_rows(rows).take(0, 1)
     scaled = replace(problem, rows=rows, scaling=scaling)
     for statistics in (
         lambda p: LossSums(p, theta),

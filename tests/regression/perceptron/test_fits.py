@@ -18,11 +18,11 @@ from herdcli.regression.families import family_by_name
 from herdcli.regression.perceptron.architecture import Architecture
 from herdcli.regression.perceptron.backpropagation import forward
 from herdcli.regression.perceptron.early_stopping import BestParameters, is_patience_exhausted, record_evaluation
-from herdcli.regression.perceptron.linear_model import can_start_linear, fit_linear_model, linear_start
-from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes, batch_columns, part_rows
+from herdcli.regression.perceptron.linear_model import can_represent_linear_model, fit_linear_model, initialise_from_linear_model
+from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes, batch_columns, rows_per_part
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, ValidationRows
 from herdcli.regression.perceptron.restarts import RestartedFit
-from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
+from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, fit_scaling
 from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
 from herdcli.regression.sparse_rows import SparseRows
 
@@ -45,14 +45,14 @@ def problem(l2: float = 0.01, activation: str = "tanh") -> PerceptronProblem:
 def objective(given: PerceptronProblem, theta: np.ndarray) -> tuple[float, np.ndarray]:
     sums = sum_statistics(RowBlocks(given.rows), PerceptronGradient(given, theta[None]))
     mass = sums["mass"][0]
-    return sums["loss"][0] / mass + given.penalty(theta), sums["gradient"][0] / mass + given.l2 * given.penalised * theta
+    return sums["loss"][0] / mass + given.penalty(theta), sums["gradient"][0] / mass + given.l2 * given.penalty_mask * theta
 
 
 NONE = ValidationRows(None, family_by_name("gaussian"))
 
 
 def descent(given: PerceptronProblem, validation: ValidationRows = NONE, patience: int = 0, restart: int = 0) -> PerceptronDescent:
-    start = given.architecture.initial(0, restart, np.zeros(1))[None]
+    start = given.architecture.initial_parameters(0, restart, np.zeros(1))[None]
     return PerceptronDescent(PerceptronRegion(given, start, 500), validation, patience, restart)
 
 
@@ -94,7 +94,7 @@ def test_looks_without_validation_rows_keep_the_last():
 
 def by_hand(given: PerceptronProblem, settings: BatchSettings, epochs: int) -> np.ndarray:
     """Adam and momentum as their papers have them, with whole gradients of batches as problems of their own."""
-    theta, table = given.architecture.initial(settings.seed, 0, np.zeros(1)), given.rows
+    theta, table = given.architecture.initial_parameters(settings.seed, 0, np.zeros(1)), given.rows
     m, v, t = np.zeros_like(theta), np.zeros_like(theta), 0
     for epoch in range(epochs):
         order = rng.generator(settings.seed, rng.Stream.SHUFFLE, unit=0, step=epoch).permutation(N)
@@ -102,7 +102,7 @@ def by_hand(given: PerceptronProblem, settings: BatchSettings, epochs: int) -> n
             chosen = order[begin : begin + settings.batch_size]
             batch = ArrayRows(table.X[chosen], weight=table.weight[chosen])
             g = PerceptronGradient(given, theta[None])(batch.read(0, len(chosen)))["gradient"][0] / len(chosen) / table.weight.mean()
-            g = g + given.l2 * given.penalised * theta
+            g = g + given.l2 * given.penalty_mask * theta
             t += 1
             if settings.optimizer == "sgd":
                 m = settings.momentum * m - settings.learning_rate * g
@@ -121,7 +121,7 @@ def stored_rows(given: PerceptronProblem, sparse: bool = False) -> ScaledRows:
 
 
 def minibatches(given: PerceptronProblem, settings: BatchSettings, restart: int = 0, validation: ValidationRows = NONE) -> MinibatchDescent:
-    start = given.architecture.initial(settings.seed, restart, np.zeros(1))
+    start = given.architecture.initial_parameters(settings.seed, restart, np.zeros(1))
     scaled = stored_rows(given)
     return MinibatchDescent(given, scaled, batch_columns(scaled, settings.dtype), start, settings, validation, restart)
 
@@ -184,10 +184,10 @@ def test_sparse_rows_give_the_fit_of_dense_ones():
     given, settings = problem(), BatchSettings("adam", 4, 16, 0.01, 0.9, 0, seed=0)
     fits, losses = [], []
     for stored in (X, scipy.sparse.csr_array(X)):
-        scaling = find_scaling(stored, y, np.zeros(N), weight, given.family)
+        scaling = fit_scaling(stored, y, np.zeros(N), weight, given.family)
         scaled = ScaledRows(FittedRows(stored, y, np.zeros(N), weight), scaling)
         alike = replace(given, rows=scaled)
-        start, columns = given.architecture.initial(0, 0, np.zeros(1)), batch_columns(scaled, "float64")
+        start, columns = given.architecture.initial_parameters(0, 0, np.zeros(1)), batch_columns(scaled, "float64")
         fit = run_algorithm(MinibatchDescent(alike, scaled, columns, start, replace(settings, dtype="float64"), NONE, 0))
         fits.append(fit.theta)
         losses.append(ValidationRows(scaled, given.family).loss(alike, fit.theta[None]))
@@ -201,8 +201,8 @@ def test_the_trust_region_keeps_sparse_rows_and_finds_the_minimum_of_dense_ones(
     X = random.normal(1.0, 2.0, size=(N, D)) * (random.uniform(size=(N, D)) < 0.3)
     y, weight, fits = random.normal(size=N), random.uniform(0.5, 1.5, N), []
     for stored in (X, scipy.sparse.csr_array(X)):
-        scaling = find_scaling(stored, y, np.zeros(N), weight, problem().family)
-        table = ScaledRows(FittedRows(stored, y, np.zeros(N), weight), scaling).in_memory()
+        scaling = fit_scaling(stored, y, np.zeros(N), weight, problem().family)
+        table = ScaledRows(FittedRows(stored, y, np.zeros(N), weight), scaling).read_all()
         given = replace(problem(), rows=table, scaling=scaling)
         fits.append(run_algorithm(descent(given)))
     assert isinstance(table, SparseRows)
@@ -211,7 +211,7 @@ def test_the_trust_region_keeps_sparse_rows_and_finds_the_minimum_of_dense_ones(
     wide = scipy.sparse.random(2000, 20_000, density=1e-3, random_state=random, format="csr")
     rows = ScaledRows(FittedRows(wide, np.ones(2000), np.zeros(2000), None), FitScaling(np.zeros(20_000), np.ones(20_000), 0.0, 1.0))
     shape = Architecture((20_000, 4, 1), "tanh")
-    table = PerceptronProblem(rows.in_memory(), problem().family, 1, 20_000, architecture=shape)
+    table = PerceptronProblem(rows.read_all(), problem().family, 1, 20_000, architecture=shape)
     assert descent_bytes(table, 1) < 20e6 < 2000 * 20_000 * 8
 
 
@@ -221,13 +221,13 @@ def test_parts_of_a_batch_give_the_same_update_and_the_same_bytes_by_threads(spa
 
     given, settings = problem(), BatchSettings("adam", 3, 40, 0.01, 0.9, 0, seed=4, dtype="float64")
     scaled = stored_rows(given, sparse)
-    start, columns = given.architecture.initial(4, 0, np.zeros(1)), batch_columns(scaled, "float64")
+    start, columns = given.architecture.initial_parameters(4, 0, np.zeros(1)), batch_columns(scaled, "float64")
     make = partial(MinibatchDescent, given, scaled, columns, start, settings, NONE, 0)
     whole = run_algorithm(make())
     monkeypatch.setattr("herdcli.regression.perceptron.minibatches.SMALLEST_PART", 7)
     monkeypatch.setattr("herdcli.regression.perceptron.minibatches.WORK_OF_A_PART", 1)
-    assert part_rows(40, given.architecture.parameters) == 7
-    assert part_rows(80, given.architecture.parameters) == 10
+    assert rows_per_part(40, given.architecture.parameters) == 7
+    assert rows_per_part(80, given.architecture.parameters) == 10
     alone = run_algorithm(make())
     with ThreadPoolExecutor(3) as pool:
         threaded = run_algorithm(make(map=pool.map))
@@ -240,7 +240,7 @@ def test_parts_of_a_batch_give_the_same_update_and_the_same_bytes_by_threads(spa
 def test_dense_rows_of_every_type_give_one_fit_and_are_copied_only_to_change_their_type(stored):
     random = np.random.default_rng(2)
     X, y = random.integers(0, 2 if stored is bool else 100, size=(N, D)).astype(stored), random.normal(size=N)
-    scaling = find_scaling(X.astype(float), y, np.zeros(N), None, problem().family)
+    scaling = fit_scaling(X.astype(float), y, np.zeros(N), None, problem().family)
     fits = []
     for rows_of in (X.astype(float), X, np.asfortranarray(X)):
         scaled = ScaledRows(FittedRows(rows_of, y, np.zeros(N), None), scaling)
@@ -248,7 +248,9 @@ def test_dense_rows_of_every_type_give_one_fit_and_are_copied_only_to_change_the
         columns = batch_columns(scaled, "float64")
         settings = BatchSettings("adam", 3, 16, 0.01, 0.9, 0, seed=0, dtype="float64")
         fits.append(
-            run_algorithm(MinibatchDescent(given, scaled, columns, given.architecture.initial(0, 0, np.zeros(1)), settings, NONE, 0)).theta
+            run_algorithm(
+                MinibatchDescent(given, scaled, columns, given.architecture.initial_parameters(0, 0, np.zeros(1)), settings, NONE, 0)
+            ).theta
         )
         copied = batch_bytes(given, rows_of, 16, "float64") - batch_bytes(given, np.zeros((N, D)), 16, "float64")
         assert copied == (0 if np.shares_memory(columns, rows_of) else columns.nbytes)
@@ -262,12 +264,12 @@ def test_a_start_from_the_linear_model_has_its_predictors(activation, hidden):
     random, outputs = np.random.default_rng(1), 2
     shape = Architecture((D, *hidden, outputs), activation)
     X, linear = random.normal(size=(40, D)), random.normal(size=(outputs, D + 1))
-    assert can_start_linear(shape)
-    theta = linear_start(shape, shape.initial(0, 0, np.zeros(outputs)), linear)
-    eta = forward(shape.layers(theta), shape.function, X).eta
+    assert can_represent_linear_model(shape)
+    theta = initialise_from_linear_model(shape, shape.initial_parameters(0, 0, np.zeros(outputs)), linear)
+    eta = forward(shape.layers(theta), shape.activation_function, X).eta
     wanted = X @ linear[:, :-1].T + linear[:, -1]
     assert np.abs(eta - wanted).max() < 0.05
-    assert not can_start_linear(Architecture((D, 1, outputs), activation))
+    assert not can_represent_linear_model(Architecture((D, 1, outputs), activation))
 
 
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli", "poisson"])
@@ -282,7 +284,7 @@ def test_the_linear_model_is_that_of_a_ridge(family, monkeypatch):
     given = PerceptronProblem(scaled, chosen, 1, D, architecture=Architecture((D, 4, 1), "tanh"))
 
     def loss(theta):
-        return chosen.terms((X @ theta[:-1] + theta[-1])[:, None], y)[0].mean() + 0.5 / 300 * theta[:-1] @ theta[:-1]
+        return chosen.loss_and_derivatives((X @ theta[:-1] + theta[-1])[:, None], y)[0].mean() + 0.5 / 300 * theta[:-1] @ theta[:-1]
 
     least = minimize(loss, np.zeros(D + 1)).fun
     assert loss(fit_linear_model(given, scaled, np.zeros(1))[0]) - least < 2e-5
@@ -307,10 +309,10 @@ def test_columns_have_mean_0_and_variance_1_and_constant_ones_are_0():
     random = np.random.default_rng(0)
     X = np.column_stack([1e9 + random.normal(size=50), np.full(50, 7.0), 1e-9 * random.normal(size=50)])
     y, weight = 100 + 5 * X[:, 2] * 1e9, random.uniform(0.5, 1.0, 50)
-    scaling = find_scaling(X, y, np.zeros(50), weight, family_by_name("gaussian"))
+    scaling = fit_scaling(X, y, np.zeros(50), weight, family_by_name("gaussian"))
     Z, share = scaling.columns(X), weight / weight.sum()
     assert np.allclose(share @ Z, 0, atol=1e-6)
     assert np.allclose(share @ Z**2, [1, 0, 1], atol=1e-6)
     target = (y - scaling.middle) / scaling.spread
     assert np.allclose([share @ target, share @ target**2], [0, 1])
-    assert find_scaling(X, y, np.zeros(50), weight, family_by_name("gamma")).spread == 1.0
+    assert fit_scaling(X, y, np.zeros(50), weight, family_by_name("gamma")).spread == 1.0

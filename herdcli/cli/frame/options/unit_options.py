@@ -30,7 +30,7 @@ VISIBLE_UNITS = custom_syntax_kind("units", _parse_visible_units)
 
 def units_option(only: tuple[Condition, ...] | Condition = ()) -> str:
     """Declare --units."""
-    names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
+    names = ", ".join(f"{entry.option_name(name)} {entry.values}" for name, entry in TABLE.items())
     return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Type of all units, visible and hidden: {names}.")
 
 

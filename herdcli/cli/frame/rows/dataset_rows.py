@@ -342,7 +342,7 @@ def rows_and_known_mask(
     artifact = align_dataset(session, artifact, model.feature_names, columns)
     X = dataset_preparation.dense_copy(artifact.value, np.float64)
     known = ~np.isnan(X)
-    if units.group > 1 and units.fits(X.shape[1]):  # the one-hot columns of an empty cell are all 0
+    if units.group > 1 and units.is_valid_width(X.shape[1]):  # the one-hot columns of an empty cell are all 0
         starts = np.flatnonzero(units.first_columns(X.shape[1]))
         known &= np.repeat(np.logical_or.reduceat(X != 0, starts, axis=1), np.diff([*starts, X.shape[1]]), axis=1)
     if mask is not None:

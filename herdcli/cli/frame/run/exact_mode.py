@@ -22,7 +22,7 @@ def refuse_units_when_exact(session: Session, *families: str) -> None:
     """Raise BadUsage with --exact for units that the C library samples or whose densities it computes."""
     from herdcli.rbm.units import TABLE
 
-    able = {name: entry.typed(name) for name, entry in TABLE.items() if entry.exact}
+    able = {name: entry.option_name(name) for name, entry in TABLE.items() if entry.exact}
     for name in families:
         if name.partition(":")[0] not in able:
             refuse_exact(session, f"{name} units", hint=f"units: {', '.join(able.values())}")

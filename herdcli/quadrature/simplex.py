@@ -111,6 +111,7 @@ def _affine_minimum(hull: Hull) -> Array:
     n = hull.size
     L = np.asfortranarray(hull.factor[:n, :n])
     right = np.column_stack([hull.linear[:n], np.ones(n)])
+    # One step of iterative refinement with the unfactored matrix: the residual is that of K and c themselves, not of their factor.
     found = solve_lower(L, solve_lower(L, right, transposed=False), transposed=True)
     residual = right - (exact_arithmetic.matrix_product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
     found += solve_lower(L, solve_lower(L, residual, transposed=False), transposed=True)
@@ -151,6 +152,7 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
     best, stalled = np.inf, 0
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
+        # Optimality over the simplex: Kw − z ≥ λ everywhere and = λ where w > 0, λ the multiplier of Σw = 1.
         slope = exact_arithmetic.matrix_product(gram[:, support], hull.weight[: hull.size]) - linear
         # At the minimum over the support's hull Kw − z is the same at all of its points, the level.  It is set to this value explicitly, so
         # that rounding cannot let a point of the support enter again.  A point below the level descends; if there is none, w is optimal.

@@ -51,6 +51,7 @@ def sample_landmarks(random: np.random.Generator, weights: Array, count: int) ->
         return able
     own = weights[able]
     equal = own.min() == own.max()
+    # Without replacement, as a landmark that occurs twice makes K singular; in the order of the rows, on which sums then depend.
     return np.sort(able[random.choice(len(able), count, replace=False, p=None if equal else own / own.sum(), shuffle=False)])
 
 
@@ -73,6 +74,8 @@ class NystromSums:
         """The Cholesky factor (R, R) of K + εI, and ε, the least that makes the factorisation possible."""
         from scipy.linalg import cholesky
 
+        # (K + Kᵀ)/2 removes the rounding in which the two triangles differ.  Landmarks in each other's span make K singular; any ε gives a
+        # valid bound, as the residuals below are those of the coefficients that were used and not of the best ones.
         gram = self.kernel.matrix(self.landmarks, self.landmarks)
         gram += gram.T
         gram *= 0.5
@@ -115,9 +118,11 @@ class NystromSums:
         if not found:
             return
         values, own = np.stack([pair[0] for pair in found], axis=1), np.array([pair[1] for pair in found])
+        # Every block is projected on the same landmarks: α_b = (K + εI)⁻¹ v_b, one column each.
         alpha = self.coefficients(values)
         # With weights that do not sum to 1, both sides of ‖p μ_b − p μ̃_b‖ are multiplied by the share p of the block.
         left = own - 2.0 * (alpha * values).sum(axis=0) + self.projection_squared_norm(alpha, values)
+        # v = Σ_b v_b is linear, so the sums of all blocks give α; the norms of the residuals add up to the bound.
         sums[:-1] += values.sum(axis=1)
         sums[-1] += float(np.sqrt(np.maximum(left, 0.0) + ROUNDING * own).sum())
 

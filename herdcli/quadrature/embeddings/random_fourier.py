@@ -48,6 +48,8 @@ def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, 
     Rational quadratic: normal with a variance that is Gamma(α, 1/α); the inverse multiquadric has α = ½.
     Products add frequencies, sums mix them by k(0).
     """
+    # Bochner: k(δ) = A E cos ω·δ.  A product of kernels is the characteristic function of a sum of independent frequencies, a sum of
+    # kernels that of a mixture; a scale mixture of normals has k(δ) = E exp(−s²|δ|²/2ℓ²), s the scale.
     shape = (count, dimension)
     if isinstance(kernel, k.ConstantKernel):
         return np.zeros(shape)
@@ -108,6 +110,7 @@ class CharacteristicSums:
         """Add the next blocks of rows."""
 
         def of_block(rows: slice) -> Array:
+            # φ(ω) e^{−iω·c}: a shift of all rows and points by c cancels in Re[φ* e^{iω·x}], and small angles lose no digits.
             angles = (self.X[rows] - self.centre) @ self.frequencies.T
             return np.concatenate([self.weights[rows] @ np.cos(angles), self.weights[rows] @ np.sin(angles)])
 

@@ -86,6 +86,7 @@ class StreamSketching:
             return state
         X, weights = found
         self.sketch.kernel.check(X)
+        # Sums of the Nyström projection: Σ w k at the landmarks, with the bound of what the landmarks' span misses; and Σ w, Σ w k(x, x).
         self.sketch.add(state.sums, X, weights, map=self.map)
         state.spread += [weights.sum(), exact_arithmetic.matrix_product(weights, self.sketch.kernel.diagonal(X))]
         self._update_candidates(state, X, weights)
@@ -94,6 +95,7 @@ class StreamSketching:
 
     def _update_candidates(self, state: StreamState, X: Array, weights: Array) -> None:
         """Keep the candidates with the smallest keys among those so far and the rows of a block that have a weight."""
+        # Reservoir: every row has an independent uniform key, and the rows of the smallest keys are a uniform sample without replacement.
         able = np.flatnonzero(weights)
         keys = generator(self.seed, Purpose.RESERVOIR, step=state.step).random(len(X))[able]
         able, keys = able[keys < state.key.max()], keys[keys < state.key.max()]

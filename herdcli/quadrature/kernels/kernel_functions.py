@@ -235,6 +235,7 @@ class FeatureKernel:
         """Compute x·y (n, m), with `pairs` plus Σ_{i<j} x_i x_j y_i y_j = ½((x·y)² − Σ_i x_i² y_i²)."""
         values = exact_arithmetic.matrix_product(X, Y.T)
         if self.pairs:
+            # (x·y)² = Σ_ij x_i x_j y_i y_j has each pair i ≠ j twice, and the diagonal Σ_i x_i² y_i² once.
             values += 0.5 * (values**2 - exact_arithmetic.matrix_product(X**2, (Y**2).T))
         return values
 
@@ -292,6 +293,7 @@ class BernoulliKernel:
         total: Array | None = None
         for x, y in zip(X.T, Y.T, strict=True):
             u = x[:, None] - y
+            # {x − y}, the argument that the periodic kernel needs in place of x − y − |x − y|; the correct sign is in BERNOULLI.
             u -= np.floor(u)
             values = self._univariate_kernel(u)
             total = values if total is None else total + values + total * values
@@ -387,6 +389,7 @@ def require_positive_semidefinite(kernel: Kernel, X: Array, *, rows: int = 256) 
     """Raise DataError if the kernel matrix of up to `rows` evenly spaced rows of X (n, d) has a negative eigenvalue."""
     sample = X[:: max(1, len(X) // rows)][:rows]
     eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))  # the eigenvalues affect no stored result
+    # By Cauchy's interlacing a negative eigenvalue of a sample's matrix is one of the kernel; a sample without any proves nothing.
     if eigenvalues[0] < -1e-10 * max(abs(eigenvalues[-1]), np.finfo(float).tiny):
         message = f"the kernel {kernel.text()} is indefinite on these rows (smallest eigenvalue {eigenvalues[0]:.3g})"
         raise DataError(message, hint="use sums and products of kernels with positive weights, which are always positive definite")

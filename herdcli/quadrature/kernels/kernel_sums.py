@@ -109,6 +109,7 @@ def total_steps(problem: EmbeddingProblem) -> int:
 
 def embedding_step(problem: EmbeddingProblem, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
     """Add the tiles of the next strips, in the same order for any `map`."""
+    # Tiles may be computed by any worker, but their sums are added in the order of the tiles: the same bits for any number of workers.
     per_step = strips_per_step(problem.plan.size, len(problem.rows))
     tiles = [tile for strip in range(state.step * per_step, (state.step + 1) * per_step) for tile in _strip_tiles(problem, strip)]
     for (rows, columns, both), (down, across) in zip(tiles, map(lambda tile: problem.plan.tile(*tile), tiles), strict=True):
@@ -127,6 +128,8 @@ def _strip_tiles(problem: EmbeddingProblem, strip: int) -> Iterator[tuple[slice,
         return
     total = len(problem.rows)
     first = 0
+    # Symmetry: a tile beyond the diagonal gives Σ over its columns to its rows and Σ over its rows to its columns, so that each pair of
+    # points is computed once; a tile on the diagonal contains both and gives only the former.
     if problem.symmetric:
         yield slice(start, stop), slice(start, stop), False
         first = stop
@@ -192,6 +195,8 @@ class GaussianTiles:
         centre = rows.mean(axis=0)
         self.right = GaussianPoints(kernel, rows, centre=centre, dtype=dtype)
         self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
+        # With |x|²/2 ≤ 60, or 28 in float32, 2^(a·b) is at most 2^120, or 2^56, and the outer factors are at least 2^−60, or 2^−28: none
+        # overflows or underflows.
         halves = [_half_squares(side.columns) for side in (self.left, self.right)]
         self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
         # factors of the finished sums, left and right; 1 for far rows, whose kernel values are complete

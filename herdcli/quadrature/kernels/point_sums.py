@@ -95,6 +95,7 @@ class FeaturePoints(GenericPoints):
 
     def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) from Σ w x (d,) and Σ w xx' (d, d)."""
+        # Explicit features: Σ_u w_u ⟨Φ(x_u), Φ(y)⟩ = ⟨Σ_u w_u Φ(x_u), Φ(y)⟩, so the atoms' moments suffice.
         return embedding_from_moments(
             self.kernel,
             self.points,
@@ -128,6 +129,7 @@ class GaussianPoints:
 
     def weighted_kernel_sums(self, rows: Array, weights: Array) -> Array:
         """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,): one tile, with exponents from differences."""
+        # Exponents from differences: atoms may lie far from the centre, where the form by products would lose all digits.
         atoms = self.pack_columns(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights

@@ -59,6 +59,7 @@ class SteinKernel:
         d = X.shape[1] // 2
         R, centre = self.metric_factor(d), Y[:, :d].mean(axis=0)
         u, t, s, r = (X[:, :d] - centre) @ R, (Y[:, :d] - centre) @ R, X[:, d:], Y[:, d:]
+        # c = (s(x) − s(y))·Λ(x − y) = s(x)·Λx + s(y)·Λy − s(x)·Λy − s(y)·Λx, from products of matrices; q and v from differences.
         v, w = u @ R.T, t @ R.T  # Λx and Λy
         cross = (s * v).sum(axis=1)[:, None] + (r * w).sum(axis=1) - s @ w.T - v @ r.T
         return self._stein_values(squared_distances(u, t), squared_distances(v, w), cross, s @ r.T, float(np.square(R).sum()))

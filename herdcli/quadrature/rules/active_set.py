@@ -94,14 +94,18 @@ def active_set_step(problem: ActiveSetProblem, state: ActiveSetState) -> ActiveS
     `ended` becomes count (enough atoms are in use), gap or rounding (nothing descends), or cap (too many iterations).
     """
     space, n = problem.space, state.size
+    # The slopes ⟨g − μ, Φ(x)⟩ of all candidates, and their mean over the atoms, ⟨g − μ, g⟩: directions descend relative to it.
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
     local = slope[index]
     level = float(exact_arithmetic.matrix_product(local, weight))
     w, a, s = space.first_best_index(-slope), int(np.argmax(local)), int(np.argmin(local))
+    # Frank–Wolfe gap ⟨g − μ, g − Φ(w)⟩, which bounds the objective's distance from its minimum, and away gap ⟨g − μ, Φ(a) − g⟩.
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
         return _end_run(state, "gap")
+    # Blended pairwise: a step within the support if its slope ⟨g − μ, Φ(a) − Φ(s)⟩ is at least the Frank–Wolfe gap, so that atoms are added
+    # only when they pay (Tsuji et al. 2022).
     if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
         moved = _pairwise_step(problem, state, a, int(index[s]))
     elif problem.rule == "pairwise":

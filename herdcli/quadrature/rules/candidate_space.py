@@ -49,6 +49,7 @@ class CandidateSpace:
 
     def mmd_from_terms(self, quadratic: float, linear: float) -> float:
         """Compute MMD = ‖Σ w Φ − μ‖ from w'Kw and w'z."""
+        # The three terms cancel when the atoms are good: below about 10⁻⁸ √k(x, x) the MMD is rounding, and the difference may be negative.
         return math.sqrt(max(0.0, quadratic - 2.0 * linear + self.norm))
 
 

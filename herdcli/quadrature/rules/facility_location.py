@@ -56,6 +56,7 @@ def initial_state(problem: FacilityProblem) -> FacilityState:
 def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilityState:
     """Choose the row of the largest gain, the lowest of rows that are equal to rounding."""
     t, n = state.step, len(problem.weights)
+    # Lazy evaluation (Minoux 1978): gains never increase, so rows whose old gain is below the best new one need not be computed.
     order, leader = np.argsort(-state.bound, kind="stable"), -np.inf
     size = max(1, BLOCK // n)
     for start in range(0, n, size):
@@ -66,6 +67,7 @@ def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilitySta
         state.bound[some] = np.minimum(state.bound[some], _coverage_gains(problem, state, some))
         leader = max(leader, float(state.bound[some].max()))
     chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _tie_tolerance(state))[0])
+    # The coverage of each row is the similarity to its nearest atom; the objective is its weighted sum.
     np.maximum(state.best, problem.columns.compute(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
     state.index[t], state.value[t] = chosen, float(exact_arithmetic.matrix_product(problem.weights, state.best))
     state.bound[chosen] = -np.inf

@@ -57,6 +57,7 @@ def choose_pair_signs(gram: Array, difference: Array, uniforms: Array, variance:
     for p, square in enumerate(np.maximum(np.diag(pairs), 0.0).tolist()):
         found[p] = -1.0
         if square > 0:  # for equal rows the choice does not matter
+            # The self-balancing walk: a, the sign with probability ½(1 − α/a), and σ², in the order of get_swap_params.
             a = exchange_threshold(square, variance, level)
             if uniforms[p] < exchange_probability(float(slope[p]), a):
                 found[p] = 1.0
@@ -77,6 +78,7 @@ class KernelHalving:
         """Compute f (stop − place,) at the rows from `start` on, given the signs (place,) of the rows before."""
         if not start or self.plan is None:
             return np.zeros(stop - start)
+        # f(x) = Σ_y ε_y k(y, x) over the rows whose signs are chosen: a kernel sum with signs as weights.
         self.plan.weights[:start] = earlier_signs
         cuts = [(slice(start, stop), slice(left, min(left + WIDE, start))) for left in range(0, start, WIDE)]
         parts = map(self._sum_tile, cuts)

@@ -212,8 +212,10 @@ def _halve_pairs(problem: ThinningProblem, state: ThinningState, thinning_round:
     uniforms = problem.draw_round_uniforms(state.round, len(state.order) // 2)
     while state.place < min(stop, node + thinning_round.length):
         end = min(state.place + kernel_halving.BLOCK, node + thinning_round.length, stop)
+        # The walk starts anew in every node: f = 0 and σ = 0.
         if state.place == node:
             state.variance = 0.0
+        # f of all earlier blocks at this block's rows, then pair by pair within the block, whose own kernel values suffice.
         f = problem_node.embedding_difference(state.place - node, end - node, state.signs[node : state.place], problem.map)
         gram = problem_node.kernel_block(state.place - node, end - node)
         pairs = uniforms[state.place // 2 : end // 2]

@@ -35,6 +35,7 @@ def polish_atom(
 
     point, value = start.astype(float), float(objective(start[None])[0])
     first = value
+    # Coordinate descent: each search keeps the best point so far, so the value never rises.
     for _ in range(SWEEPS if len(start) > 1 else 1):
         for j in range(len(start)):
             point, value = _search_column(search_box, objective, point, value, j)
@@ -51,5 +52,6 @@ def _search_column(search_box: SearchBox, objective: object, point: Array, value
         best = int(np.argmin(values))
         if values[best] < value:
             point, value = probes[best], float(values[best])
+        # The next bracket reaches from the best probe to its two neighbours.
         reach *= 2.0 / (PROBES - 1)
     return point, value

@@ -206,6 +206,7 @@ class TreeHerding:
         if made.task == state.task:
             return None
         if task.children:
+            # An inner node herds the union u = Σ_c p_c g_c of its children's atoms, each weighted by its share of the rows' weight.
             union = unite_nodes(state.stack[len(state.stack) - task.children :])
             if len(union.x) <= self.layout.atoms:
                 return union
@@ -215,6 +216,7 @@ class TreeHerding:
             found = self.leaves.read_leaf(task.node)
             if isinstance(found, TreeNode):
                 return found
+            # A leaf herds the rows of its block.
             X, weights, first = found
             self.kernel.check(X)
             made.mass, made.error, made.index, made.embedding = float(weights.sum()), 0.0, first + np.arange(len(X)), None
@@ -233,6 +235,7 @@ class TreeHerding:
             raise ValueError("no choice was begun")
         index = np.where(result.index >= 0, made.index[np.maximum(result.index, 0)], -1).astype(np.int64)
         approximate = self.settings.embedding.text() if self.settings.embedding is not None and result.added is not None else None
+        # Triangle inequality of the module's head: the error of the union, and what this selection adds to it.
         return TreeNode(
             made.mass,
             made.error + selection_problem.final_mmd_bound(result),
@@ -275,6 +278,7 @@ def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
     shares = np.array([node.mass for node in there])
     weight = np.concatenate([node.mass * node.weight for node in there])
     errors = np.array([node.error for node in there])
+    # Convexity: ‖u − μ‖ ≤ Σ_c p_c ‖g_c − μ_c‖.
     return TreeNode(
         mass,
         float(exact_arithmetic.matrix_product(shares, errors) / shares.sum()),

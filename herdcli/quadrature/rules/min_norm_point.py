@@ -92,6 +92,7 @@ def major_cycle(problem: MinNormPointProblem, state: MinNormPointState) -> MinNo
     space, hull = problem.space, state.hull
     if hull.size == problem.count:
         return _end_run(state, "count")
+    # Major cycle, linear minimisation over the candidates: the gradient of ½‖g − μ‖² at Φ(x) is ⟨g − μ, Φ(x)⟩ = g(x) − μ(x).
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
     level = float(exact_arithmetic.matrix_product(slope[index], hull.weight[: hull.size]))
@@ -101,6 +102,8 @@ def major_cycle(problem: MinNormPointProblem, state: MinNormPointState) -> MinNo
     best = space.first_best_index(-slope)
     if level - slope[best] <= TIE * space.scale or state.stalled >= PATIENCE:
         return _end_run(state, "gap" if state.stalled < PATIENCE else "rounding")
+    # The candidate of least slope joins the support, and minor cycles minimise over the hull of it (Bach et al. 2012, sec. 3.2, after
+    # Wolfe 1976).  g at the candidates is summed anew from the new weights, so rounding does not accumulate over cycles.
     before = _hull_objective(hull)
     row = space.kernel.matrix(space.candidates[best : best + 1], space.candidates[index])[0]
     if simplex.add_point(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
@@ -111,6 +114,7 @@ def major_cycle(problem: MinNormPointProblem, state: MinNormPointState) -> MinNo
         state.running = space.points.weighted_kernel_sums(space.candidates[index], hull.weight[: hull.size])
         _record_trace(problem, state)
     else:
+        # A candidate in the affine hull of the support would make the factor singular: it is left out until a cycle descends.
         state.refused = np.append(state.refused, best)
         state.stalled += 1
     state.step += 1
@@ -130,6 +134,7 @@ def _end_run(state: MinNormPointState, reason: str) -> MinNormPointState:
 
 
 def _record_trace(problem: MinNormPointProblem, state: MinNormPointState) -> None:
+    # The duality gap max_x ⟨g − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ − min_x (g(x) − μ(x)) bounds how much the objective can still fall.
     quadratic, linear = simplex.quadratic_and_linear_terms(state.hull)
     state.mmd[state.hull.size - 1] = problem.space.mmd_from_terms(quadratic, linear)
     slope = state.running - problem.space.embedding

@@ -84,11 +84,13 @@ def sample_pivot(weights: Array, residual: Array, uniform: float) -> int:
 def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskyState:
     """Add one atom.  `ended` becomes count, or rounding if the candidates' span is exhausted."""
     space, t = problem.space, state.step
+    # Pivot: a candidate drawn in proportion to w_x d(x), its weight times its squared distance from the span of the atoms.
     level = float(generator(problem.seed, Stream.PIVOTS, unit=problem.unit, step=t).random())
     chosen = sample_pivot(problem.weights, state.residual, level)
     if chosen < 0:
         state.ended = "rounding"
         return state
+    # Its row of the factor is the residual kernel's column, divided by its pivot: F_t = (k(s, ·) − Σ_{u<t} F_u(s) F_u)/√d(s).
     earlier = np.ascontiguousarray(state.factor[:t, chosen])
     root = math.sqrt(float(state.residual[chosen]))
     row = space.points.values(space.candidates[chosen])
@@ -98,6 +100,7 @@ def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskySta
     state.index[t], state.factor[t] = chosen, row
     # L is lower triangular with rows F[:, s_t]', so y_t is the remainder of z(s_t) in forward substitution.
     state.along[t] = (float(space.embedding[chosen]) - float(exact_arithmetic.matrix_product(earlier, state.along[:t]))) / root
+    # d ← d − F_t².  Exact arithmetic keeps d ≥ 0; what rounding leaves is cut, so that no atom or multiple of one is drawn again.
     state.residual -= np.square(row)
     state.residual[state.residual <= NOTHING * space.diagonal] = 0.0
     state.residual[chosen] = 0.0

@@ -143,8 +143,11 @@ def extend_state(problem: SequenceProblem, state: SequenceState, count: int) -> 
 def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState:
     """Add one atom."""
     space, settings, t = problem.space, problem.settings, state.step
+    # Linear minimisation, x_{t+1} = argmin ⟨g_t − μ, Φ(x)⟩ (Bach et al. 2012, eq. 4), was done at the end of the last step.
     index, atom = _choose_atom(problem, state)
     values = space.points.values(atom) if len(space.candidates) else state.running
+    # The terms of the update by the reproducing property: ⟨Φ, Φ⟩ = k(x, x), ⟨Φ, μ⟩ = μ(x) and ⟨g, Φ⟩ = g(x).  A point that is no
+    # candidate has no entry in the running sums, so g(x) = Σ_u w_u k(x_u, x) is summed anew.
     if index >= 0:
         own, z, cross = float(space.diagonal[index]), float(space.embedding[index]), float(state.running[index])
     else:
@@ -175,6 +178,7 @@ def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState
         state.running *= 1 - rate
         values *= rate
         state.running += values
+    # The objective, eq. 3, as ‖g − μ‖² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖².
     state.mmd[t] = space.mmd_from_terms(*inner_products(settings, state))
     _update_next_candidate(problem, state)
     return state
@@ -206,6 +210,7 @@ def _choose_atom(problem: SequenceProblem, state: SequenceState) -> tuple[int, A
     equal = settings.rule == "herding"
     w = np.full(t, 1.0 / max(t, 1)) if equal else sequence_weights(state)
     pull = (t + 1.0) / max(t, 1) if equal and settings.init == "mean" else float(t > 0 or settings.init == "mean")
+    # The best candidate is the start of a continuous minimisation of ⟨Σ_u w_u Φ(x_u) − pull·μ, Φ(x)⟩ over the box.
     better = polish_atom(problem.polish, space, state.atoms[:t], w, pull, atom)
     return (index, atom) if better is None else (-1, better)
 
@@ -271,6 +276,7 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
         score = space.single_point_scores.copy()
     if begun == "mean" and (settings.rule == "herding" or t == 0):
         score += space.embedding
+    # Herding without replacement: atoms in use are not minimised over, so the bounds of the module's head do not apply.
     if settings.unique:
         score[state.index[:t]] = -np.inf
     state.best = space.first_best_index(score, t + 1.0 if settings.rule in EQUAL else 1.0)
@@ -279,6 +285,7 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
 def state_from_atoms(space: CandidateSpace, index: Array) -> SequenceState:
     """Return the state that a sequential rule would have after choosing candidates (m,) as atoms of equal weight."""
     m, atoms, z = len(index), space.candidates[index], space.embedding[index]
+    # Equal weights, eq. 2: all sums are those over the atoms, divided by m or m² only when they are used.
     running = space.points.weighted_kernel_sums(atoms, np.ones(m))
     return SequenceState(
         step=m,

@@ -85,12 +85,14 @@ def compute_moved_points(problem: SupportProblem, points: Array) -> tuple[Array,
     height = max(1, BLOCK // max(1, m))
     shares, pulled, linear = np.zeros(m), np.zeros(points.shape), 0.0
     for start in range(0, len(rows), height):
+        # Attraction to the rows: Σ_j w_j y_j/r_ij and Σ_j w_j/r_ij, block by block; a row at a point's own place has r = `least`, not 0.
         part, weight = rows[start : start + height], w[start : start + height]
         r = euclidean_distances(points, part)
         linear += float(exact_arithmetic.matrix_product(r, weight).sum())
         inverse = np.divide(weight, np.maximum(r, least, out=r), out=r)
         shares += inverse.sum(axis=1)
         pulled += exact_arithmetic.matrix_product(inverse, part)
+    # Repulsion of the points from each other: (1/m) Σ_l (x_i − x_l)/|x_i − x_l|, where coinciding points do not push.
     own = euclidean_distances(points, points)
     np.fill_diagonal(own, 0.0)
     apart = np.divide(1.0, own, out=np.zeros_like(own), where=own > least)
@@ -101,6 +103,7 @@ def compute_moved_points(problem: SupportProblem, points: Array) -> tuple[Array,
 def euclidean_distances(X: Array, Y: Array) -> Array:
     """Compute Euclidean distances (n, m) of rows X (n, d) and Y (m, d), by one product after subtracting their common mean."""
     centre = Y.mean(axis=0)
+    # |a − b|² = |a|² − 2 a·b + |b|² would cancel for points far from the origin, so their mean is the origin; rounding below 0 is cut.
     a, b = X - centre, Y - centre
     squares = exact_arithmetic.matrix_product(-2.0 * a, np.ascontiguousarray(b.T))
     squares += np.square(a).sum(axis=1)[:, None]

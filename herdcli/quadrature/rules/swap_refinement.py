@@ -77,6 +77,7 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
     space, m = problem.space, len(state.index)
     u = state.step % m
     out = state.atoms[u]
+    # Take the atom at position u out of the running sums: `cross` is Σ_{v≠u} k(x_u, x_v).
     row = space.kernel.matrix(out[None], state.atoms)[0]
     own, cross = float(row[u]), float(row.sum()) - float(row[u])
     old = space.points.values(out)
@@ -90,6 +91,7 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
         score[np.delete(state.index, u)] = -np.inf
     best = space.first_best_index(score, float(m))
     present = m * float(state.embedding[u]) - cross - 0.5 * own
+    # Only a swap that descends by more than rounding is made: MMD falls with every swap, so no set of atoms recurs.
     if score[best] > present + TIE * space.scale * m:
         _replace_atom(problem, state, u, best, cross, own)
     else:

@@ -175,6 +175,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             state.updates += sum(len(each.owner) for each in self.classes)
             if gap <= inner:
                 break
+        # Stationary if the tangent point does not move and regions agree.
         change = float(np.abs(np.exp(state.inner) - np.exp(last)).max(initial=0.0))
         state.residual = np.append(state.residual, max(change, gap))
         state.free_energy = np.append(state.free_energy, self.free_energy(state))
@@ -189,6 +190,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         marginal = np.empty((len(region_class.owner), k))
         with np.errstate(divide="ignore", invalid="ignore"):
             for part in region_class.parts:
+                # log Σ b_α: the marginals of all outer regions α ⊃ β over β's states, normalised in the log domain.
                 rows = log_tables[part.group][part.rows]
                 top = rows.max(axis=1, keepdims=True)
                 sums = np.exp(rows - top) @ part.sums
@@ -203,10 +205,12 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             # derivative in b_β is 0 if c̃ log b_β + (c − c̃) log b_β^last = −Σ_α λ'_αβ.  Summing the first over α and inserting the second
             # gives the closed form.
             beliefs = _normalise_logs(total / share)
+            # New multipliers make all outer regions of β agree with it.
             wanted = beliefs[region_class.owner]
             # λ' − λ = log b_β − log Σ b_α, which is also the change of log b_α.  A state that b_α excludes has −∞ on both sides and does
             # not change.
             change = np.where(gone, 0.0, wanted - marginal) if closed else wanted - marginal
+        # All states of b_β are −∞: the normalisation of the closed form is −∞ − (−∞).
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged(
@@ -216,6 +220,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             # Contradictory zeros, or numbers that exceed the range of float64; only an exact algorithm can distinguish the two.
             hint = "use --algorithm junction-tree: zeros of the factors contradict each other, or their values differ too much in size"
             raise Diverged("double-loop failed: the beliefs of a region became zero for all states", hint=hint)
+        # λ_αβ and log b_α change by the same amount, so b_α ∝ ψ_α Π_β e^{λ_αβ} holds without a new product.  Damping is geometric.
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
         multiplier += np.where(change == -np.inf, 0.0, kept * change) if change.min(initial=0.0) == -np.inf else kept * change
         for part in region_class.parts:

@@ -148,6 +148,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         fixed, target = graph.flatten_fixed_marginals({})
         inner, settled = 0.1 * self.settings.tolerance, True
         found = np.full(math.prod(markov_blanket.shape[1:]), -np.inf)
+        # ζ_i(x_∂i) ∝ Z of the network without i, with the blanket held at x_∂i: the Bethe approximation of log Z for each joint state.
         for cell, states in enumerate(np.ndindex(*markov_blanket.shape[1:])):
             held = replace(graph, potential=_condition_potential(graph.potential, graph.node_offset, blanket, states))
             if not _has_possible_states(held.potential, graph.node_offset, blanket):
@@ -161,6 +162,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
                 settled = settled and far <= inner
             elif _is_arc_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages vanish, but zeros alone allow the states
                 found[cell], settled = np.nan, False
+        # States whose messages vanished numerically get the mean of the others: neither favoured nor excluded.
         known = found[np.isfinite(found)]
         if not len(known) and np.isneginf(found).all():
             raise NegativeResult(IMPOSSIBLE)
@@ -205,6 +207,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             new = np.where(np.isneginf(said) | np.isneginf(mine), old, old + said - mine)
             apart = float(np.abs(np.exp(said) - np.exp(mine)).max())
         kept = self.settings.damping
+        # Damping in logarithms; a constant of φ has no effect on Q_i, which is normalised, so the largest value is set to 0.
         made = (1 - kept) * new + kept * old
         state.correction[part] = (made - made.max()).ravel()
         return apart

@@ -107,13 +107,16 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
     def step(self, state: PropagationState) -> PropagationState:
         """Update every message once (residual schedule: do as many updates as there are messages)."""
         if self.sweeping and not len(state.tree) and has_stalled(state.residual):
+            # Sweeps that no longer contract are continued with the residual schedule, which converges more often.
             self._allocate_residual_arrays(state)
             self._compute_next_messages(state)
         if len(state.tree):
+            # Residual schedule: the update with the largest pending change is made first; the tree holds the maximum of all changes.
             residual, bad = fast.residual_updates(
                 len(self.order), state.messages, state.pending, state.tree, self.graph.arrays, self.fixed, self.target, self.scratch
             )
         else:
+            # Algorithm 5.1: fixed-point updates 5.23, at observed nodes 5.24; in series with the newest messages, else with the old ones.
             parallel = self.settings.schedule == "parallel"
             out = state.messages.copy() if parallel else state.messages
             damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
@@ -124,6 +127,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             state.messages = out
         self._require_possible_message(bad)
         scaling = int(self.fixed[self.graph.tail[self.order]].sum())
+        # F from the beliefs 5.5 and 5.6.  It is stationary at fixed points, but may rise on the way: only UPS and the double loop lower it.
         energy = np.nan
         if self.graph.edges * 2 <= MESSAGES_WITH_ENERGY or state.step % 10 == 9:
             energy = bethe.bethe_free_energy(self.graph, self.beliefs(state))

@@ -87,6 +87,7 @@ class ScalingByPropagation(ToTolerance[ScalingByPropagationState, InferenceSetti
             ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
             scaled = state.potential[own] * ratio**power
             state.potential[own] = scaled / scaled.max()
+        # Algorithm 5.2, lines 2 and 3: propagation 5.23 to convergence, so that the next scaling has the marginals of these potentials.
         settled = self._propagate_to_convergence(state)
         found = self.beliefs(state)
         # The scaled node's marginal is correct by construction, but only for beliefs of converged messages.

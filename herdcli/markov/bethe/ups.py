@@ -95,6 +95,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         """
         state = self.state_template()
         if not self.graph.table.all():
+            # Algorithm 5.4, line 1: initial beliefs that agree with the zeros, so that clamping them is possible.
             sweeps, whole, arrays = np.zeros(1, dtype=np.int64), np.array([0, len(self.order)], dtype=np.int64), self.graph.arrays
             inner = 0.1 * self.settings.tolerance
             far, bad = fast.settle(self.order, whole, state.messages, arrays, self.fixed, self.target, inner, FIRST, sweeps, self.scratch)
@@ -109,11 +110,13 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         """Do one iteration, and compute the residual of the fixed-point equations after it."""
         if self.tables is not None and (made := self._iterate_all_clamped(state, self.tables)) is not None:
             return made
+        # Algorithm 5.4, line 4: clamp C at the marginals of the last iteration, b_i^(t−1), and minimise over the rest with UPS-T.
         found = self.beliefs(state)
         inner = self._inner_tolerance(state)
         wasted, shift = np.zeros(2, dtype=np.int64), state.shift
         if self.accelerated and state.step >= PLAIN and len(state.clamped):
             last = float(state.residual[-1])
+            # A Newton step changes those marginals first; it is kept only if F decreases, up to the error of the inner tolerance.
             proposed = newton_step.propose_newton_step(
                 self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH
             )
@@ -174,6 +177,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
 
     def _minimise_with_clamps(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
         """Return the state after an iteration that clamps the next set at these marginals, and a bad edge or −1."""
+        # Line 3: the clamp sets take turns, and every hidden node is free in at least one of them, as theorem 5.6.2 requires.
         plan, graph = self.plans[state.step % len(self.plans)], self.graph
         fixed, target = self.fixed.copy(), self.target
         if len(plan.clamped):
@@ -182,6 +186,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
             # increase.
             fixed[plan.clamped] = 1
             target = np.where(self.fixed[self.owner] == 1, self.target, np.where(fixed[self.owner] == 1, node, 0.0))
+        # UPS-T (algorithm 5.3) on each tree: propagation 5.23 at free nodes, bounces 5.24 at observed and clamped ones, depth first.
         messages, sweeps = state.messages.copy(), np.zeros(len(plan.segments) - 1, dtype=np.int64)
         _, bad = fast.settle(plan.order, plan.segments, messages, graph.arrays, fixed, target, inner, INNER_SWEEPS, sweeps, self.scratch)
         scalings, updates = int(sweeps @ plan.scalings), int(sweeps @ np.diff(plan.segments))
@@ -195,6 +200,8 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         self, state: UPSState, messages: Array, fixed: Array, target: Array, new_updates: Array, beliefs: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
         """Return the state after an iteration that ended with these messages, and an edge whose next message is zero everywhere, or −1."""
+        # Residual: how far one update by 5.23 and 5.24, with no node clamped, would move the messages.  At 0 they are a fixed point on the
+        # whole graph, so by theorem 5.5.1 F is stationary under the MN and Obs constraints.
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
         if beliefs is not None:  # messages without information agree with any marginals

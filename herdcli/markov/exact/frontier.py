@@ -251,6 +251,7 @@ class Frontier(Stepwise[FrontierState]):
         """Compute β before row r from β after it, and the marginals of the row's cells and pairs; return False if float64 underflows."""
         if not state.beta.size:
             state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
+        # α of this row's cells, computed again from the row's start, meets β from behind.
         tables = self._forward_row_tables(state, r, self.columns)
         if tables is None:
             return False

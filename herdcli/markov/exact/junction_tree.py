@@ -90,6 +90,7 @@ def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list
     messages: list[Array] = []
     log_z = 0.0
     for k, table in enumerate(tables):
+        # Collect: a clique's own variable is summed out; a root's total is the log Z of its component.
         up = log_sum_exp(table, (0,))
         messages.append(up)
         if tree.parent[k] < 0:
@@ -100,6 +101,7 @@ def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list
     if log_z == -np.inf:
         raise NegativeResult(IMPOSSIBLE)
     for k in range(len(tables) - 1, -1, -1):
+        # Distribute, parents before children: every table becomes the log of its marginal times Z.
         p = tree.parent[k]
         if p < 0:
             tables[k] += log_z - messages[k]
@@ -186,6 +188,7 @@ def log_sum_exp(table: Array, axes: tuple[int, ...]) -> Array:
     """Compute log Σ exp over some axes; −∞ if every entry is −∞."""
     if not axes:
         return table.copy()
+    # The largest entry is taken out first, so exp cannot overflow and one term is 1; slices of −∞ are not shifted, as −∞ − (−∞) is NaN.
     top = np.max(table, axis=axes, keepdims=True)
     shift = np.where(top == -np.inf, 0.0, top)
     with np.errstate(divide="ignore"):

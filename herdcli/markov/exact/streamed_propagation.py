@@ -126,6 +126,7 @@ class PropagationRun(CliqueProducts):
         stretches = self._clique_stretches()
         for t in range(len(stretches) - 1, -1, -1):
             if t < len(stretches) - 1:
+                # Messages of this stretch were dropped, so it is collected again: twice the work, but few messages wait at a time.
                 told = set(self.waiting[t])  # parents after the stretch replaced these messages; the stretch does not need the old ones
                 self._collect_stretch([k for k in stretches[t] if k not in told])
             for k in reversed(stretches[t]):
@@ -176,6 +177,7 @@ class PropagationRun(CliqueProducts):
             table = slab_product(parts, shape, (), self.by)
             sums = [self.by.sum_axes(table, tuple(axis for axis in range(len(shape)) if axis not in axes)) for axes in axes_of_marginals]
             return self._restrict_child_marginals(k, sums)
+        # The clique's marginal is the product of its factors and of the messages from all sides (2.23), summed slab by slab.
         plan = plan_marginal_targets(shape, axes_of_marginals)
         first = [t for t, target in enumerate(plan) if target.source < 0]
         made = {t: np.full([shape[axis] for axis in plan[t].axes], self.by.none) for t in first}

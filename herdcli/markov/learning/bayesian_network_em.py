@@ -84,6 +84,7 @@ class ExpectationMaximisation:
     def step(self, state: BayesianNetworkEMState) -> BayesianNetworkEMState:
         """Compute expected counts under the tables, then the tables of these counts."""
         tables = self.split_into_tables(state.tables)
+        # E step: expected counts of each family.  M step: counts with the smoothing added, normalised over the states of the child.
         expected, likelihood = self.compute_expected_counts(tables)
         prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
         new = [normalise_to_conditional(found, self.smoothing) for found in expected]
@@ -117,6 +118,7 @@ class ExpectationMaximisation:
         """
         assert self.search is not None
         x, weight = self.x[rows], self.weight[rows]
+        # Evidence as a table (states, rows) for each variable: one state for an observed value, all for a missing one.
         allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(network.cardinality.tolist())]
         try:
             made = propagate_rows(network, self.search.order, allowed, factors_instead=True)

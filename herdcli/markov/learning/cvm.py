@@ -153,6 +153,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.1 * self.settings.tolerance, INNER_SHARE * min(last, 0.1))
         for _ in range(INNER_SWEEPS):
+            # Inner sweep: agreement of the outer regions around each inner one, then the scaling 6.18 of each cluster.
             far, apart, bad = fast.region_updates(
                 program,
                 first,

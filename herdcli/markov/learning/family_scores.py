@@ -59,6 +59,7 @@ def score_counts(score: FamilyScore, counts: Array, total: float) -> float:
     alpha = 1.0 if score.kind == "k2" else score.equivalent_rows / counts.size
     counts = counts[counts.any(axis=1)] * (total / rows)  # states of the parents without rows contribute nothing
     inside = counts[counts > 0]
+    # log Γ(α_uk + N_uk)/Γ(α_uk) is 0 for cells without rows, and log Γ(α_u)/Γ(α_u + N_u) for states of the parents without rows.
     cells = gammaln(alpha + inside).sum() - len(inside) * gammaln(alpha)
     return float(cells + len(counts) * gammaln(states * alpha) - gammaln(states * alpha + counts.sum(axis=1)).sum())
 
@@ -204,6 +205,7 @@ def score_stacked_tables(score: FamilyScore, tables: Array, rows: Array, states:
     alpha = _pseudo_counts(score, rows, states)
     scratch = np.empty(len(tables) + len(tables) // states)
     found, made = scratch[: fast.gather_arguments(tables, rows, states, alpha, scratch)], np.empty(len(rows))
+    # The same two formulas, on the terms N_uk and N_u (BIC) or α + N (BDeu, K2) that are not constants.
     if score.kind == "bic":
         zero = np.zeros(len(rows))
         fast.sum_terms(tables, rows, states, xlogy(found, found), zero, zero, made)

@@ -215,6 +215,7 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
             state.chains = self._draw_initial_chains(state.step)
         logs = [*self.parameters.log_tables(state.theta), *self.fixed]
         random = generator(self.settings.seed, Stream.LEARNING, step=state.step)
+        # Negative phase: Gibbs sweeps at the present θ; with `cd` from data rows, otherwise from where the chains were left.
         for _ in range(self.settings.sweeps):
             self.given.gibbs_sweep(state.chains, logs, random)
         cells = self.given.cells(state.chains)
@@ -224,6 +225,7 @@ class SampledGradient(SizedLearner, Stepwise[SampledGradientState]):
         gradient = self.parameters.target - self.parameters.compute_expectations(marginals) - self.settings.penalty * state.theta
         state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
         state.step += 1
+        # Polyak averaging: the mean over the second half removes most of the noise that a falling rate leaves.
         kept = state.step - self.steps // 2
         if kept > 0:
             state.mean += (state.theta - state.mean) / kept

@@ -136,9 +136,11 @@ class HillClimbing:
         needed = state.score.max() - state.score[-1] + LEAST
         # Scores of equivalent graphs differ only by rounding, which must not decide.
         equal = EQUAL * (1.0 + abs(state.score[-1]))
+        # Additions, removals and reversals that keep the graph acyclic: i → j closes a cycle if there is a path from j to i.
         kind, i, j, gain = fast.best_change(
             edge, columns.add, columns.away, columns.below, self.allowed, self.required, state.recent, self.most, needed, equal
         )
+        # Without a tabu list the search ends at the first local maximum; with one it goes on over worse graphs.
         if gain == -np.inf or (gain <= LEAST and state.stale >= PATIENCE * self.tabu):
             state.ended = True
             state.score = np.append(state.score, state.score[-1])
@@ -202,6 +204,7 @@ class _ColumnCache:
         """Store this graph; an added edge extends paths, any other change recomputes all of them."""
         if self.edge is not None:
             parents, children = np.nonzero(edge != self.edge)
+            # A new edge i → j adds exactly the paths from i and all above it to j and all below it.
             if len(parents) == 1 and edge[parents[0], children[0]]:
                 above, under = self.below[:, parents[0]].copy(), self.below[children[0]].copy()
                 above[parents[0]] = under[children[0]] = True

@@ -114,6 +114,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
                 furthest = max(furthest, self._tilt_cluster(part, state))
                 state.counts[0] += 1
                 continue
+            # Rows (α, −1) are scalings (6.11), others are propagations over a separator (6.12); the clique is exact at each scaling.
             far, _, bad = fast.clique_updates(part, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
             if bad >= 0:
                 raise impossible_cluster_error(self.problem, int(part[bad, 0]))
@@ -128,6 +129,7 @@ class IterativeScaling(SizedLearner, ToTolerance[IterativeScalingState, Learning
         assert cluster.features is not None
         cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
         at, table = made.scope_cells(a), made.clique_cells(made.home[a])
+        # P(x_α), the clique's marginal over the cluster.
         p = np.bincount(cell, state.tables[table], at.stop - at.start)
         p = p / p.sum()
         flat = cluster.features.reshape(len(cluster.features), -1)

@@ -82,6 +82,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         largest = 0.0
         for i, owners in enumerate(self.owners):
             here = slice(int(self.first[i]), int(self.first[i + 1]))
+            # Coordinate descent: log q_i = Σ_a E_{q \ i}[log f_a] + const minimises F over q_i; entropies of the other q_j are constants.
             logs = sum((self._expected_log_table(a, self.soft[a], state.q, i) for a in owners), start=np.zeros(here.stop - here.start))
             new = np.exp(logs - logs.max())
             new /= new.sum()
@@ -105,6 +106,7 @@ class MultistateMeanField(ToTolerance[MultistateMeanFieldState, InferenceSetting
         """Return marginals without negligible states, and the lower of the two free energies."""
         q = np.where(state.q > NEGLIGIBLE, state.q, 0.0)
         q /= np.repeat(np.add.reduceat(q, self.first[:-1]), np.diff(self.first))
+        # Both are upper bounds of −log Z, for the network and for the softened one, whose Z is not less.
         hard = self.free_energy(q, [logs for _, logs in self.factors])
         energy = min(hard, self.free_energy(state.q, self.soft))
         nodes = self.inner.expand_marginals(np.split(q, self.first[1:-1]), self.network.cardinality)

@@ -109,6 +109,8 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         """Update every tree once."""
         before = state.node.copy()
         for states, order, segments in self.turns:
+            # Given the fields of all other trees, the best Q_T is exact inference on T (Saul & Jordan 1996), which propagation does on a
+            # tree; so F cannot increase.
             graph = self._mean_field_network(state.node)
             sweeps = np.zeros(len(segments) - 1, dtype=np.int64)
             fast.settle(order, segments, state.messages, graph.arrays, self.free, self.nothing, 1e-14, SWEEPS, sweeps, self.scratch)
@@ -181,6 +183,8 @@ def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
 
     kept = np.zeros(graph.edges, dtype=bool)
     for e in np.argsort(-strength, kind="stable").tolist():
+        # Kruskal's greedy choice of the strongest edges, with one more condition: a second edge between the trees would be cut inside
+        # their union.
         a, b = find_root(parent, int(graph.tail[2 * e])), find_root(parent, int(graph.head[2 * e]))
         if a == b or between[a][b] != 1:
             continue

@@ -142,6 +142,7 @@ def _assemble_pairwise(
     auxiliary: dict[int, tuple[tuple[int, ...], Array]],
     log_scale: float,
 ) -> PairwiseNetwork:
+    # Every table is divided by its maximum, and the sum of their logarithms is put back into log Z.
     tops = [float(unit.max()) for unit in units] + [float(table.max()) for table in pairs.values()]
     if -np.inf in tops:
         at = tops.index(-np.inf)

@@ -95,6 +95,8 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
 
     def step(self, state: BranchAndBoundState) -> BranchAndBoundState:
         """Expand the node with the largest bound, or the deepest one before any states are found."""
+        # Best first: the node of the largest bound must be expanded by any search with these bounds.  Without an answer, whose value prunes
+        # other nodes, the search goes deep first.
         among = np.flatnonzero(self._open_nodes(state))
         depth = (state.held >= 0).sum(axis=1)
         if state.value == -np.inf:
@@ -115,6 +117,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
 
     def _add_child_node(self, state: BranchAndBoundState, fixed_states: list[int], bound: float) -> None:
         """Add a child of an expanded node, with a bound that is at most its parent's."""
+        # Bound of a child: elimination in the level's order on the network with its states fixed, where some maxima precede sums.
         given = self._conditioned_network(fixed_states)
         value = -np.inf
         if given is not None:
@@ -173,6 +176,7 @@ class BranchAndBound(Stepwise[BranchAndBoundState]):
         """
         cardinality = self.network.cardinality.copy()
         cardinality[list(fixed_states)] = 1
+        # Fixing variables removes edges, so that a new order may move more maxima behind the sums that they depend on.
         left = [i for i in self.asked if i not in fixed_states and cardinality[i] > 1]
         bare = TrimmedNetwork(_network_with_arbitrary_values(self.network, cardinality), None)
         before = self.levels[depth - 1].order if depth else self.order

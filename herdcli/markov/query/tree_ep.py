@@ -170,6 +170,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
 
     def _update_off_tree_factor(self, sites: Array, q: ForestMarginals, factor: OffTreeFactor) -> float:
         """Give q the moments with f_a in place of g_a; return the largest change."""
+        # Cavity q/g_a on the path's edges, then the marginals of the tilted distribution f_a q/g_a (Minka & Qi 2003, sec. 3).
         shares = self._cavity_tables(sites, q, factor)
         found = self._tilted_marginals(factor, shares)
         kept, largest = self.settings.damping, 0.0
@@ -185,10 +186,12 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             here = slice(factor.at[k], factor.at[k + 1])
             old = sites[here]
             sites[here] = np.where(some.ravel(), (1 - kept) * logs.ravel() + kept * old, old)
+            # The residual is the change of q's pair marginals by this update.
             i, j = factor.links[k]
             e = self.forest.edge_between(i, j)
             now = q.pair[e] if e == j else q.pair[e].T
             largest = max(largest, float(np.abs(new - now).max()))
+        # Without damping q now has the tilted marginals on the path; with damping its sites are a mixture, and marginals are computed anew.
         self._update_link_marginals(sites, q, factor, shares, found.pairs if kept == 0 else None)
         return largest
 

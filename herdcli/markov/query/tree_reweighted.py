@@ -105,6 +105,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
                 largest = max(largest, float(np.abs(change).max(initial=0.0)))
                 moved.append((rows[axis], change))
         for row, change in moved:
+            # Damped in logarithms; a message's constant cancels between b_i and b_a, and the bound holds for any messages.
             row += (1.0 - KEPT) * change
             row -= row.max(axis=1, keepdims=True)
         return TreeReweightedState(state.message, np.append(state.residual, largest), state.step + 1)
@@ -192,6 +193,7 @@ def _forest_log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], r
     """Compute log Z of one forest from log tables of variables and factors, in logarithms throughout, so that any range is allowed."""
     nodes = list(singles)
     for a, towards in reversed(forest.edges):
+        # Collect towards the root: each factor, times the messages of its other variables, is summed over those.
         table = ratio[a]
         for axis, i in enumerate(scopes[a]):
             if axis != towards:
@@ -210,6 +212,7 @@ def draw_covering_forests(network: Network, seed: int) -> list[list[int]]:
     scopes = [network.factor_scope(a) for a in range(network.factor_count)]
     while missing or len(made) < FORESTS:
         random = generator(seed, Stream.CLAMP, unit=1, step=len(made)).permutation(network.factor_count).tolist()
+        # Factors in no forest yet come first, because ρ_a must be above 0; a factor whose variables are in different trees closes no loop.
         ranked = sorted(random, key=lambda a: (a not in missing, -len(scopes[a]) if a in missing else 0)) if missing else random
         parent = list(range(network.count))
         members = []

@@ -86,9 +86,11 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         states = self.inner.network.cardinality.tolist()
         for block in self.blocks:
+            # A block is drawn from its joint conditional given all others, at the inverse temperature `cold`.
             sampling.draw_block(block, state.x, states, sampling.draw_uniforms(block, state.x.shape[1], random), power=cold)
         kept = state.step - self.settings.burn_in
         if kept >= 0:
+            # Counts of the two halves of each chain are kept apart, for split R̂.
             half = int(kept >= (self.steps - self.settings.burn_in) // 2)
             np.add.at(state.on[half], (self.first[:-1, None] + state.x, np.arange(state.x.shape[1])), 1.0)
             height = np.zeros(state.x.shape[1])

@@ -191,6 +191,7 @@ def draw_block(
     waiting: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in block.order]
     kept: list[tuple[tuple[int, ...], Array]] = []
     for k, i in enumerate(block.order):
+        # Forward filtering: variable k is summed out of the product of its tables, for all chains at once.
         here = [(part.free, power * np.maximum(part.condition_log_table(x), floor)) for part in block.parts[k]]
         here += waiting[k]
         scope = tuple(sorted({i, *(j for free, _ in here for j in free)}, key=place.__getitem__))

@@ -88,6 +88,7 @@ def residual_updates(
     for i in range(len(out_edges)):
         out_edges[i] = [d ^ 1 for d in in_edge[in_offset[i] : in_offset[i + 1]]]
     for _ in range(count):
+        # The leaf with the largest change, by descending the tournament tree.
         at = 1
         if not values[1] > 0:
             break
@@ -130,6 +131,7 @@ def _update_in_order(
         weight = _tail_weights(d, i, rows, old, offset, node_offset, potential, in_offset, in_edge, fixed, target)
         start, made = table_offset[d >> 1], []
         for y in range(columns):
+            # Σ_{x_i} ψ_ij(x_i, x_j) w(x_i) of 5.25; ψ is stored once, and the reverse direction reads it by columns.
             total = 0.0
             for x in range(rows):
                 total += weight[x] * table[start + (y * rows + x if d & 1 else x * columns + y)]
@@ -158,6 +160,7 @@ def _tail_weights(
 ) -> list[float]:  # fmt: skip
     """Return w of an update, up to a common factor."""
     first = node_offset[i]
+    # A node with a given marginal bounces the message (5.26): target_i/M_ji, 0 where the target is 0, and refused where only M_ji is 0.
     if fixed[i]:
         back = offset[d ^ 1]
         return [

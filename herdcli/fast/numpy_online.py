@@ -254,6 +254,7 @@ def learn_binary(
     lane = np.arange(2 * lengths.max(initial=0)) % 8
     for row, (y, begin, end) in enumerate(zip(label.tolist(), bounds, bounds[1:], strict=False)):
         at, x, sign = places[begin:end], value[begin:end], 1.0 if y or target is not None else -1.0
+        # m = y μ·x and v = x'Σx (Crammer & Lee 2010, Fig. 3) in one pass, each in four partial sums whose order is fixed.
         entry = pairs.take(at).view(np.float64)  # mean and variance alternate
         m, v, m1, v1, m2, v2, m3, v3 = np.bincount(lane[: len(entry)], entry * factor[2 * begin : 2 * end], 8).tolist()
         m, v = ((m + m1) + (m2 + m3)) * sign, (v + v1) + (v2 + v3)
@@ -267,6 +268,7 @@ def learn_binary(
             # ½ (t − w·x)² moves the mean by (t − m)/(v + 1/C) Σx: the step for a margin of 0, times t − m.
             alpha, *others = solve_step(rule, 0.0, v, C)
             step = (alpha * (float(target[row]) - m), *others)
+        # μ ← μ + α y Σx (eq. 9) with Σ before its own update, then Σ by eq. 14.
         if step[0] != 0.0 or step[1] > 0.0:
             s = entry[1::2].copy()
             entry[::2] += (step[0] * sign) * (s * x)
@@ -319,9 +321,11 @@ def learn_multiclass(
 
 def _class_steps(rule: Rule, top: bool, s: Array, u: Array, y: int, C: float) -> list[tuple[int, float, Step]]:
     """Return (class, sign, step) for each class that may be updated."""
+    # One against the rest: y = +1 for the row's class and −1 for every other.
     if not top:
         signs = np.where(np.arange(len(s)) == y, 1.0, -1.0).tolist()
         return [(z, sign, solve_step(rule, sign * float(s[z]), float(u[z]), C)) for z, sign in enumerate(signs)]
+    # e_y⊗x − e_z⊗x with the best other class z: m = (μ_y − μ_z)·x, and the variances of both blocks add up to v.
     others = s.copy()
     others[y] = -np.inf
     rival = int(others.argmax())

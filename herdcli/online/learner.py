@@ -222,6 +222,7 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
         _grow_features(state, learner, block.width)
         block = rescale_and_update_sizes(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
     with np.errstate(all="ignore"):  # values that are no longer finite are reported once, below
+        # Progressive validation: every example is scored before it is learned, so its error is one on new data.
         score, variance = learn_block(learner, state, block)
         found = progressive_errors_and_losses(settings, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):

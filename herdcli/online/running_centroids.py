@@ -65,6 +65,7 @@ def predict_and_add_examples(
     if learned:
         _add_examples(centroids, block.part(0, start))
     while start < block.rows:
+        # Weights are computed anew when examples have doubled, so that their cost stays a small part of that of the stream.
         seen, computed = centroids.counts.tolist()
         if seen >= GROWTH * computed + 1 or (seen > computed and not learned):
             _compute_weights(centroids)
@@ -122,6 +123,7 @@ def _add_examples(centroids: RunningCentroids, part: ExampleBlock) -> None:
     mass = np.full(part.rows, factor) if part.weight is None else part.weight * factor
     label = part.label.astype(np.int64)
     row = np.repeat(np.arange(part.rows), np.diff(part.pointer))
+    # Σ w x of the row's class and Σ w x² of all classes, at the row's non-zero entries.
     moment, width = part.value * mass[row], centroids.sums.shape[1]
     flat = centroids.sums.reshape(-1)
     np.add.at(flat, label[row] * width + part.index, moment)
@@ -136,6 +138,7 @@ def _compute_weights(centroids: RunningCentroids) -> None:
     if not total > 0:
         return
     sums, square = centroids.sums[:-1, 1:], centroids.sums[-1, 1:]
+    # Var x = E x² − (E x)², with a floor for the rounding of this difference.
     mean = sums.sum(axis=0) / total
     scale = class_baselines.standard_deviations(square / total - mean * mean, mean)
     with np.errstate(all="ignore"):  # values that are not finite end in no stored baseline

@@ -68,6 +68,7 @@ class EStep(BlockStatistics):
                     f"label {labels.max()} is out of range: there are {len(joint)} components, 0 to {len(joint) - 1}",
                     hint=f"use --components {labels.max() + 1}",
                 )
+            # A labelled row has posterior 0 outside its label's components, and contributes log p(y, label).
             other = np.arange(len(joint))[:, None] // self.per_class != labels
             joint[other & (labels >= 0)] = -np.inf
         evidence = normalise_log_joint(joint)
@@ -90,6 +91,7 @@ class EStep(BlockStatistics):
 
         if whole.any():
             self._add_complete_rows(block.X[whole], of(labels, whole), of(weight, whole), sums)
+        # Rows that lack the same values share the inverse of Σ_oo, so each pattern is factored once per component.
         rows = np.flatnonzero(~whole)
         patterns, which = np.unique(np.isnan(block.X[rows]), axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):

@@ -90,6 +90,7 @@ class HMMEStep(BlockStatistics):
         if block.beside is not None:
             rows = clamp_labelled_rows(rows, block.beside, K)
         try:
+            # E step: γ and ξ by forward and backward passes over each sequence, scaled row by row so that nothing underflows.
             found = forward_backward.smooth_states(self.chain, rows, block.offsets, w)
         except forward_backward.ImpossibleRow as error:
             raise impossible_row_error(error, block) from None
@@ -239,6 +240,7 @@ class HMM:
 def clamp_labelled_rows(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
     """Return likelihoods in which rows with a known state (labels ≥ 0) have only that state."""
     known = np.flatnonzero(labels >= 0)
+    # A known state is a likelihood of 0 for all others: the passes then condition on it.
     kept = rows.b[known, labels[known]]
     rows.b[known] = 0.0
     rows.b[known, labels[known]] = kept

@@ -70,12 +70,14 @@ class BinaryGibbs(Stepwise[BinaryGibbsState]):
         kept = state.step - self.settings.burn_in
         half = int(kept >= (self.steps - self.settings.burn_in) // 2)
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
+        # Units of one colour have no couplings, so drawing them together is drawing them one after the other.
         for part, W in self.rows:
             # P(x_i = 1 | the others) = σ(Σ_j W_ij x_j + b_i): all terms of 2.35 without x_i cancel.  At inverse temperature β the others
             # are multiplied by β.
             p = expit(cold * (W @ state.x + self.machine.b[part, None]))
             state.x[part] = random.random(p.shape) < p
             if kept >= 0:
+                # Rao–Blackwell: the mean of the conditional probabilities has less variance than that of the states drawn from them.
                 state.probability[half, part] += p
         if kept >= 0:
             state.on[half] += state.x

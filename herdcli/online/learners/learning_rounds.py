@@ -126,6 +126,7 @@ def part_sums(before: Classifier, after: Classifier) -> Sums:
         sums["scales"] = scales_to_sums(after.scales) - scales_to_sums(scales)
     if not TABLE[after.settings.algorithm].second_order:
         return sums | {"mean": after.mean.copy()} | ({} if after.variance is None else {"variance": after.variance.copy()})
+    # E_p = Λ_p − Λ₀ and E_p (μ_p − μ₀): both are sums over parts, so any process may add them.
     evidence, moved = _precisions(after) - _precisions(before), after.mean - before.mean
     if after.variance is None:
         return sums | {"evidence": evidence, "moved": np.einsum("gij,gj->gi", evidence, moved.reshape(evidence.shape[:2]))}
@@ -156,6 +157,7 @@ def combine_parts(before: Classifier, sums: Sums) -> Classifier:
         more |= {name: sums[name] / sums["parts"][0] for name in ("mean", "variance") if name in sums}
     else:
         evidence, moved = sums["evidence"], sums["moved"]
+        # Λ = Λ₀ + Σ E_p, and μ = μ₀ + (Σ E_p)⁻¹ Σ E_p (μ_p − μ₀); where no part has evidence μ stays.
         precision = _precisions(before) + evidence
         if before.variance is not None:
             known = evidence > 0

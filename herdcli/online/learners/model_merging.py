@@ -214,6 +214,7 @@ def add_unseen_columns(model: Classifier, columns: int) -> Classifier:
 def _merge_diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Array, Array]:
     if rule == "mean":
         return np.mean(means, axis=0), np.mean(variances, axis=0)
+    # Evidence E_k = Σ_k⁻¹ − 1 of each shard beyond the prior N(0, 1), which counts once in Σ⁻¹ = 1 + Σ_k E_k.
     smallest = np.finfo(float).tiny
     precisions = [1.0 / np.maximum(s, smallest) for s in variances]
     evidence = [p - 1.0 for p in precisions]
@@ -242,6 +243,7 @@ def _merge_full(means: list[Array], covariances: list[Array], rule: str) -> tupl
         return np.mean(means, axis=0), np.mean(covariances, axis=0)
     groups, width = covariances[0].shape[:2]
     shape = means[0].shape
+    # The same with matrices: E_k = Σ_k⁻¹ − I.
     eye = np.eye(width)
     precisions = [precision_matrix(part) for part in covariances]
     total = np.sum([p - eye for p in precisions], axis=0)
@@ -255,6 +257,7 @@ def _merge_full(means: list[Array], covariances: list[Array], rule: str) -> tupl
         weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
         # E = Σ_k E_k is singular if no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
         merged = np.stack([symmetric_matrices.least_squares(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
+    # E_k ≥ 0, as learning only shrinks covariances, so I + Σ_k E_k has an inverse.
     covariance = np.linalg.inv(eye + total)
     return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
 

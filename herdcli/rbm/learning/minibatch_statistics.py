@@ -207,6 +207,7 @@ class UpdateContext(OfBlocks):
 
     def bias_statistics(self, block: BlockPhases) -> tuple[Array, Array, Array]:
         """Return a block's contribution to the visible (D,) and hidden (K,) statistics, and the sum (K,) of its rows' hidden means."""
+        # Positive minus negative phase as one product: rows weigh 1/n, chains −1/m.
         signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
         signs[: block.rows] = 1.0 / self.counts[0]
         if block.shares is not None:
@@ -278,6 +279,7 @@ def _likelihood_statistics(
 ) -> BatchStatistics:
     """Compute the statistics of the log-likelihood of rows by the algorithm of the settings."""
     settings = problem.settings
+    # Second phases without random numbers: exact sums, or the means of the TAP free energy.
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
         rows, layers = _read_imputed_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
         own = make_block_sweeper(problem, state, m, step)
@@ -298,6 +300,7 @@ def _likelihood_statistics(
     W, shown = scratch.pairs, []
     for group in groups:
         blocks = tuple(map_in_order(map, partial(_compute_block_phases, problem, state, m, order, phases, scratch), group))
+        # Blocks are added in the order of their numbers, whichever thread computed them.
         for block in blocks:
             for total, more in zip((b, c, hidden), phases.bias_statistics(block), strict=True):
                 total += more

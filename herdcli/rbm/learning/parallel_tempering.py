@@ -40,6 +40,7 @@ class TemperatureLadder:
         found = exact_arithmetic.matrix_product(h.reshape(C * R, K), sweeper.W.T).reshape(C, R, -1)
         found += sweeper.b
         beta = self.betas.astype(np.float32)[:, None]
+        # β (b + W h) + (1 − β) a: linear in β, so one product serves all temperatures.
         found *= beta
         found += (np.float32(1.0) - beta) * self.base
         return found
@@ -62,6 +63,7 @@ class TemperatureLadder:
             return refused
         high = low + 1
         near, far = self.betas[low], self.betas[high]
+        # Metropolis ratio of the head, in logarithms: hidden units are summed out, which raises the rate of acceptance.
         own = self.log_marginal(sweeper, v[:, low], x[:, low], near) + self.log_marginal(sweeper, v[:, high], x[:, high], far)
         other = self.log_marginal(sweeper, v[:, low], x[:, low], far) + self.log_marginal(sweeper, v[:, high], x[:, high], near)
         accepted = exact_arithmetic.exp(np.minimum(other - own, 0.0))

@@ -146,6 +146,7 @@ def contrastive_divergence_phases(
     worth = natural.size * v.shape[1] >= WORTH
     data[...] = rows
     data_sparse = worth and has_few_nonzeros(data)
+    # Positive phase: E[h | v] of the rows, and h ~ P(h | v), eq. 3.3 of Teh (2003).
     multiply_into(data, sweeper.W, natural, data_sparse, scratch)
     h[:n] = natural
     if mean_field == "both":
@@ -156,6 +157,7 @@ def contrastive_divergence_phases(
         sweeper.hidden.sample(h[:n], sweeper.c, states, sweeper.draws, scale=1.0 / count)
     error, sparse = 0.0, False
     for sweep in range(steps):
+        # Reconstruction: v~ ~ P(v | h), then P(h | v~).  The last sweep needs the means alone; −1/n makes v'h the difference of eq. 3.4.
         if mean_field == "none":
             sweeper.update_visible(states, means, fantasy)
         else:
@@ -204,6 +206,7 @@ def persistent_contrastive_phases(
     error, sparse = write_data_phase(sweeper, rows, counts[0], reconstruct, scratch)
     shown, worth, chain_sparse = v[n:], chain.size * v.shape[1] >= WORTH, False
     for _ in range(steps):
+        # Negative phase: the chains go on from the states of the last update instead of the rows (Tieleman 2008).
         chain_sweeper.update_visible(chain, scratch.visible[: len(chain)], shown)
         chain_sparse = worth and has_few_nonzeros(shown)
         multiply_into(shown, chain_sweeper.W, h[n:], chain_sparse, scratch)

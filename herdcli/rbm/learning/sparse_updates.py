@@ -77,6 +77,7 @@ class LaggingModel:
         self.mean = np.where(self.constant, np.float32(0.0), problem.visible_mean(m))
         if not problem.settings.centering:
             self.mean = np.zeros_like(self.mean)
+        # A weight w with last change v is by now P₀ w + P₁ v − r Q₀, so |Δw| ≤ |1 − P₀| |w| + |P₁| |v| + r |Q₀|.
         far = np.stack(
             (np.abs(1.0 - self.P[:, 0]) + ROUNDING, np.abs(self.P[:, 1]) * (1.0 + ROUNDING), np.sqrt(np.square(self.Q[:, 0]).sum(axis=1))),
             axis=1,
@@ -137,11 +138,13 @@ def run_sparse_minibatch(
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.global_number(m), step=step)
     hidden = problem.hidden.layer()
     h, states = np.empty((2 * n, len(own.c)), np.float32), np.empty((n, len(own.c)), np.float32)
+    # Positive phase at the rows' active units alone, then CD sweeps, with the current values of the weights that are used.
     own.multiply_rows(data, h[:n])
     hidden.sample(h[:n], own.c, states, draws, scale=1.0 / n)
     error = 0.0 if batch else _reconstruction_error(own, states, problem.rows[m][order])
     sweeps = problem.settings.sweeps(step / problem.updates(m))
     for sweep in range(sweeps):
+        # Visible states with the distribution of up-to-date weights, by the bounds of the module's head.
         shown = _sample_visible(own, states, data, step, sweep, map, lag)
         own.multiply_rows(shown, h[n:])
         if sweep < sweeps - 1:
@@ -220,6 +223,7 @@ def _sample_two_state_visible(model: LaggingModel, h: Array, draws: np.random.Ge
     count = fast.list_below(natural, model.b + model.slack * model.hidden_norms(h).max() + np.float32(ROUNDING), words, starts, listed)
     listed = listed[:count].copy()
     p = np.empty(count, np.float32)
+    # Only listed units need their exact natural parameter; the rest are off whatever it is.
     fast.natural_at(*model.fast_loop_arguments(h), starts, listed, p)
     fast.logistic(p)
     row = np.repeat(np.arange(n), np.diff(starts))
@@ -252,6 +256,7 @@ def _sample_words_per_row(
     """Sample words with a table for each row; also returns the number of proposals that the common table would have needed."""
     natural = model.problem.scratch().visible[: len(h)]
     exact_arithmetic.matrix_product(h, model.W.T, out=natural)
+    # Bounds of each row: the product with the old weights and the slack of their change, |Δw| |h|.
     natural += model.b
     shown, tries = [], 0.0
     for row, (reach, length) in enumerate(zip(model.hidden_norms(h), lengths, strict=True)):

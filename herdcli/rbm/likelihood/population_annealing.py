@@ -149,6 +149,7 @@ def _anneal_population(problem: PopulationProblem, state: PopulationState, m: in
     walk = TemperatureWalk.allocate(problem.models[m], problem.bases[m], state.values[m, p], state.labels[m, p])
     rows = ParticlePopulation(walk, state.log_weights[m, p], state.log_means[m, p, ...], state.ancestors[m, p])
     for before, beta in pairwise(betas.tolist()):
+        # w ← w f_{β'}(v)/f_β(v) before the move under β', so the product of mean weights stays unbiased however badly chains mix.
         rows.reweight_and_sweep(before, beta, draws)
 
 
@@ -169,9 +170,11 @@ def _log_z_estimates(problem: PopulationProblem, state: PopulationState) -> list
     found = []
     for m, h in enumerate(problem.models):
         start = float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
+        # log Z of each population: the means until its last resampling, times the mean weight since then.
         each = state.log_means[m] + exact_arithmetic.log_sum_exp(state.log_weights[m], axis=1) - exact_arithmetic.log(problem.rows)
         log_z, error = pool_log_estimates(each)
         shares = exact_arithmetic.exp(each - each.max())
+        # Descendants of one first row are dependent, so they count as one in the effective number of rows.
         families = np.array(
             [
                 np.bincount(ancestors, exact_arithmetic.exp(log_weights - log_weights.max()), minlength=problem.rows)

@@ -73,6 +73,7 @@ class _EnumeratedLayer:
             beyond = decode_state_indices(self.units, count, np.array([number]), first=first)[0]
             weight = self.log_weight(near, other_biases + self.rest @ beyond)
             fixed = own_biases[:, near.shape[1] :] @ beyond + self.units.log_base_measure(beyond)
+            # Running log Σ over the states of the remaining units, each with its own shift of the other layer's biases.
             total = np.logaddexp(total, _log_sum_exp(weight) + fixed)
         return total
 
@@ -113,6 +114,7 @@ class _EnumeratedLayer:
         total = np.zeros((len(other_biases), len(self.push)))
         product, term, held = np.ones_like(total), np.empty_like(total), 0.0
         for j, reach in enumerate(np.logaddexp(0.0, most)):
+            # Each factor is at most e^reach: the product is converted to its logarithm before it could overflow.
             if held + reach > LARGEST_SUM:
                 total += np.log(product)
                 product[...], held = 1.0, 0.0

@@ -210,8 +210,10 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         rows, offsets = given.pieces.rows(which)
         steps = TimeOrder.from_offsets(offsets)
         v = np.ascontiguousarray(given.rows[rows[steps.chosen]], dtype=np.float32)
+        # Forward: states r_t of all pieces in parallel, and the biases b_t, c_t of each step's RBM that they determine.
         before = SequenceHistory(state.carried[which], given.pieces.first[which]).select(steps.ranks)
         driven = self._step_harmoniums(p, steps, v, before)
+        # Backward: statistics of each step's RBM (CD, or exact), sent through r_t by back-propagation in time.
         gradient, error = self._compute_gradient(p, steps, v, before, driven, state.step)
         epoch = state.step // given.batches
         state.trace[epoch] += error / (given.rows.size * given.visible.scale**2)
@@ -268,6 +270,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
             own, moved, slope = (getattr(part, name) for part in (state.now, state.velocity, gradient))
             decay = settings.weight_decay * scales[name] if name in WEIGHTS else 0.0
             slope = np.ascontiguousarray(slope, dtype=np.float32)
+            # Δ ← μ Δ + ε (G − λ θ), θ ← θ + Δ, the rate divided by the replicas of the units so that it is one of proportions.
             top = fast.momentum_step(own, moved, slope, rate / scales[name], settings.momentum, decay)
             largest.append(0.0 if name in ("b", "b_first") and given.visible.standard_normal and np.isfinite(top) else top)
         _constrain_parameters(given, state.now)

@@ -191,7 +191,7 @@ def require_image_shape(shape: Array | None, count: int, name: str = "image_shap
 
 def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
     """Raise DataError unless offsets rise from 0 to `count`, the length of the array that they divide."""
-    ends = offset.astype(np.int64)  # differences of unsigned numbers would overflow
+    ends = offset.astype(np.int64, copy=False)  # differences of unsigned numbers would overflow
     if not ends.size or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
         raise DataError(f"dataset '{name}' does not divide '{what}' into consecutive parts")
 

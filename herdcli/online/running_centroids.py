@@ -12,8 +12,8 @@ import numpy as np
 
 from herdcli.numerics import class_baselines
 from herdcli.numerics.class_baselines import UNKNOWN, ClassBaselines
+from herdcli.numerics.freed_memory import release_freed_memory
 from herdcli.online.example_blocks import ExampleBlock
-from herdcli.online.freed_memory import release_freed_memory
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.nherd_train import half_life_choice, in_memory
 from herdcli.cli.nherd_train.reporting_learner import ReportingLearner
-from herdcli.online.freed_memory import release_freed_memory
+from herdcli.numerics.freed_memory import release_freed_memory
 from herdcli.online.learners import hyperparameter_race
 from herdcli.records import dataclass
 

@@ -16,9 +16,9 @@ from herdcli.cli.nherd_train.learner_choice import choose_learner
 from herdcli.cli.nherd_train.reporting_learner import ReportingLearner
 from herdcli.cli.nherd_train.row_sources import heldout_rule, require_memory, rows_per_block
 from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.numerics.freed_memory import release_freed_memory
 from herdcli.online.block_sources import AFRESH, MemorySource, TextSource, gather_blocks
 from herdcli.online.class_labels import LabelEncoder, NumericTargets
-from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.predictions.score_calibration import calibrate_model
 from herdcli.online.text.class_names import ClassNameEncoder

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from herdcli.errors import BadUsage
 from herdcli.markov.method import InferenceResult, InferenceSettings, ToTolerance
 from herdcli.markov.model.beliefs import make_convergence_attributes
 from herdcli.markov.model.boltzmann import CouplingList, to_coupling_list
-from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, empty_cliques, make_pair_cliques
+from herdcli.markov.model.flat_marginals import FlatMarginals, GridPairs, empty_cliques
 from herdcli.markov.model.network import Factor, Network
+from herdcli.numerics.freed_memory import release_freed_memory
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -68,13 +70,18 @@ def find_binary_lattice(network: Network) -> BinaryLattice | str:
         machine = to_coupling_list(network, "bp")
     except BadUsage:
         return "needs two-state variables, and factors without zeros"
-    return _lattice_from_couplings(machine, int(network.shape[0]), int(network.shape[1]))
+    found = _lattice_from_couplings(machine, int(network.shape[0]), int(network.shape[1]))
+    del machine
+    if network.count > SMALL:
+        release_freed_memory()
+    return found
 
 
 def _lattice_from_couplings(machine: CouplingList, rows: int, columns: int) -> BinaryLattice | str:
     i, apart = np.minimum(machine.i, machine.j), np.abs(machine.j - machine.i)
     down = apart == columns
     to_right = ~down & (apart == 1) & ((i + 1) % columns != 0)
+    del apart
     if not (to_right | down).all():
         return "needs factors that join only neighbours on the grid"
     size, shape = rows * columns, (rows, columns)
@@ -99,14 +106,11 @@ class RowBand:
     energy       the rows' part of the Bethe free energy.
     mean         (r, C) the means of their units.
     gap          largest difference between a unit's marginal and that of a pair.
-    right, down  (E, 2, 2) beliefs of the pairs to the right and down.
     """
 
     energy: float
     mean: Array
     gap: float
-    right: Array
-    down: Array
 
 
 class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
@@ -119,20 +123,30 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         self.sweeps = 1 if lattice.bias.size <= SMALL else SWEEPS
         self.steps = -(-settings.iterations // self.sweeps)
         self.bands = range(0, len(lattice.bias), BAND)
-        self.bias = split_checkerboard(np.exp(lattice.bias))
-        self.weight = np.empty((4, *self.bias.shape))
-        for side, w in enumerate((np.roll(lattice.right, 1, axis=1), lattice.right, np.roll(lattice.down, 1, axis=0), lattice.down)):
-            self.weight[side] = split_checkerboard(np.exp(w))
+
+    @cached_property
+    def bias_ratios(self) -> Array:
+        """e^b (2, R+2, K+2) of every unit, in the layout of `split_checkerboard`."""
+        return split_checkerboard(np.exp(self.lattice.bias))
+
+    @cached_property
+    def weight_ratios(self) -> Array:
+        """e^w (4, 2, R+2, K+2) of the weights to the left, right, up and down of every unit."""
+        right, down = self.lattice.right, self.lattice.down
+        found = np.empty((4, *self.bias_ratios.shape))
+        for side, w in enumerate((np.roll(right, 1, axis=1), right, np.roll(down, 1, axis=0), down)):
+            split_checkerboard(np.exp(w), out=found[side])
+        return found
 
     def init(self) -> LatticeState:
         """Return uniform messages."""
-        return LatticeState(np.ones_like(self.weight), np.empty(0), np.empty(0), 0)
+        return LatticeState(np.ones((4, *self.bias_ratios.shape)), np.empty(0), np.empty(0), 0)
 
     def step(self, state: LatticeState) -> LatticeState:
         """Do one sweep, or four on large lattices, where only the last is checked."""
         change, energy = self._sweep(state.messages), np.nan
         if self.sweeps == 1:
-            energy = self._free_energy(list(self.map(lambda low: self._compute_row_band(state.messages, low, False), self.bands)))
+            energy = self._free_energy(list(self.map(lambda low: self._compute_row_band(state.messages, low), self.bands)))
         return LatticeState(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
     def _sweep(self, messages: Array) -> float:
@@ -140,16 +154,16 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
 
         Tiles that narrow come first, then the gaps between them.
         """
-        rows = len(self.lattice.bias)
+        rows, weight, bias = len(self.lattice.bias), self.weight_ratios, self.bias_ratios
         count = max(1, rows // TILE & ~1)
         bounds = [rows * k // count for k in range(count + 1)]
 
         def narrow(k: int) -> float:
             first, last = k > 0, k < count - 1
-            return fast.lattice_tile(messages, self.weight, self.bias, True, self.sweeps, bounds[k], bounds[k + 1], int(first), -int(last))
+            return fast.lattice_tile(messages, weight, bias, True, self.sweeps, bounds[k], bounds[k + 1], int(first), -int(last))
 
         def between(at: int) -> float:
-            return fast.lattice_tile(messages, self.weight, self.bias, True, self.sweeps, at, at, -1, 1)
+            return fast.lattice_tile(messages, weight, bias, True, self.sweeps, at, at, -1, 1)
 
         changes: list[float] = [*self.map(narrow, range(count)), *self.map(between, bounds[1:-1])]
         return max(changes)
@@ -164,8 +178,8 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         """Return the Bethe free energy (2.50); a fixed unit counts as a fair coin, which is subtracted."""
         return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
 
-    def _compute_row_band(self, messages: Array, first_row: int, keep_pairs: bool = True) -> RowBand:
-        """Process the rows from `first_row` on; with `keep_pairs` return the beliefs of their pairs."""
+    def _compute_row_band(self, messages: Array, first_row: int, pairs: tuple[Array, Array] | None = None) -> RowBand:
+        """Process the rows from `first_row` on, and write the beliefs of their pairs to the right and down (R, C, 2, 2) if requested."""
         rows, columns = self.lattice.bias.shape
         high, last = min(first_row + BAND, rows), min(first_row + BAND + 1, rows)
         left, right, up, down = (np.log(join_checkerboard(part[:, first_row : last + 2], columns)) for part in messages)
@@ -191,8 +205,10 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         for p, first, second in ((across, m[own, :-1], m[own, 1:]), (along, m[:joined], m[below])):
             energy += p.energy
             gap = max(gap, float(np.abs(p.first - first).max(initial=0.0)), float(np.abs(p.second - second).max(initial=0.0)))
-        none = np.empty((0, 2, 2))
-        return RowBand(energy, m[own], gap, across.tables() if keep_pairs else none, along.tables() if keep_pairs else none)
+        if pairs is not None:
+            across.write_tables(pairs[0][first_row:high])
+            along.write_tables(pairs[1][first_row : first_row + joined])
+        return RowBand(energy, m[own], gap)
 
     def _neighbour_counts(self, low: int, high: int) -> Array:
         """Return the number of neighbours of the units of some rows (rows, C)."""
@@ -203,30 +219,30 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
 
     def result(self, state: LatticeState) -> InferenceResult:
         """Return beliefs and the Bethe log Z."""
-        keep = self.settings.output_marginals == "all"
-        bands = list(self.map(lambda low: self._compute_row_band(state.messages, low, keep), self.bands))
+        (rows, columns), keep = self.lattice.bias.shape, self.settings.output_marginals == "all"
+        for name in ("weight_ratios", "bias_ratios"):
+            vars(self).pop(name, None)  # the beliefs need their memory
+        if rows * columns > SMALL:
+            release_freed_memory()
+        across = rows * (columns - 1)
+        table = np.empty((across + columns * (rows - 1), 2, 2) if keep else (0, 2, 2))
+        pairs = (table[:across].reshape(rows, columns - 1, 2, 2), table[across:].reshape(rows - 1, columns, 2, 2)) if keep else None
+        bands = list(self.map(lambda low: self._compute_row_band(state.messages, low, pairs), self.bands))
         m = np.concatenate([band.mean for band in bands]).ravel()
         energy, held = self._free_energy(bands), self.lattice.held.ravel()
         nodes: Sequence[Array] = FlatMarginals(np.stack([1 - m, m], axis=-1).ravel(), 2 * np.arange(len(m) + 1))
-        cliques: Sequence[Factor] = self._pair_cliques(bands) if keep else empty_cliques(self.network.cardinality)
+        cliques: Sequence[Factor] = GridPairs(rows, columns, table) if keep else empty_cliques(self.network.cardinality)
         if held.any():
             nodes = [np.ones(1) if is_held else p for p, is_held in zip(nodes, held.tolist(), strict=True)]
             cliques = [(scope, _drop_fixed_states(scope, p, held)) for scope, p in cliques]
-        sweeps, (rows, columns) = self.sweeps * state.step, self.lattice.bias.shape
+        sweeps = self.sweeps * state.step
         updates = 2 * sweeps * (rows * (columns - 1) + columns * (rows - 1))
         attributes = make_convergence_attributes(
             energy, self.meets_criterion(state), sweeps, state.residual, state.free_energy, propagation_updates=updates
         )
+        if rows * columns > SMALL:
+            release_freed_memory()  # of the bands
         return InferenceResult(nodes, cliques, attributes | {"consistency_gap": max(band.gap for band in bands)})
-
-    def _pair_cliques(self, bands: list[RowBand]) -> FlatCliques:
-        """Return all pairs to the right, then all pairs down."""
-        rows, columns = self.lattice.bias.shape
-        at = np.arange(rows * columns).reshape(rows, columns)
-        first = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
-        second = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
-        table = np.concatenate([band.right for band in bands] + [band.down for band in bands])
-        return make_pair_cliques(first, second, table, np.full(rows * columns, 2))
 
 
 def _drop_fixed_states(scope: tuple[int, ...], p: Array, fixed: Array) -> Array:
@@ -237,10 +253,11 @@ def _drop_fixed_states(scope: tuple[int, ...], p: Array, fixed: Array) -> Array:
     return p
 
 
-def split_checkerboard(values: Array) -> Array:
-    """Split (R, C) values by colour, (2, R+2, K+2), with ones where there is no cell."""
+def split_checkerboard(values: Array, out: Array | None = None) -> Array:
+    """Split (R, C) values by colour, (2, R+2, K+2), with ones where there is no cell; into `out` if it is given."""
     rows, columns = values.shape
-    made = np.ones((2, rows + 2, (columns + 1) // 2 + 2))
+    made = np.empty((2, rows + 2, (columns + 1) // 2 + 2)) if out is None else out
+    made.fill(1.0)
     for p in (0, 1):
         for parity in (0, 1):
             part = values[parity::2, (parity + p) & 1 :: 2]
@@ -280,10 +297,10 @@ class LatticePairBeliefs:
     second: Array
     energy: float
 
-    def tables(self) -> Array:
-        """Return the tables (E, 2, 2)."""
-        found: Array = np.stack(self.states, axis=-1).reshape(-1, 2, 2)
-        return found
+    def write_tables(self, out: Array) -> None:
+        """Write the tables into `out` (r, C, 2, 2)."""
+        for number, part in enumerate(self.states):
+            out[..., number >> 1, number & 1] = part
 
 
 def _lattice_pair_beliefs(ci: Array, cj: Array, w: Array) -> LatticePairBeliefs:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals
+from herdcli.markov.model.flat_marginals import FlatCliques, FlatMarginals, GridPairs
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_valid_indices
@@ -145,6 +145,8 @@ def _concatenate_marginals(nodes: Sequence[Array]) -> tuple[Array, Array]:
 
 def _concatenate_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
     """Concatenate scopes and tables; return both with their offsets."""
+    if isinstance(cliques, GridPairs):
+        cliques = cliques.flatten()
     if isinstance(cliques, FlatCliques):
         return cliques.scope, cliques.scope_offset, cliques.table, cliques.table_offset
     scope = np.array([i for scope, _ in cliques for i in scope], dtype=np.int64)

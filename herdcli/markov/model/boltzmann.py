@@ -63,44 +63,50 @@ def to_coupling_list(network: Network, algorithm: str) -> CouplingList:
     """Return the weights of a network as a list of pairs.  Raises BadUsage if it is not a Boltzmann machine."""
     hint = "use --algorithm bp or ups, which work for any network"
     if network.cardinality.max() > 2:
-        i = int(np.argmax(network.cardinality > 2))
+        unit = int(np.argmax(network.cardinality > 2))
         raise BadUsage(
-            f"--algorithm {algorithm} needs two-state variables, but {network.name(i)} has {network.cardinality[i]} states", hint=hint
+            f"--algorithm {algorithm} needs two-state variables, but {network.name(unit)} has {network.cardinality[unit]} states", hint=hint
         )
     if (zeros := np.flatnonzero(network.table == 0)).size:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
         raise BadUsage(f"--algorithm {algorithm} needs positive factors, but {network.describe_factor(a)} has a zero", hint=hint)
     held = network.cardinality == 1
-    wide, variables = _free_variables(network, held)
+    wide, variables, begin = _free_variables(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
         raise BadUsage(
             f"--algorithm {algorithm} needs factors of at most two variables, but {network.describe_factor(a)} has {wide[a]}", hint=hint
         )
     first = network.table_offset[:-1]
-    begin = np.cumsum(wide) - wide  # start of each factor in the list of its free variables
-    single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)
-    low, high = (np.log(network.table[first[single] + k]) for k in (0, 1))
-    b = np.zeros(network.count) + np.bincount(variables[begin[single]], high - low, network.count)
-    i, j, w = variables[begin[pair]], variables[begin[pair] + 1], np.empty(len(pair))
+    single, pair, b = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2), np.zeros(network.count)
+    del wide
+    for at in range(0, len(single), SOME):
+        chosen = single[at : at + SOME]
+        low, high = (np.log(network.table[first[chosen] + k]) for k in (0, 1))
+        np.add.at(b, variables[begin[chosen]], high - low)
+    i, j, w = np.empty(len(pair), variables.dtype), np.empty(len(pair), variables.dtype), np.empty(len(pair))
     for at in range(0, len(pair), SOME):
         some = slice(at, at + SOME)
+        i[some], j[some] = variables[begin[pair[some]]], variables[begin[pair[some]] + 1]
         # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 + t00) x_i x_j holds at all four states; this is 2.35 for one
         # factor.
         t00, t01, t10, t11 = (np.log(network.table[first[pair[some]] + k]) for k in range(4))
         w[some] = t11 - t10 - t01 + t00
         b += np.bincount(i[some], t10 - t00, len(b)) + np.bincount(j[some], t01 - t00, len(b))
-    return CouplingList(i, j, w, b, float(np.log(network.table[first]).sum()), held)
+    del pair, single
+    logs = network.table[first]
+    return CouplingList(i, j, w, b, float(np.log(logs, out=logs).sum()), held)
 
 
-def _free_variables(network: Network, fixed: Array) -> tuple[Array, Array]:
-    """Return the number of free variables of each factor (F,), and these variables, concatenated."""
+def _free_variables(network: Network, fixed: Array) -> tuple[Array, Array, Array]:
+    """Return the number of free variables of each factor (F,), these variables, concatenated, and where each factor's begin (F,)."""
     widths = np.diff(network.scope_offset)
     if not fixed.any():
-        return widths, network.scope
+        return widths, network.scope, network.scope_offset[:-1]
     free = ~fixed[network.scope]
     owner = np.repeat(np.arange(network.factor_count), widths)
-    return np.bincount(owner[free], minlength=network.factor_count), network.scope[free]
+    count = np.bincount(owner[free], minlength=network.factor_count)
+    return count, network.scope[free], np.cumsum(count) - count
 
 
 def colour_units(W: csr_matrix) -> list[Array]:

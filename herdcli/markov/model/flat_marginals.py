@@ -55,11 +55,43 @@ class FlatCliques(Sequence[Factor]):
         return scope, table.reshape([int(self.cardinality[i]) for i in scope])
 
 
-def make_pair_cliques(first: Array, second: Array, table: Array, cardinality: Array) -> FlatCliques:
-    """Return cliques of two variables with two states each, given tables (E, 2, 2)."""
-    scope = np.stack([first, second], axis=1).ravel()
-    count = np.arange(len(first) + 1)
-    return FlatCliques(scope, 2 * count, table.ravel(), 4 * count, cardinality)
+class GridPairs(Sequence[Factor]):
+    """The pairs of neighbours on a grid of variables with two states: all pairs to the right, then all pairs down.
+
+    table (E, 2, 2)  their tables.  Scopes and offsets take as much memory as the tables; they follow from the size of the grid on request.
+    """
+
+    def __init__(self, rows: int, columns: int, table: Array) -> None:
+        self.rows, self.columns, self.table = rows, columns, table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, at: int) -> Factor: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Factor]: ...
+    def __getitem__(self, at: int | slice) -> Factor | list[Factor]:
+        if isinstance(at, slice):
+            return [self[a] for a in range(*at.indices(len(self)))]
+        a = range(len(self))[at]
+        across = self.rows * (self.columns - 1)
+        if a < across:
+            first = a // (self.columns - 1) * self.columns + a % (self.columns - 1)
+            return (first, first + 1), self.table[a]
+        return (a - across, a - across + self.columns), self.table[a]
+
+    def flatten(self) -> FlatCliques:
+        """Return the same cliques with their scopes and offsets."""
+        rows, columns = self.rows, self.columns
+        scope = np.empty((len(self), 2), dtype=np.int64)
+        across = rows * (columns - 1)
+        at = np.arange(rows * columns)
+        scope[:across, 0] = at.reshape(rows, columns)[:, :-1].ravel()
+        scope[:across, 1] = scope[:across, 0] + 1
+        scope[across:, 0], scope[across:, 1] = at[: len(self) - across], at[columns:]
+        scope_offset, table_offset = (np.arange(0, step * len(self) + 1, step) for step in (2, 4))
+        return FlatCliques(scope.ravel(), scope_offset, self.table.ravel(), table_offset, np.full(rows * columns, 2))
 
 
 def empty_cliques(cardinality: Array) -> FlatCliques:

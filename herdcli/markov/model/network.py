@@ -19,6 +19,8 @@ from herdcli.schema import Array, array, require_image_shape, require_offsets, r
 Factor = tuple[tuple[int, ...], Array]
 MOST_STATES = 2**31 - 1  # largest number of states of all variables together
 MOST_AXES = 60  # NumPy arrays have at most 64
+SOME = 1 << 17  # number of factors that are checked at a time
+FEW_CELLS = 8  # factors that all have this many values or fewer are reduced value by value
 
 
 @dataclass(frozen=True)
@@ -198,20 +200,33 @@ def _require_valid_metadata(network: Network) -> None:
 
 
 def _invalid_factor_mask(network: Network) -> Array:
-    """Return a mask (F,) of invalid factors, computed for all factors at once; the caller explains each of them."""
-    widths, cells = np.diff(network.scope_offset), np.diff(network.table_offset)
-    sizes = _reduce_segments(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
-    wrong: Array = (widths > MOST_AXES) | (cells != sizes)
-    # Comparisons with NaN are False, and both extremes of a table that contains NaN are NaN.
-    wrong |= ~(_reduce_segments(np.minimum, network.table, network.table_offset, np.nan) >= 0)
-    largest = _reduce_segments(np.maximum, network.table, network.table_offset, np.nan)
-    wrong |= ~((largest > 0) & (largest < np.inf))
-    wrong[_factors_repeating_variables(network, widths)] = True
+    """Return a mask (F,) of invalid factors, computed for many factors at a time; the caller explains each of them."""
+    wrong = np.zeros(network.factor_count, dtype=bool)
+    for first in range(0, network.factor_count, SOME):
+        some = slice(first, first + SOME)
+        ends, cell_ends = (offset[first : first + SOME + 1] for offset in (network.scope_offset, network.table_offset))
+        scope, table = network.scope[ends[0] : ends[-1]], network.table[cell_ends[0] : cell_ends[-1]]
+        starts, cell_starts = ends - ends[0], cell_ends - cell_ends[0]
+        widths = np.diff(starts)
+        sizes = _reduce_segments(np.multiply, network.cardinality[scope].astype(np.float64), starts, 1.0)
+        wrong[some] = (widths > MOST_AXES) | (np.diff(cell_starts) != sizes)
+        # Comparisons with NaN are False, and both extremes of a table that contains NaN are NaN.
+        wrong[some] |= ~(_reduce_segments(np.minimum, table, cell_starts, np.nan) >= 0)
+        largest = _reduce_segments(np.maximum, table, cell_starts, np.nan)
+        wrong[some] |= ~((largest > 0) & (largest < np.inf))
+        wrong[first + _factors_repeating_variables(scope, starts, widths)] = True
     return wrong
 
 
 def _reduce_segments(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
     """Apply a ufunc to each part of flat values; `empty` is the result for empty parts."""
+    length = int(offset[1] - offset[0]) if len(offset) > 1 else 0
+    if 0 < length <= FEW_CELLS and (offset[1:] - offset[:-1] == length).all():
+        found: Array = values[::length].astype(np.float64)
+        with np.errstate(over="ignore"):
+            for k in range(1, length):
+                ufunc(found, values[k::length], out=found)
+        return found
     made = np.full(len(offset) - 1, empty)
     filled = np.flatnonzero(offset[1:] > offset[:-1])
     if len(filled):
@@ -220,17 +235,17 @@ def _reduce_segments(ufunc: np.ufunc, values: Array, offset: Array, empty: float
     return made
 
 
-def _factors_repeating_variables(network: Network, widths: Array) -> Array:
-    """Return the factors that contain a variable twice."""
+def _factors_repeating_variables(scope: Array, starts: Array, widths: Array) -> Array:
+    """Return the factors that contain a variable twice, given their scopes, concatenated, and the start and width of each."""
     found = [np.empty(0, dtype=np.int64)]
     for width in np.flatnonzero(np.bincount(widths)).tolist():
         if width > 1:
             alike = np.flatnonzero(widths == width)
-            first = network.scope_offset[alike]
+            first = starts[alike]
             if width == 2:
-                found.append(alike[network.scope[first] == network.scope[first + 1]])
+                found.append(alike[scope[first] == scope[first + 1]])
                 continue
-            scopes = np.sort(network.scope[first[:, None] + np.arange(width)], axis=1)
+            scopes = np.sort(scope[first[:, None] + np.arange(width)], axis=1)
             found.append(alike[(scopes[:, 1:] == scopes[:, :-1]).any(axis=1)])
     return np.concatenate(found)
 

@@ -64,7 +64,7 @@ class EliminationResult:
 
 def rounding_error_bound(logs: Iterable[Array]) -> float:
     """Return the possible rounding error of a sum of logarithms, which is added to upper bounds so that they stay valid."""
-    return ROUNDING * (1.0 + sum(float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in logs))
+    return ROUNDING * (1.0 + sum(float(np.abs(table).max(initial=0.0, where=np.isfinite(table))) for table in logs))
 
 
 def elimination_positions(network: Network, order: Sequence[int]) -> list[int]:

@@ -53,7 +53,7 @@ def extract_part(network: Network, answer: InferenceResult, start: int, size: in
     place[variables] = np.arange(len(variables))
     factors: list[Factor] = []
     crossing: dict[tuple[int, ...], Array] = {}  # products of the factors across the boundary, by their variables in order
-    for a in np.flatnonzero(touched).tolist():
+    for a in touched.tolist():
         scope = network.scope[network.scope_offset[a] : network.scope_offset[a + 1]]
         table = network.table[network.table_offset[a] : network.table_offset[a + 1]].reshape(network.cardinality[scope])
         if inside[scope].all():
@@ -99,7 +99,7 @@ def _cavity_distribution(marginals: list[Array], belief: Array | None, table: Ar
 
 
 def _select_part(network: Network, start: int, size: int, budget: float) -> tuple[Array, Array] | None:
-    """Return which variables are in the part (N,), and which factors contain some of them (F,)."""
+    """Return which variables are in the part (N,), and the factors that contain some of them, in ascending order."""
     inside, left = np.zeros(network.count, dtype=bool), budget / (PASS * max(PASS_LEAST, len(network.scope)))
     inside[start] = True
     touched = _factors_meeting_part(network, inside)
@@ -117,15 +117,18 @@ def _select_part(network: Network, start: int, size: int, budget: float) -> tupl
 
 
 def _factors_meeting_part(network: Network, inside: Array) -> Array:
-    """Return which factors contain a variable of the part (F,)."""
-    among = np.concatenate([[0], np.cumsum(inside[network.scope])])
-    found: Array = np.diff(among[network.scope_offset]) > 0
-    return found
+    """Return the factors that contain a variable of the part, in ascending order."""
+    owners: Array = np.searchsorted(network.scope_offset, np.flatnonzero(inside[network.scope]), side="right") - 1
+    first: Array = owners[np.diff(owners, prepend=-1) > 0]
+    return first
 
 
 def _outside_neighbours(network: Network, inside: Array, touched: Array) -> Array:
     """Return which variables share a factor with the part and are not in it (N,)."""
     found = np.zeros(network.count, dtype=bool)
-    found[network.scope[np.repeat(touched, np.diff(network.scope_offset))]] = True
+    first, last = network.scope_offset[touched], network.scope_offset[touched + 1]
+    widths = last - first
+    entries = np.arange(widths.sum()) + np.repeat(last - np.cumsum(widths), widths)
+    found[network.scope[entries]] = True
     near: Array = found & ~inside & (network.cardinality > 1)
     return near

@@ -212,7 +212,8 @@ def _search_elimination_order(network: Network, seed: int) -> OrderSearch:
 def trivial_log_z_bound(network: Network) -> float:
     """Return an upper bound of log Z: the number of states times the largest value of every factor."""
     with np.errstate(divide="ignore"):
-        tops = np.log(np.maximum.reduceat(network.table, network.table_offset[:-1])) if network.factor_count else np.zeros(0)
+        tops = np.maximum.reduceat(network.table, network.table_offset[:-1]) if network.factor_count else np.zeros(0)
+        np.log(tops, out=tops)
     return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding_error_bound([tops]))
 
 

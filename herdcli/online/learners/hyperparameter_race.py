@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics.freed_memory import release_freed_memory
 from herdcli.online import learner
 from herdcli.online.block_sources import require_same_input
 from herdcli.online.example_blocks import FIRST, BlockBuilder, ExampleBlock, join_blocks, prepare_block, rescale_and_update_sizes
-from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
 from herdcli.online.model import RaceResults, Settings
 from herdcli.online.tags import add_label_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +13,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import lattice_bp
 from herdcli.markov.method import InferenceSettings
-from herdcli.markov.model import beliefs, flat_marginals, network, random_networks
+from herdcli.markov.model import beliefs, boltzmann, flat_marginals, network, random_networks
 
 
 def infer(given, **settings):
@@ -112,6 +113,35 @@ def test_flat_results_are_read_like_lists():
     assert [p.tolist() for p in nodes] == [[0, 1], [2, 3, 4]]
     assert nodes[-1].tolist() == [2, 3, 4]
     assert len(nodes[1:]) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 3), (3, 1), (3, 4)])
+def test_pairs_of_a_grid_are_read_like_a_list_and_flattened_in_the_same_order(rows, columns):
+    count = rows * (columns - 1) + (rows - 1) * columns
+    pairs = flat_marginals.GridPairs(rows, columns, np.arange(4.0 * count).reshape(count, 2, 2))
+    edges = [(i * columns + j, i * columns + j + 1) for i in range(rows) for j in range(columns - 1)]
+    edges += [(i * columns + j, (i + 1) * columns + j) for i in range(rows - 1) for j in range(columns)]
+    assert [scope for scope, _ in pairs] == edges
+    assert [scope for scope, _ in pairs.flatten()] == edges
+    assert all(np.array_equal(p, q) for (_, p), (_, q) in zip(pairs, pairs.flatten(), strict=True))
+    assert len(pairs[1:]) == max(count - 1, 0)
+
+
+def test_a_large_grid_takes_little_more_memory_than_its_network_and_beliefs(monkeypatch):
+    monkeypatch.setattr(lattice_bp, "SMALL", 100)
+    monkeypatch.setattr(lattice_bp, "BAND", 8)
+    monkeypatch.setattr(boltzmann, "SOME", 1 << 12)
+    given = random_networks.generate_random_network("grid", rows=150, columns=150, seed=1)
+    settings = InferenceSettings(algorithm="bp", schedule="checkerboard", iterations=4)
+    tracemalloc.start()
+    try:
+        found = run_algorithm(algorithms.make_inference_method(given, settings))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Tables of pairs take 64 bytes a unit, and messages, weights and biases about as much; lists and copies of pairs took 400.
+    assert peak < 230 * given.count
+    assert len(found.cliques) == 2 * 150 * 149
 
 
 def test_colours_go_round():

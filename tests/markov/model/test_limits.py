@@ -313,3 +313,22 @@ def test_junction_trees_of_all_three_ways_agree_on_a_chain_by_hand():
         assert method.progress(state).figure == "treewidth 1"
         np.testing.assert_allclose(found.nodes[1], tables[0].sum(axis=0) * (tables[1] @ tables[2]).sum(axis=1) / z)
     assert method.bytes_needed(state)[1].startswith("the junction tree, treewidth 1 and 2^3.8 table cells,")
+
+
+@pytest.mark.parametrize("some", [1, 2, 3, 100])
+def test_factors_that_are_checked_in_blocks_are_named_by_their_numbers(monkeypatch, some):
+    monkeypatch.setattr(network, "SOME", some)
+    scopes = ((0, 1), (1, 2), (0,), (0, 1, 2), (0, 2), ())
+    given = made((2, 2, 2), scopes)
+    assert network.validate_network(given) is given
+    first = given.table_offset[:-1].tolist()
+    for factor in range(len(scopes)):
+        for value in (np.nan, -1.0, np.inf):
+            table = given.table.copy()
+            table[first[factor]] = value
+            with pytest.raises(DataError, match=f"factor {factor}: value 0 is {value:g}"):
+                network.validate_network(replace(given, table=table))
+    twice = given.scope.copy()
+    twice[int(given.scope_offset[4]) + 1] = 0
+    with pytest.raises(DataError, match="factor 4 contains variable 0 twice"):
+        network.validate_network(replace(given, scope=twice))

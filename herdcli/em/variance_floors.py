@@ -15,6 +15,8 @@ from herdcli.schema import Array
 
 FLOOR = 1e-6  # a floor is this share of the mean variance of varying columns, and at least this share of the column's own
 MOST = 1e-2  # largest share of the column's own variance
+AT_FLOOR = 1.001  # a variance up to this multiple of the floor was raised to it
+SHARE = 0.1  # least share of a column in the directions at the floor, relative to the column with the largest
 LEAST = 1e-12  # floor if no column varies
 
 
@@ -37,6 +39,20 @@ def floor_scale(variance: Array, mean: Array, floor: float) -> Array:
     """Return the scale (D,) for the floor of a fitted model: that of `floor_and_column_scales` if the floor is the default, else 1."""
     own, scale = floor_and_column_scales(variance, mean, None)
     return scale if np.isclose(own, floor, rtol=1e-6, atol=0.0) else np.ones(len(variance))
+
+
+def columns_at_floor(covariance: Array, variance: Array, scale: Array, floor: float) -> list[int]:
+    """Return the columns that make up the directions in which covariances (…, D, D) are at their floor, those with the largest share first.
+
+    variance  of the training rows, (D,); constant columns do not count.   scale  (D,) as in `floor_and_column_scales`.
+    """
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    terms = np.square(vectors * (np.sqrt(variance) / scale)[:, None])  # of Σ_d v_d y_d/scale_d, which hardly varies
+    total = terms.sum(axis=-2, keepdims=True)
+    counts = (values[..., None, :] <= AT_FLOOR * floor) & (total > 0)
+    share = np.divide(terms, total, out=np.zeros_like(terms), where=counts).sum(axis=-1).reshape(-1, len(scale)).sum(axis=0)
+    order = np.argsort(-share, kind="stable")
+    return [int(column) for column in order if share[column] > max(0.0, SHARE * share.max())]
 
 
 def apply_variance_floor(S: Array, floor: float, scale: Array, diagonal: bool) -> tuple[Array, int]:

@@ -28,11 +28,11 @@ def test_rows_of_a_model_are_draws(tmp_path, run, arviz):
     for name in ("x.nc", "x.csv"):
         assert run("sample", "rbm.h5", "-m", 12, "--burn-in", 5, "--means", "-q", "-o", name) == (0, "")
     data = opened(arviz, tmp_path / "x.nc")
-    assert dict(data.posterior.sizes) == {"chain": 1, "draw": 12, "x_dim": 5}
-    assert list(data.posterior.x_dim.values) == list("abcde")
+    assert dict(data.posterior.sizes) == {"chain": 1, "draw": 12}
     rows = herdcli.load(tmp_path / "x.csv").X
-    np.testing.assert_allclose(data.posterior["x"].values[0], rows, rtol=1e-6)
-    assert arviz.summary(data, var_names=["x"]).shape[0] == 5
+    for column, name in enumerate("abcde"):
+        np.testing.assert_allclose(data.posterior[name].values[0], rows[:, column], rtol=1e-6)
+    assert list(arviz.summary(data).index) == list("abcde")
     assert run("convert", "x.nc", "-q", "-o", "again.csv")[0] == 0  # herd reads what it wrote
     np.testing.assert_allclose(herdcli.load(tmp_path / "again.csv").X, rows, rtol=1e-6)
 
@@ -64,6 +64,18 @@ def test_atoms_have_weights_and_runs_are_chains(tmp_path, run, arviz):
         x, z = herding.kept_samples(number)
         np.testing.assert_array_equal(found["x"].values[number], x)
         np.testing.assert_array_equal(found["z"].values[number], z)
+
+
+def test_elements_of_an_array_are_one_variable(tmp_path, arviz):
+    X = RNG.normal(size=(8, 5))
+    herdcli.save(tmp_path / "d.nc", Dataset(X, feature_names=["b[0, 1]", "b[0, 0]", "mu", "theta[0]", "theta[1]"]))
+    found = opened(arviz, tmp_path / "d.nc").posterior
+    assert {name: found[name].dims for name in found} == {
+        "b": ("chain", "draw", "b_dim_0", "b_dim_1"),
+        "mu": ("chain", "draw"),
+        "theta": ("chain", "draw", "theta_dim"),
+    }
+    np.testing.assert_array_equal(found["b"].values[0, :, 0], X[:, [1, 0]])
 
 
 def test_equal_draws_make_equal_bytes(tmp_path):

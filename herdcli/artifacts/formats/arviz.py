@@ -1,6 +1,7 @@
 """ArviZ's netCDF (.nc): the draws of a sampler, chain × draw × shape of each variable, as rows of all chains in sequence.
 
-Columns are named as ArviZ prints them, `theta[0]`, `b[1, 2]`.  --label chain (or draw) makes the chain of each row its label; --layer
+Columns are named as ArviZ prints them, `theta[0]`, `b[1, 2]`; the elements of a variable x that herd
+wrote have the names of its columns.  --label chain (or draw) makes the chain of each row its label; --layer
 names another group than the posterior, such as unconstrained_posterior.
 Source: the InferenceData schema of ArviZ; netCDF-4 marks coordinates as HDF5 dimension scales.
 """
@@ -57,7 +58,23 @@ def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
         hdf5_guard.check_readable({DIVERGING: diverging}, limit=options.limit, where=name)
     else:
         diverging = None
-    return _assemble_dataset(variables, axes, diverging, name, options)
+    titles = {title: _element_names(title, item.shape[2:]) for title, item in variables.items()}
+    if hdf5_guard.text_attribute(file[chosen], "inference_library") == "herd" and "x" in variables:
+        titles["x"] = _herd_column_names(datasets.get(f"/{chosen}/x_dim"), options.limit, name) or titles["x"]
+    return _assemble_dataset(variables, titles, axes, diverging, name, options)
+
+
+def _element_names(title: str, shape: tuple[int, ...]) -> list[str]:
+    """Return the names of the elements of a variable, in C order."""
+    return [f"{title}[{', '.join(map(str, place))}]" for place in np.ndindex(shape)] if shape else [title]
+
+
+def _herd_column_names(scale: h5py.Dataset | None, limit: int, where: str) -> list[str]:
+    """Return the names of columns that herd wrote as one variable x; an empty list if there are none."""
+    if scale is None or scale.dtype.kind != "O":
+        return []
+    hdf5_guard.check_readable({scale.name: scale}, limit=limit, where=where)
+    return [str(each) for each in codec.read_array(scale).tolist()]
 
 
 def _is_dimension_scale(item: h5py.Dataset) -> bool:
@@ -65,16 +82,20 @@ def _is_dimension_scale(item: h5py.Dataset) -> bool:
 
 
 def _assemble_dataset(
-    variables: dict[str, h5py.Dataset], axes: dict[str, h5py.Dataset], diverging: h5py.Dataset | None, where: str, options: LoadOptions
+    variables: dict[str, h5py.Dataset],
+    titles: dict[str, list[str]],
+    axes: dict[str, h5py.Dataset],
+    diverging: h5py.Dataset | None,
+    where: str,
+    options: LoadOptions,
 ) -> Dataset:
-    titles: list[str] = []
+    names: list[str] = []
     columns = []
     for title, item in sorted(variables.items()):
         values = codec.read_array(item)
-        rest = values.shape[2:]
         columns.append(values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64))
-        titles += [f"{title}[{', '.join(map(str, place))}]" for place in np.ndindex(rest)] if rest else [title]
-    parts: dict[str, Array] = {"feature_names": np.array(titles, dtype=str)}
+        names += titles[title]
+    parts: dict[str, Array] = {"feature_names": np.array(names, dtype=str)}
     if options.label is not None:
         if options.label not in AXES:
             raise BadUsage(f"--label {options.label} does not exist in MCMC draws", where=where, hint="use --label chain or --label draw")

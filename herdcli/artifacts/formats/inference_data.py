@@ -1,4 +1,6 @@
-"""ArviZ's InferenceData as netCDF-4: chain × draw × dimension in the group `posterior`, weights in `sample_stats`.
+"""ArviZ's InferenceData as netCDF-4: a variable for each parameter in the group `posterior`, weights in `sample_stats`.
+
+Columns b[0, 0], b[0, 1], … are one variable b with two dimensions.  Columns without names are one variable x.
 
 netCDF-4 is HDF5 whose coordinates are dimension scales, so that h5py writes it.
 Source: the InferenceData schema of ArviZ; the netCDF-4 file format's appendix on dimension scales.
@@ -7,23 +9,59 @@ Source: the InferenceData schema of ArviZ; the netCDF-4 file format's appendix o
 from __future__ import annotations
 
 import io
+import itertools
 import os
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.tables.column_roles import LABELS
 from herdcli.errors import BadUsage
 from herdcli.schema import Array
 
+MOST_VARIABLES = 1000  # with more named columns, they are one variable x
+_ELEMENT = re.compile(r"(.+)\[((?:0|[1-9]\d{0,8})(?:, ?(?:0|[1-9]\d{0,8}))*)\]")
+
+
+def array_variables(names: Sequence[str]) -> dict[str, tuple[tuple[int, ...], list[int]]]:
+    """Return name of a variable -> its shape beyond chain and draw, and the columns of its elements in C order.
+
+    Columns whose names are not all elements of an array, each once, are variables of their own.
+    """
+    elements: dict[str, dict[tuple[int, ...], int]] = {}
+    for column, name in enumerate(names):
+        if found := _ELEMENT.fullmatch(name):
+            elements.setdefault(found[1], {})[tuple(int(number) for number in found[2].split(","))] = column
+    whole = {}
+    for name, places in elements.items():
+        if len({len(place) for place in places}) == 1 and name not in names:
+            shape = tuple(max(axis) + 1 for axis in zip(*places, strict=True))
+            if len(places) == np.prod(shape, dtype=float):  # no index occurs twice, because names of columns differ
+                whole[name] = shape, [places[place] for place in np.ndindex(shape)]
+    made: dict[str, tuple[tuple[int, ...], list[int]]] = {}
+    for column, name in enumerate(names):
+        found = _ELEMENT.fullmatch(name)
+        if found and found[1] in whole:
+            made[found[1]] = whole[found[1]]
+        else:
+            made[name] = (), [column]
+    return made
+
 
 def write_dataset(path: str | os.PathLike[str], data: Dataset) -> None:
-    """Write rows as draws: each value of a column `chain` is a chain, else there is one chain; labels are a variable y."""
+    """Write rows as draws: each value of a column `chain` is a chain, else there is one chain.
+
+    Labels are a variable y, or label if a column has this name.
+    """
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
     chain = (data.columns or {}).get("chain")
     order = np.arange(len(X))[None] if chain is None else _chain_rows(np.asarray(chain))
-    more = {} if data.y is None else {"y": np.asarray(data.y)[order]}
+    title = next(name for name in (*LABELS, "class_label") if name not in (data.feature_names or ()))
+    more = {} if data.y is None else {title: np.asarray(data.y)[order]}
     _write_inference_data(path, X[order], data.feature_names, more)
 
 
@@ -64,16 +102,47 @@ def _write_inference_data(
     held = io.BytesIO()
     with h5py.File(held, "w", libver=("v110", "v110"), track_order=True) as file:
         posterior = _create_dimensions(file, "posterior", x.shape[:2])
-        columns = np.array(names if names is not None else [f"x{column}" for column in range(x.shape[2])], dtype=object)
-        _write_variable(posterior, "x", x, _write_coordinate(posterior, "x_dim", columns, 2))
-        for name, values in further_arrays.items():
-            extent = [_write_coordinate(posterior, f"{name}_dim", np.arange(values.shape[2]), 3)] if values.ndim > 2 else []
+        numbers = itertools.count(2)
+        for name, (values, coordinates) in _posterior_variables(x, names, further_arrays).items():
+            extent = [
+                _write_coordinate(posterior, f"{name}_dim_{axis}" if len(coordinates) > 1 else f"{name}_dim", each, next(numbers))
+                for axis, each in enumerate(coordinates)
+            ]
             _write_variable(posterior, name, values, *extent)
         for name, values in (stats or {}).items():
             group = file["sample_stats"] if "sample_stats" in file else _create_dimensions(file, "sample_stats", x.shape[:2])
             _write_variable(group, name, values)
     with open(path, "wb") as out:
         out.write(held.getbuffer())
+
+
+def _posterior_variables(x: Array, names: list[str] | None, further_arrays: dict[str, Array]) -> dict[str, tuple[Array, list[Array]]]:
+    """Return name -> values and the coordinates of the dimensions after chain and draw.
+
+    names  of the columns of x; without names, and with names that cannot be variables, x is one variable.
+    """
+    further: dict[str, tuple[Array, list[Array]]] = {
+        name: (values, [np.arange(size) for size in values.shape[2:]]) for name, values in further_arrays.items()
+    }
+    found = {} if names is None else array_variables(names)
+    if (
+        not found
+        or len(found) > MOST_VARIABLES
+        or not all(map(_is_variable_name, found))
+        or found.keys() & (further.keys() | {"chain", "draw"})
+    ):
+        columns = np.array(names if names is not None else [f"x{column}" for column in range(x.shape[2])], dtype=object)
+        return {"x": (x, [columns])} | further
+    parameters = {
+        name: (x[:, :, columns].reshape(*x.shape[:2], *shape), [np.arange(size) for size in shape])
+        for name, (shape, columns) in found.items()
+    }
+    return parameters | further
+
+
+def _is_variable_name(name: str) -> bool:
+    """Return whether netCDF-4 accepts a name, and it cannot be mistaken for a dimension that herd makes."""
+    return bool(name) and name == name.strip() and name.isprintable() and "/" not in name and name != "." and "_dim" not in name
 
 
 def _create_dimensions(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:

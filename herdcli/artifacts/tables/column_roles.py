@@ -15,6 +15,7 @@ LABELS = ("y", "label", "class", "target")
 ROLES = frozenset({"y", "split", "weight"})
 NONE = "none"
 USES = {"y": "labels", "split": "split", "weight": "weights"}  # names of the roles in messages
+ATOM_FIGURES = ("row", "weight", "mmd")  # the columns before the coordinates in a table of atoms; `group` may precede them
 OPTIONS = {"y": "--label", "split": "--split-column", "weight": "--weights"}
 _NUMBERED = re.compile(r"\bcolumn (\d+)\b")
 _SEVERAL = re.compile(r"\bcolumns (\d+) to (\d+)\b")
@@ -63,6 +64,13 @@ def with_column_names(message: str, names: Sequence[str]) -> str:
         lambda found: f"columns '{names[int(found[1])]}' to '{names[int(found[2])]}'" if int(found[2]) < len(names) else found[0], message
     )
     return _NUMBERED.sub(lambda found: f"column '{names[int(found[1])]}'" if int(found[1]) < len(names) else found[0], message)
+
+
+def atom_figures(names: Sequence[str]) -> list[str]:
+    """Return the columns of a table of atoms, as kernel-herd writes it, that are not coordinates; an empty list for other tables."""
+    first = 1 if names[:1] == ["group"] else 0
+    end = first + len(ATOM_FIGURES)
+    return list(names[:end]) if len(names) > end and tuple(names[first:end]) == ATOM_FIGURES else []
 
 
 def prediction_column_name(target: str) -> str:
@@ -135,7 +143,11 @@ class ColumnRoles:
         if label is None and self.target in names and self.target not in self.features:
             found["y"] = str(self.target)
         usual = _guess_roles_from_names([name for name in names if name not in self.features and name not in found.values()])
-        by_name = {role: usual[role] for role in self.by_name if role in usual and chosen[role] is None and role not in found}
+        by_name = {
+            role: usual[role]
+            for role in (self.by_name | {"weight"} if atom_figures(names) else self.by_name)
+            if role in usual and chosen[role] is None and role not in found
+        }
         if self.response == "named":
             by_name.pop("y", None)
         return {role: (found | by_name)[role] for role in ("split", "weight", "y") if role in found or role in by_name}
@@ -158,7 +170,7 @@ class ColumnRoles:
         return ColumnUse(roles, features, BY_NAME_ROLES.assign_roles(names, label, where) == dict(roles))
 
     def excluded_columns(self, names: Sequence[str], exempt: Sequence[str], where: str) -> list[str]:
-        """Return the columns that --columns and --drop leave out.
+        """Return the columns that --columns and --drop leave out, and without --columns the figures of a table of atoms.
 
         exempt  columns with another role.  Raises BadUsage for unmatched names.
         """
@@ -167,6 +179,7 @@ class ColumnRoles:
             if self.columns
             else set(names)
         )
+        kept -= set() if self.columns else {name for name in atom_figures(names) if name not in self.features}
         kept -= {name for text in self.drop for name in find_matching_columns(names, text, "--drop", where)}
         return [name for name in names if name not in kept and name not in exempt]
 

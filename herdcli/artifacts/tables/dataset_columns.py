@@ -23,7 +23,7 @@ from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.message_numbers import group_digits
 from herdcli.artifacts.recoding import cell_text
 from herdcli.artifacts.tables.column_profiles import ColumnProfile, profile_column
-from herdcli.artifacts.tables.column_roles import LABELS, ROLES, ColumnUse
+from herdcli.artifacts.tables.column_roles import LABELS, ROLES, ColumnUse, atom_figures
 from herdcli.artifacts.tables.dataset_assembly import Declarations, assemble_dataset, shrink_integers
 from herdcli.artifacts.tables.identifier_columns import find_identifier_columns
 from herdcli.artifacts.text import text_numbers
@@ -89,6 +89,7 @@ class _ChosenColumns:
     kept: list[str]  # further columns that the caller asked for
     features: Array | list[str]  # whole rows, or the columns with the features
     texts: list[str]  # columns of text among the further columns
+    left_out: list[str]  # columns that the options or the kind of table leave out
     unused: dict[str, str]  # columns that cannot be features -> their names, with their types if these are not text
 
 
@@ -118,7 +119,7 @@ def _choose_columns(raw_table: pa.Table, where: str, options: LoadOptions) -> _C
     use = options.roles.describe_use([name for name in names if name not in keep], [*left_out, *unused], options.label, roles, where)
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     described = {name: name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in unused}
-    return _ChosenColumns(table, raw_table.num_rows, given_names, roles, use, kept, features, texts, described)
+    return _ChosenColumns(table, raw_table.num_rows, given_names, roles, use, kept, features, texts, left_out, described)
 
 
 def _report_columns(
@@ -137,6 +138,8 @@ def _report_columns(
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(chosen.unused) > 12 else ''}")
     if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
+    if figures := [name for name in atom_figures(chosen.given_names) if name in chosen.left_out]:
+        note(f"{where}: herd wrote these columns beside the atoms, and they are not features: {', '.join(figures)}")
     if "weight" in roles and options.roles.weight is None and not declared:  # no note for herd's own files
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     return profiles, tuple(identifiers)

@@ -39,15 +39,36 @@ def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names
         console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
 
 
-def explain_variance_floors(recoding: Recoding | None, names: list[str] | None, part: str, remedy: str) -> str:
-    """Return why variances are at their floors, and what to do.  part  a component or a state; "" if there is only one."""
-    there = set(names or ())
+def explain_variance_floors(recoding: Recoding | None, names: list[str] | None, columns: list[int], part: str, remedy: str) -> str:
+    """Return why variances are at their floors, and what to do.
+
+    columns  those in the directions at the floor, the most important first.
+    part     a component or a state; "" if there is only one; "factors" for the noise beside factors.
+    """
+    there = {names[d] for d in columns} if names and columns else set(names or ())
     texts = [name for name in recoding.levels if there.intersection(one_hot_column_names(name, recoding))] if recoding else []
     if texts:
         listed = ", ".join(f"'{name}'" for name in texts[:LISTED]) + (", …" if len(texts) > LISTED else "")
-        what = f"hardly vary within a {part}" if part else "depend on each other"
+        what = f"hardly vary within a {part}" if part and part != "factors" else "depend on each other"
         return f"the one-hot columns of {listed} {what}; --categorical none leaves text columns out"
-    return f"some directions hardly vary within a {part}; {remedy}" if part else "columns depend on each other"
+    many = len(columns) != 1
+    if part == "factors":
+        return f"the factors explain {list_columns(columns, names) + ' completely' if columns else 'all variance'}; {remedy}"
+    if not part:
+        return f"{list_columns(columns, names) if len(columns) > 1 else 'columns'} depend on each other"
+    what = list_columns(columns, names) if columns else "some directions"
+    how = "hardly vary, or depend on each other," if len(columns) > 1 else "hardly vary" if many else "hardly varies"
+    return f"{what} {how} within a {part}; {remedy}"
+
+
+def list_columns(columns: list[int], names: list[str] | None) -> str:
+    """Return some columns as text, by name or number: all, or the first ones and how many there are."""
+    shown = [f"'{names[d]}'" if names else str(d) for d in columns]
+    if len(shown) == 1:
+        return f"column {shown[0]}"
+    if len(shown) > LISTED:
+        return f"columns {', '.join(shown[:LISTED])}, … ({len(shown)} columns)"
+    return f"columns {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def warn_of_variance_floors(console: Console, count: int, what: str, floor: float | None, why: str) -> None:

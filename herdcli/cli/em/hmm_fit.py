@@ -121,6 +121,8 @@ def _warn_of_result(
     session: Session, value: HiddenMarkovModel, prepared: PreparedChainFit, search: SearchResult, *, request: Request
 ) -> None:
     """Warn about variances at their floors, an end before convergence, and parameters that the sequences do not determine."""
+    from herdcli.em.variance_floors import columns_at_floor, floor_scale
+
     floors = int(value.ledger.floors[-2:].max(initial=0))
     if value.family is not None and value.emissions.mean is not None:
         flat = floored_variances.warn_of_constant_columns(
@@ -133,7 +135,11 @@ def _warn_of_result(
         if what == "variance":
             own = request.floor is None and value.family != "spherical"
             part = "state" if search.size > 1 else ""
-            why = floored_variances.explain_variance_floors(session.recoding, prepared.rows.feature_names, part, "try fewer --components")
+            found, names = prepared.found, prepared.rows.feature_names
+            covariance = value.emissions.covariance
+            scale = floor_scale(found.variance, found.mean, value.floor)
+            columns = [] if covariance is None else columns_at_floor(covariance, found.variance, scale, value.floor)
+            why = floored_variances.explain_variance_floors(session.recoding, names, columns, part, "try fewer --components")
             floored_variances.warn_of_variance_floors(session.console, floors, what, None if own else value.floor, why)
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"

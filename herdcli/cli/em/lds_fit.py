@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import sequence_models
+from herdcli.cli.em import floored_variances, sequence_models
 from herdcli.cli.em.request import SIZES, WORSE
 from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.rows import sequences
@@ -119,11 +119,20 @@ def _warn_of_result(
     session: Session, value: LinearDynamics, prepared: PreparedDynamicsFit, search: SearchResult, *, request: Request
 ) -> None:
     """Warn about variances at their floors, an end before convergence, unstable dynamics, and parameters that are not determined."""
+    from herdcli.em.sequence.lds import variance_floor_and_scale
+    from herdcli.em.variance_floors import columns_at_floor
+
     console = session.console
     floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known
     if floors:
         many = "1 variance of the noise was" if floors == 1 else f"{floors} variances of the noise were"
-        console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
+        columns: list[int] = []
+        if known is not None:
+            floor, scale = variance_floor_and_scale(known.base_variance, request.floor)
+            columns = columns_at_floor(value.noise, known.base_variance, scale, floor)
+        which = floored_variances.list_columns(columns, prepared.rows.feature_names) if columns else "columns"
+        why = f"{which} hardly differ{'s' * (len(columns) == 1)} from the prediction, or a state moves without noise"
+        console.warn(f"{many} raised to the floor: {why}")
     sequence_models.warn_of_nonconvergence(session, value, request)
     if known is not None and known.sequences == 1:
         console.warn("there is only one sequence, so the mean μ and covariance P of the first state come from this sequence alone")

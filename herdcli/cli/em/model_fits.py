@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from herdcli.cli.em import floored_variances
 from herdcli.cli.frame.history.request import settings_from_request
 from herdcli.cli.frame.output import outputs
@@ -107,11 +109,22 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
 
 def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, floored_count: int, size: int, request: Request) -> None:
     """Warn about variances at their floor; `floored_count` does not count those of constant columns."""
+    from herdcli.em.artifacts import Mixture
+    from herdcli.em.variance_floors import columns_at_floor, floor_scale
+
     if floored_count <= 0:
         return
     diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
     part, remedy = "component" if size > 1 else "", f"try fewer --components{diagonal}"
-    names = value.known.feature_names if value.known else None
-    why = floored_variances.explain_variance_floors(session.recoding, names, part, remedy)
+    known, names = value.known, None
+    columns: list[int] = []
+    if isinstance(value, Mixture):
+        covariance = value.covariance
+    else:
+        part, covariance = "factors", np.diag(value.noise)
+    if known is not None and request.model != "ppca":  # whose only noise variance is that of all columns
+        scale = floor_scale(known.base_variance, known.base_mean, value.floor)
+        names, columns = known.feature_names, columns_at_floor(covariance, known.base_variance, scale, value.floor)
+    why = floored_variances.explain_variance_floors(session.recoding, names, columns, part, remedy)
     own = request.floor is None and value.floors_per_constant_column > 0
     floored_variances.warn_of_variance_floors(session.console, floored_count, "variance", None if own else value.floor, why)

@@ -88,13 +88,11 @@ def _is_csv(session: Session) -> bool:
 
 def _atom_rows(value: Samples) -> list[Row]:
     """Return one row per atom: group, row, weight, MMD, columns."""
-    names = value.feature_names or [f"x{j}" for j in range(value.x.shape[1])]
-    rows: list[Row] = []
-    for i, atom in enumerate(value.x.tolist()):
-        group: Row = {} if value.group is None or value.group_names is None else {"group": value.group_names[int(value.group[i])]}
-        figures: Row = {"row": int(value.index[i]), "weight": float(value.weight[i]), "mmd": float(value.mmd[i])}
-        rows.append(group | figures | dict(zip(names, atom, strict=True)))
-    return rows
+    from herdcli.evaluation.summaries.whole_tables import atom_columns
+
+    columns = atom_columns(value, {})
+    values = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def note_result(session: Session, value: Samples, count: int) -> None:

@@ -127,8 +127,8 @@ def factor_columns(value: Network, levels: Levels) -> Columns:
 
 
 def atom_columns(value: Samples, levels: Levels) -> Columns:
-    """Return the atoms with their rows in the input and their weights."""
-    columns: Columns = {"row": value.index, "weight": value.weight}
+    """Return the atoms with their rows in the input, their weights, and the MMD of the atoms up to each."""
+    columns: Columns = {"row": value.index, "weight": value.weight, "mmd": value.mmd}
     if value.group is not None and value.group_names is not None:
         columns = {"group": [value.group_names[each] for each in value.group.tolist()], **columns}
     atoms = zip(column_names(value.feature_names, value.x.shape[1]), value.x.T, strict=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.artifacts.tables.column_roles import ROLES, ColumnRoles, ColumnUse, describe_column_use, find_matching_columns, role_warning
+from herdcli.artifacts.tables.column_roles import (
+    ROLES,
+    ColumnRoles,
+    ColumnUse,
+    atom_figures,
+    describe_column_use,
+    find_matching_columns,
+    role_warning,
+)
 from herdcli.errors import BadUsage
 
 NAMES = ["id", "x1", "x2", "height", "weight", "Class"]
@@ -99,3 +107,44 @@ def test_every_format_leaves_columns_out(tmp_path):
         assert np.array_equal(load(str(tmp_path / name), roles=ColumnRoles(columns=("x1:x2",))).value.X, X[:, 1:])
         with pytest.raises(BadUsage, match="--columns and --drop leave no column"):
             load(str(tmp_path / name), roles=ColumnRoles(drop=("1:3",)))
+
+
+ATOMS = ["row", "weight", "mmd", "height", "age"]
+
+
+@pytest.mark.parametrize(
+    ("names", "figures"),
+    [
+        (ATOMS, ["row", "weight", "mmd"]),
+        (["group", *ATOMS], ["group", "row", "weight", "mmd"]),
+        (["row", "weight", "height"], []),
+        (["height", *ATOMS[:3]], []),
+        (ATOMS[:3], []),
+    ],
+)
+def test_the_figures_of_a_table_of_atoms(names, figures):
+    assert atom_figures(names) == figures
+
+
+def test_the_figures_of_atoms_are_not_features():
+    roles = ColumnRoles(frozenset())
+    assert roles.assign_roles(ATOMS, None, "t") == {"weight": "weight"}
+    assert roles.excluded_columns(ATOMS, ["weight"], "t") == ["row", "mmd"]
+    assert roles.excluded_columns(["group", *ATOMS], ["weight", "group"], "t") == ["row", "mmd"]
+    assert ColumnRoles(columns=("row", "age")).excluded_columns(ATOMS, ["weight"], "t") == ["mmd", "height"]
+    assert ColumnRoles(weight="none").assign_roles(ATOMS, None, "t") == {}
+
+
+def test_the_figures_of_atoms_are_features_of_a_model_that_was_fitted_to_them():
+    roles = ColumnRoles(features=frozenset(ATOMS))
+    assert (roles.assign_roles(ATOMS, None, "t"), roles.excluded_columns(ATOMS, [], "t")) == ({}, [])
+
+
+def test_a_table_of_atoms_is_read_as_weighted_rows(tmp_path):
+    path = tmp_path / "atoms.csv"
+    path.write_text("group,row,weight,mmd,height,age\na,7,.25,.9,1,2\nb,3,.75,.4,3,5\n")
+    said = []
+    data = load(str(path), note=said.append).value
+    assert data.feature_names == ["height", "age"]
+    assert data.weight.tolist() == [0.25, 0.75]
+    assert f"{path}: herd wrote these columns beside the atoms, and they are not features: group, row, mmd" in said

@@ -282,13 +282,15 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     table(tmp_path / "double.csv", [[value, 1e6 * value, 7, 8] for value in draws], ["a", "b", "c", "d"])
     ended = herd("em", "double.csv", "--components", "1", "-o", "x.h5")
     assert "em: 2 columns are constant ('c', 'd') and not used by the fit; their variances are set to " in ended.err
-    line = "1 variance was raised to the floor of its column: columns depend on each other\n"
+    line = "1 variance was raised to the floor of its column: columns 'a' and 'b' depend on each other\n"
     assert f"em: warning: {line}" in ended.err
     table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])
     ended = herd("em", "repeated.csv", "--components", "3", "-o", "x.h5")
     assert ended.code == 0
     assert "em: warning: 6 variances were raised to the floor of their columns: " in ended.err
-    assert ended.err.endswith(": some directions hardly vary within a component; try fewer --components, or --covariance diagonal\n")
+    assert ended.err.endswith(
+        ": columns 'a' and 'b' hardly vary, or depend on each other, within a component; try fewer --components, or --covariance diagonal\n"
+    )
     assert figures(herd, "x.h5")[0]["floors"] == 6
 
 

@@ -175,7 +175,9 @@ def test_one_state_whose_columns_depend_is_not_advised_fewer(herd, tmp_path):
     random = np.random.default_rng(2).normal(size=60)
     np.savetxt(tmp_path / "twice.csv", np.stack([random, 2 * random], axis=1), delimiter=",", header="a,b", comments="")
     ended = herd("em", "twice.csv", "--model", "hmm", "--components", "1", "-o", "m.h5")
-    assert (ended.code, "raised to the floor of its column: columns depend on each other\n" in ended.err) == (0, True), ended.err
+    assert (ended.code, "raised to the floor of its column: columns 'a' and 'b' depend on each other\n" in ended.err) == (0, True), (
+        ended.err
+    )
     assert "fewer --components" not in ended.err
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_blocks import *
     from herdcli.fast.numpy_chain import *
     from herdcli.fast.numpy_clusters import *
+    from herdcli.fast.numpy_csr import *
     from herdcli.fast.numpy_dual import *
     from herdcli.fast.numpy_embedding import *
     from herdcli.fast.numpy_exact import *
@@ -43,6 +44,7 @@ TWINS = {  # the functions of each pair; this is their only list
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "add_cluster_rows candidate_costs nearest_two pair_products",
+    "csr": "add_curvature_products add_transposed_products csr_products",
     "dual": "learn_dual",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",

@@ -267,7 +267,7 @@ class SumTree:
         """Return the sum of all blocks, added from the small entries to the large ones.  Raises ValueError if there is none."""
         if not self.sums:
             raise ValueError("there are no blocks")
-        found = {name: item.copy() for name, item in self.sums[-1].items()}
+        found = {name: item.copy(order="K") for name, item in self.sums[-1].items()}
         for entry in reversed(self.sums[:-1]):
             found = {name: entry[name] + item for name, item in found.items()}
         return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from herdcli.numerics.block_statistics import Block, BlockSource, BlockStatistic
 from herdcli.records import dataclass
 from herdcli.regression import firth
 from herdcli.regression.fit import MANY, DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
-from herdcli.regression.sparse_rows import SparseBlock, SparseRows
+from herdcli.regression.sparse_rows import SparseBlock, SparseBlocks, SparseRows, compress_blocks, side_by_side
 from herdcli.schema import Array, array
 
 P = TypeVar("P", bound=RegressionProblem)
@@ -48,7 +48,7 @@ def make_large_problem_descent(
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
     if few and not isinstance(problem.rows, SparseRows):
         return NewtonDescent(problem, start, iterations, map=map, elsewhere=remote_blocks)
-    return TrustRegion(problem, start, iterations, map=map, elsewhere=remote_blocks)
+    return TrustRegion(problem, start, iterations, map=map, elsewhere=None if remote_blocks is None else compress_blocks(remote_blocks))
 
 
 def without_rows(problem: P) -> P:
@@ -59,7 +59,7 @@ def without_rows(problem: P) -> P:
 def _linear_predictors(problem: RegressionProblem, block: RowBlock | SparseBlock, theta: Array) -> Array:
     """Return X β + α (m, K), without offsets."""
     if isinstance(block, SparseBlock):
-        return np.asarray(block.Z @ theta.T)
+        return block.products(theta)
     found: Array = (theta[:, :-1] @ block.X[:, : problem.features].T).T + theta[:, -1]  # with few predictors twice as fast as X β
     return found
 
@@ -67,15 +67,15 @@ def _linear_predictors(problem: RegressionProblem, block: RowBlock | SparseBlock
 def _gradient_sum(problem: RegressionProblem, block: RowBlock | SparseBlock, values: Array) -> Array:
     """Return Σ_n v_n ⊗ z_n (K, p) for values (m, K) of the rows."""
     if isinstance(block, SparseBlock):
-        return np.asarray(values.T @ block.Z)
+        return block.transposed_products(values)
     return np.column_stack([values.T @ block.X[:, : problem.features], values.sum(axis=0)])
 
 
-def _square_columns(block: RowBlock | SparseBlock) -> RowBlock | SparseBlock:
-    """Return the block with the squares of its columns."""
+def _diagonal_sum(problem: RegressionProblem, block: RowBlock | SparseBlock, values: Array) -> Array:
+    """Return Σ_n v_n ⊗ z_n² (K, p) for values (m, K) of the rows."""
     if isinstance(block, SparseBlock):
-        return replace(block, Z=block.Z.power(2))
-    return replace(block, X=np.column_stack([block.X[:, :-2] ** 2, block.X[:, -2:]]))
+        return block.transposed_products(values, squares=True)
+    return np.column_stack([values.T @ np.square(block.X[:, : problem.features]), values.sum(axis=0)])
 
 
 def response_columns(block: RowBlock | SparseBlock) -> tuple[Array, Array, Array]:
@@ -106,9 +106,7 @@ class GradientSums(BlockStatistics):
                 "mass": np.array([weight.sum()]),
                 "loss": np.array([weight[:, 0] @ loss]),
                 "gradient": _gradient_sum(problem, block, slope * weight),
-                "diagonal": _gradient_sum(
-                    problem, _square_columns(block), (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight
-                ),
+                "diagonal": _diagonal_sum(problem, block, (curve if curve.shape[1] == 1 else curve * (1 - curve)) * weight),
                 "doubtful": np.array(
                     [np.count_nonzero(poorly_classified_row_mask(problem, eta, y) & (weight[:, 0] > 0))], dtype=np.float64
                 ),
@@ -128,15 +126,19 @@ class HessianProduct(BlockStatistics):
         return self.product_sums(block, self.row_curvature(block))
 
     def row_curvature(self, block: RowBlock | SparseBlock) -> Array:
-        """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.loss_and_derivatives` has them."""
+        """Return the second derivatives of each row's loss at θ, (m, 1) or (m, K) as `Family.loss_and_derivatives` has them.
+
+        Those of sparse rows are padded with zeros, as `sparse_rows.side_by_side` does it.
+        """
         y, offset, _ = response_columns(block)
-        return self.problem.family.loss_and_derivatives(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
+        found = self.problem.family.loss_and_derivatives(_linear_predictors(self.problem, block, self.theta) + offset, y)[2]
+        return side_by_side(found.T) if isinstance(block, SparseBlock) else found
 
     def product_sums(self, block: RowBlock | SparseBlock, curve: Array) -> Sums:
         """Return the sums of a block with the second derivatives of its rows."""
-        weight = response_columns(block)[2]
         if isinstance(block, SparseBlock):
-            return {"product": (_curvature_product(curve.T, (block.Z @ self.v.T).T) * weight.T) @ block.Z}
+            return {"product": block.curvature_products(curve, self.v)}
+        weight = response_columns(block)[2]
         columns, curve = block.X[:, : self.problem.features], np.ascontiguousarray(curve.T)
         slopes, intercepts = np.ascontiguousarray(self.v[:, :-1]), self.v[:, -1:]
         product = np.zeros_like(self.v)
@@ -190,7 +192,8 @@ class ColumnProducts(BlockStatistics):
     def __call__(self, block: RowBlock | SparseBlock) -> Sums:
         """Return the sums of a block."""
         Z, _, _, weight = self.problem.split_block(block)
-        return {"products": (Z.T * weight) @ Z}
+        Z = (Z.toarray() if isinstance(block, SparseBlock) else Z) * np.sqrt(weight)[:, None]
+        return {"products": Z.T @ Z}  # of one array: half the operations
 
 
 @dataclass(frozen=True)
@@ -274,21 +277,31 @@ class TrustRegion(DescentBase):
             state.metric = np.maximum(diagonal, FLATTEST * state.first)
             state.trace = np.append(state.trace, objective)
         # A penalised loss has a curvature of at least λ₂, so that no step gains more than |g|²/(2 λ₂): then none has to be computed.
-        gain = float(np.square(state.gradient).sum()) / (2.0 * problem.l2) if problem.l2 and type(self) is TrustRegion else np.inf
-        if CAREFUL * gain <= TOLERANCE * max(1.0, abs(state.objective)):
-            state.direction, state.foreseen, state.inside = np.zeros_like(tried), gain, True
+        squares = float(np.square(state.gradient).sum())
+        if squares <= self._negligible_gradient(state):
+            state.direction, state.foreseen, state.inside = np.zeros_like(tried), squares / (2.0 * problem.l2), True
             return state
         metric = self._region_metric(state)
         if begun:
-            state.radius = _scaled_norm(_divide_by_metric(state.gradient, metric), metric)
-        state.direction, state.foreseen, state.inside = trust_region_step(
-            self._curvature_product(state), state.gradient, metric, state.radius
+            state.radius = _scaled_norm(_metric_inverse(metric)(state.gradient), metric)
+        gradient = state.gradient
+        if isinstance(self.source, SparseBlocks):  # the order in which these take directions
+            gradient, metric = np.asfortranarray(gradient), np.asfortranarray(metric) if isinstance(metric, np.ndarray) else metric
+        direction, state.foreseen, state.inside = trust_region_step(
+            self._curvature_product(state), gradient, metric, state.radius, self._negligible_gradient(state)
         )
+        state.direction = np.ascontiguousarray(direction)
         if isinstance(metric, CorrelatedMetric) and len(tried) == getattr(problem.family, "classes", 0):
             # The same change of all intercepts changes no probability.  The diagonal metric and Newton's steps have none of it.
             own = state.metric[:, -1]
             state.direction[:, -1] -= own @ state.direction[:, -1] / own.sum()
         return state
+
+    def _negligible_gradient(self, state: TrustRegionState) -> float:
+        """Return |g|² of a gradient from which a step gains nothing but rounding, by the penalty alone; −1 without a penalty."""
+        if not self.problem.l2 or type(self) is not TrustRegion:
+            return -1.0
+        return 2.0 * self.problem.l2 * TOLERANCE * max(1.0, abs(state.objective)) / CAREFUL
 
     def _region_metric(self, state: TrustRegionState) -> Metric:
         """Return the metric of the region: that of the state's diagonal, or one with the same mean and the correlations of the columns."""
@@ -317,15 +330,18 @@ class TrustRegion(DescentBase):
     def _curvature_product(self, state: TrustRegionState) -> Callable[[Array], Array]:
         """Return the curvature at θ as a function of a direction."""
         problem, source = self.problem, self.source
-        penalised = problem.l2 * problem.penalty_mask.reshape(state.theta.shape)
-
+        order: Literal["F", "C"] = "F" if isinstance(source, SparseBlocks) else "C"
+        penalised = np.asarray(problem.l2 * problem.penalty_mask.reshape(state.theta.shape), order=order)
         curves: dict[int, Array] = {}  # the second derivatives of the rows of a block by its first row: equal for all directions
 
         def product(v: Array) -> Array:
             statistics: Callable[[Block], Sums] = self.hessian_product_sums(state.theta, v)
             if isinstance(statistics, HessianProduct) and not isinstance(source, RemoteSource):
                 statistics = partial(_sums_with_known_curvature, statistics, curves)
-            found: Array = sum_statistics(source, statistics, self.map)["product"] / state.mass + penalised * v
+            found: Array = sum_statistics(source, statistics, self.map)["product"]
+            found /= state.mass
+            if problem.l2:
+                found += penalised * v
             return found
 
         return product
@@ -364,47 +380,54 @@ class TrustRegion(DescentBase):
         return RegressionFit(state.theta, curve, state.trace, state.mass, self.has_converged(state) and not separated, separated)
 
 
-def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Metric, radius: float) -> tuple[Array, float, bool]:
+def trust_region_step(
+    product: Callable[[Array], Array], gradient: Array, metric: Metric, radius: float, negligible: float = -1.0
+) -> tuple[Array, float, bool]:
     """Return d (K, p) that nearly minimises g'd + ½ d'Hd over Σ metric d² ≤ radius², the predicted decrease, and if it ends inside.
 
-    product  v ↦ Hv.  Coordinates with metric 0 stay 0.  The iterates of conjugate gradients grow in length in their preconditioner's
-    metric, so the first one beyond the border is the last one.
+    product  v ↦ Hv.  negligible  |g|² of a gradient that is as good as 0.  Coordinates with metric 0 stay 0.  The iterates of conjugate
+    gradients grow in length in their preconditioner's metric, so the first one beyond the border is the last one.
     """
-    d, along = np.zeros_like(gradient), np.zeros_like(gradient)
-    rest = -gradient
-    scaled = _divide_by_metric(rest, metric)
-    slope = begun = float((rest * scaled).sum())
+    invert = _metric_inverse(metric)
+    d, rest = np.zeros_like(gradient), -gradient
+    way = invert(rest)
+    slope = begun = _inner_product(rest, way)
     least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster from step to step of the descent: order 3/2
-    way, inside = scaled, True
-    # M d and M way for the metric M, whose products with a direction are not needed: M M⁻¹ r = r.
-    lengths = None if isinstance(metric, np.ndarray) else (np.zeros_like(d), rest)
+    # Products of d and the direction in the metric M, by M M⁻¹ r = r and r'd = 0 for conjugate directions: no product with M is computed.
+    lengths = np.array([0.0, 0.0, slope])
+    inside = True
     for _ in range(min(PRODUCTS, 2 * gradient.size)):  # without rounding, as many products as coordinates are enough
-        if slope <= least:
+        if slope <= least or _inner_product(rest, rest) <= negligible:
             break
         image = product(way)
-        bent = float((way * image).sum())
-        images = (metric * d, metric * way) if isinstance(metric, np.ndarray) or lengths is None else lengths
-        reach = _distance_to_border(d, way, images, radius)
+        bent = _inner_product(way, image)
+        reach = _distance_to_border(lengths, radius)
         rate = slope / bent if bent > 0 else np.inf
         inside = rate < reach
         rate = rate if inside else reach
-        d, along = d + rate * way, along + rate * image
+        d += rate * way
+        rest -= rate * image
         if not inside:
             break
-        rest = rest - rate * image
-        scaled = _divide_by_metric(rest, metric)
-        slope, last = float((rest * scaled).sum()), slope
-        way = scaled + slope / last * way
-        if lengths is not None:
-            lengths = lengths[0] + rate * lengths[1], rest + slope / last * lengths[1]
-    return d, -float((gradient * d).sum() + 0.5 * (d * along).sum()), inside
+        scaled = invert(rest)
+        slope, last = _inner_product(rest, scaled), slope
+        share = slope / last
+        way *= share
+        way += scaled
+        own, both, along = lengths
+        lengths[:] = own + 2 * rate * both + rate**2 * along, share * (both + rate * along), slope + share**2 * along
+    return d, 0.5 * (_inner_product(d, rest) - _inner_product(d, gradient)), inside  # Hd = −g − r
 
 
-def _distance_to_border(d: Array, direction: Array, images: tuple[Array, Array], radius: float) -> float:
-    """Return t ≥ 0 with ‖d + t way‖ = radius; images  the products of the metric with d and the direction."""
-    a, b = float((direction * images[1]).sum()), float((d * images[1]).sum())
-    c = radius**2 - float((d * images[0]).sum())
-    return float((np.sqrt(b * b + a * max(c, 0.0)) - b) / a)
+def _distance_to_border(lengths: Array, radius: float) -> float:
+    """Return t ≥ 0 with ‖d + t way‖ = radius; lengths  |d|², d'way and |way|² in the metric."""
+    own, both, along = lengths.tolist()
+    return float((np.sqrt(both * both + along * max(radius**2 - own, 0.0)) - both) / along)
+
+
+def _inner_product(a: Array, b: Array) -> float:
+    """Return Σ a b of arrays (K, p), without a copy of arrays that are contiguous in either order."""
+    return float(np.vdot(a.T, b.T) if a.flags.f_contiguous and b.flags.f_contiguous else np.vdot(a, b))
 
 
 def _scaled_norm(d: Array, metric: Metric) -> float:
@@ -415,8 +438,9 @@ def _multiply_by_metric(values: Array, metric: Metric) -> Array:
     return metric.multiply(values) if isinstance(metric, CorrelatedMetric) else metric * values
 
 
-def _divide_by_metric(values: Array, metric: Metric) -> Array:
+def _metric_inverse(metric: Metric) -> Callable[[Array], Array]:
+    """Return the inverse of a metric as a function of a direction; coordinates with metric 0 become 0."""
     if isinstance(metric, CorrelatedMetric):
-        return metric.solve(values)
-    found: Array = np.divide(values, metric, out=np.zeros_like(values), where=metric > 0)
-    return found
+        return metric.solve
+    inverse: Array = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)
+    return lambda d: np.multiply(d, inverse)

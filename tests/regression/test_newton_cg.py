@@ -259,6 +259,25 @@ def test_a_step_in_a_correlated_metric_ends_at_its_minimum_or_border():
         assert foreseen == pytest.approx(-model_of(H, g, d))
 
 
+def test_a_step_ends_where_the_rest_of_the_gradient_is_negligible():
+    H, g, metric = quadratic()
+    small, counts = 1e-12 * g, []
+    for negligible in (-1.0, 0.25 * float(np.square(small).sum())):
+        products = []
+
+        def product(v, products=products):
+            products.append(v)
+            return (H @ v.ravel()).reshape(v.shape)
+
+        d, foreseen, inside = newton_cg.trust_region_step(product, small, metric, np.inf, negligible)
+        rest = -small.ravel() - H @ d.ravel()
+        assert inside
+        assert foreseen == pytest.approx(-model_of(H, small, d))
+        assert rest @ rest <= (0.25 if negligible > 0 else 1e-3) * float(np.square(small).sum())
+        counts.append(len(products))
+    assert counts[1] < counts[0]
+
+
 def test_correlated_columns_need_few_products(monkeypatch):
     random = np.random.default_rng(3)
     X = random.normal(size=(400, 3)) @ random.normal(size=(3, 30)) + 0.05 * random.normal(size=(400, 30)) + 1.0

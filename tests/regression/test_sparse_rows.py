@@ -8,9 +8,9 @@ from scipy import sparse
 
 from herdcli.algorithm import run_algorithm
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BLOCK, ArrayRows
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, sum_statistics
 from herdcli.regression import families, fit, model, newton_cg
-from herdcli.regression.sparse_rows import SparseRows, regression_blocks
+from herdcli.regression.sparse_rows import SparseBlocks, SparseRows, compress_blocks, regression_blocks
 
 N, D, L2 = BLOCK + 300, 700, 0.01  # two blocks; softmax has 3 · 701 coefficients
 RANDOM = np.random.default_rng(5)
@@ -67,3 +67,34 @@ def test_infinite_values_are_refused():
     wrong.data[3] = np.inf
     with pytest.raises(DataError, match="there are infinite values"):
         SparseRows.from_columns(wrong, TARGETS["gaussian"], OFFSET, None)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_dense_rows_of_few_nonzero_entries_are_compressed_and_fitted_the_same(weight):
+    rows = ArrayRows(np.column_stack([X.toarray(), TARGETS["softmax"], OFFSET]), weight=weight)
+    problem = problem_of("softmax", rows)
+    start, blocks = model.initial_coefficients(problem), compress_blocks(regression_blocks(rows))
+    assert isinstance(blocks, SparseBlocks)
+    plain, compressed = (run_algorithm(newton_cg.TrustRegion(problem, start, elsewhere=source)) for source in (None, blocks))
+    assert compressed.converged
+    np.testing.assert_allclose(compressed.theta, plain.theta, atol=1e-7)
+    assert compressed.trace[-1] == pytest.approx(plain.trace[-1], abs=1e-13)
+    chosen = newton_cg.make_large_problem_descent(problem, start, 100, map, regression_blocks(rows))
+    assert isinstance(chosen.source, SparseBlocks)
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0.3, N), (0.01, 2)])
+def test_rows_that_are_dense_or_few_are_left_as_they_are(share, rows):
+    dense = sparse.random_array((rows, D), density=share, random_state=np.random.default_rng(2)).toarray()
+    source = regression_blocks(ArrayRows(np.column_stack([dense, np.zeros((rows, 2))])))
+    assert compress_blocks(source) is source
+
+
+def test_correlations_of_compressed_rows_are_those_of_dense_rows():
+    rows = ArrayRows(np.column_stack([X.toarray(), TARGETS["softmax"], OFFSET]), weight=WEIGHT)
+    statistics = newton_cg.ColumnProducts(problem_of("softmax", rows))
+    dense = regression_blocks(rows)
+    found, other = (sum_statistics(source, statistics)["products"] for source in (compress_blocks(dense), dense))
+    np.testing.assert_allclose(found, other, rtol=1e-12, atol=1e-12)
+    Z = np.column_stack([X.toarray(), np.ones(N)])
+    np.testing.assert_allclose(other, Z.T @ (WEIGHT[:, None] * Z), rtol=1e-10, atol=1e-10)

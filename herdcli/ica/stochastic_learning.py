@@ -289,16 +289,19 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
         if problem.settings.grid is not None:
             more["topography"] = pooling_weights(problem.settings.grid, problem.settings.neighbourhood)
             more["grid"] = np.array(problem.settings.grid)
-        trace, notes = _filled_trace(problem, state), tuple(_progress_notes(problem.settings, state))
+        trace, notes = (
+            _filled_trace(problem, state),
+            tuple(_progress_notes(problem.settings.density_name, problem.settings.algorithm, state)),
+        )
         return ICAFit(J, gamma, trace, state.step, objective_name(problem), more, notes, state.signs is not None)
 
 
-def _progress_notes(settings: LearningSettings, state: LearningState) -> Iterator[str]:
-    if state.resets and settings.algorithm != "ebm":
+def _progress_notes(density_name: str, algorithm: str, state: LearningState) -> Iterator[str]:
+    if state.resets and algorithm != "ebm":
         yield f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken"
     elif state.resets:
         yield "the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead"
-    if settings.density_name == "gaussian-cdf":
+    if density_name == "gaussian-cdf":
         yield "a Gaussian density decorrelates and no more: which rotation is found means nothing"
     if state.raised:
         yield f"γ left the normalisable region {state.raised} times and was set back to its border"

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.online.learner_state import LearnerState
-from herdcli.online.model import PassResults, Settings
+from herdcli.online.model import PassResults
 from herdcli.schema import Array
 
 WEIGHTS = ("table", "mean", "sigma", "sizes", "stack", "weights")
 
 
-def begin_pass(state: LearnerState, settings: Settings) -> None:
+def begin_pass(state: LearnerState, early_stop: int) -> None:
     """Begin a new pass: keep the best weights so far, and end learning if `early_stop` passes have brought no improvement."""
-    if settings.early_stop and state.passes is not None:
+    if early_stop and state.passes is not None:
         best = best_pass(state)
         last = state.passes.shape[1] - 1
         if best == last:
             state.best = _weight_arrays(state)
-        if last - best >= settings.early_stop:
+        if last - best >= early_stop:
             state.done = True
             return
     column = np.zeros((3, 1))

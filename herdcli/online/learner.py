@@ -140,7 +140,7 @@ class OnlineLearner:
             state.done = True
             return state
         if batch.held is not None and batch.number == 0:
-            heldout_examples.begin_pass(state, self.settings)
+            heldout_examples.begin_pass(state, self.settings.early_stop)
             if state.done:
                 return state
         return _learn_batch(self, state, batch)
@@ -224,7 +224,7 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     with np.errstate(all="ignore"):  # values that are no longer finite are reported once, below
         # Progressive validation: every example is scored before it is learned, so its error is one on new data.
         score, variance = learn_block(learner, state, block)
-        found = progressive_errors_and_losses(settings, score, block.label)
+        found = progressive_errors_and_losses(settings.task, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
@@ -384,14 +384,14 @@ def true_margins(score: Array, label: Array) -> Array:
     return np.asarray(own - others.max(axis=1))
 
 
-def progressive_errors_and_losses(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
+def progressive_errors_and_losses(task: str, score: Array, label: Array) -> tuple[Array, Array]:
     """Return error and loss (n,) of each example from its scores.
 
     They are whether it is wrong and ½ max(0, 1 − m)²; for regression |y − m| and (y − m)².
     """
-    if settings.task == "multilabel":
+    if task == "multilabel":
         return tags.tag_errors_and_losses(score, tags.add_label_columns(label, score.shape[1]))
-    if settings.task == "regression":
+    if task == "regression":
         residual = label - score[:, 0]
         return np.abs(residual), residual**2
     margin = true_margins(score, label)

@@ -81,25 +81,25 @@ def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[
     return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels a row"
 
 
-def refuse_unavailable_results(fitted: Artifact, request: Request) -> None:
+def refuse_unavailable_results(fitted: Artifact, want: str | None, explain: int | None) -> None:
     """Raise BadUsage, before any row is read, for results that a model cannot give: sets, and for online models most others."""
     if fitted.kind not in ("classifier", "predictor", "tagger"):
-        if request.want == "sets":
+        if want == "sets":
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
             raise BadUsage(what, hint="herd apply without --want")
-        if request.explain is not None:
+        if explain is not None:
             raise BadUsage(f"--explain-row is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
         return
-    if request.explain is not None and fitted.kind == "tagger":
+    if explain is not None and fitted.kind == "tagger":
         raise BadUsage(
             "--explain-row explains one prediction, but a multilabel model makes one for each label",
             hint="herd info MODEL --top 20 shows the largest weights",
         )
     wants = ("classes", "sets") if fitted.kind == "classifier" else ("sets",)
-    if request.want not in (None, *wants):
+    if want not in (None, *wants):
         hint = f"--want {' or '.join(wants)}, or leave it out"
-        raise BadUsage(f"--want {request.want} has no meaning with a {fitted.kind}", hint=hint)
-    if request.want == "sets" and fitted.kind != "tagger" and fitted.value.coverage is None:
+        raise BadUsage(f"--want {want} has no meaning with a {fitted.kind}", hint=hint)
+    if want == "sets" and fitted.kind != "tagger" and fitted.value.coverage is None:
         raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="herd nherd-train --coverage 0.9")
 
 

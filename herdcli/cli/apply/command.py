@@ -61,9 +61,9 @@ def command(session: Session, request: Request) -> None:
         session.warn_of_ignored_option("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
         session.warn_of_ignored_option("particles", f"with a model of kind {fitted.kind}")
-    classifiers.refuse_unavailable_results(fitted, request)
+    classifiers.refuse_unavailable_results(fitted, request.want, request.explain)
     if request.explain is not None:
-        explanations.write_score_explanation(session, fitted, request)
+        explanations.write_score_explanation(session, fitted, request.explain, request.source, request.input_format, request.label)
         return
     applied = import_by_path(str(KINDS[fitted.kind].apply))
     if large_files.apply_in_blocks(session, fitted, request, applied):

@@ -16,7 +16,6 @@ from herdcli.online.predictions.explanation import ScoreTerms, explain_score
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.table import Row
     from herdcli.online.model import Classifier
@@ -25,10 +24,12 @@ SHOWN = 20
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".txt": "aligned"}
 
 
-def write_score_explanation(session: Session, fitted: Artifact, request: Request) -> None:
+def write_score_explanation(
+    session: Session, fitted: Artifact, explain: int | None, source: str, input_format: str | None, label: str | None
+) -> None:
     """Write the table as text.  Raises DataError for a kernel model and for a row that does not exist."""
     model: Classifier = fitted.value
-    assert request.explain is not None
+    assert explain is not None
     if model.mean is None:
         hint = "herd nherd-train without --kernel learns a model with weights for features"
         raise DataError("--explain-row needs weights for features, but a kernel model has none", where=fitted.name, hint=hint)
@@ -37,10 +38,10 @@ def write_score_explanation(session: Session, fitted: Artifact, request: Request
         raise BadUsage(
             "--explain-row can only write a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}"
         )
-    block, names = read_example(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
+    block, names = read_example(session, model, source, explain, input_format=input_format, label=label)
     found = explain_score(model, block)
     if found.towards >= 0:
-        session.console.note(f"example {request.explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
+        session.console.note(f"example {explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
     form = FORMATS.get(suffix, "aligned")
     outputs.write_text_result(session, escape_text(table.FORMATS[form](_score_term_rows(model, found, names)), keep="\n\t"))
 

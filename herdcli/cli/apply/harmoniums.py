@@ -38,7 +38,7 @@ def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap
     exact_mode.refuse_units_when_exact(
         session, *(units for layer in model_layers(fitted.value) for units in (layer.visible_units, layer.hidden_units))
     )
-    data = new_rows(session, request, missing=request.want == "completed")
+    data = new_rows(session, request.source, request.input_format, request.label, missing=request.want == "completed")
     if model_layers(fitted.value)[0].labels is not None:
         return _label_probability_map(session, fitted, data, request)
     if request.want == "completed":
@@ -55,7 +55,7 @@ def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model with one rbm for each class", hint="herd fit-rbm --per-class learns one")
     rows = rows_for_model(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
-    function, width, unit = _make_row_function(session, layers, want, request)
+    function, width, unit = _make_row_function(session, layers, want, request.seed)
     kept, names = data.value, model.classes if want in ("energies", "classes") else None
     limits = feature_transform.hidden_mean_range(layers[-1]) if want in ("features", "states") else None
 
@@ -75,7 +75,7 @@ def _slice_if_present(values: Array | None, part: slice) -> Array | None:
     return None if values is None else values[part]
 
 
-def _make_row_function(session: Session, layers: Sequence[RBM], want: str, request: Request) -> tuple[Function, int, int]:
+def _make_row_function(session: Session, layers: Sequence[RBM], want: str, seed: int) -> tuple[Function, int, int]:
     """Return a function from rows (r, D) and the index of the first of them to values (r, K); also K and the function's rows per block."""
     model, K = layers[0], int(layers[-1].c.size)
     if want == "states" or len(layers) > 1:
@@ -86,7 +86,7 @@ def _make_row_function(session: Session, layers: Sequence[RBM], want: str, reque
             raise BadUsage("--want states needs a single model; this one has several", hint="use --want features")
         if want == "states":
             unit = math.lcm(*(rows_per_block(sum(h.W.shape)) for h in models))
-            return lambda rows, first: layerwise_learning.sample_next_layer_rows(models, rows, request.seed, first), K, unit
+            return lambda rows, first: layerwise_learning.sample_next_layer_rows(models, rows, seed, first), K, unit
         return (
             lambda rows, first: layerwise_learning.top_hidden_means(models, rows, session.map),
             K,
@@ -101,7 +101,7 @@ def _make_row_function(session: Session, layers: Sequence[RBM], want: str, reque
     from herdcli.evaluation.baselines.energy_classification import calibrate_energies
     from herdcli.evaluation.evaluation_settings import EvaluationSettings
 
-    probabilities = calibrate_energies(model.scores, EvaluationSettings(seed=request.seed)).probabilities
+    probabilities = calibrate_energies(model.scores, EvaluationSettings(seed=seed)).probabilities
     return lambda rows, first: probabilities(feature_transform.free_energies_by_model(single, rows, session.map)), len(single), unit
 
 

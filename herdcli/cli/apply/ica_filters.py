@@ -27,7 +27,7 @@ ROWS = TOGETHER["ica"]  # number of rows that one worker takes at a time
 def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Return the filter outputs of a data set's rows (sparse coding: their sources), or rows in raw units from filter outputs."""
     model: ICA = fitted.value
-    data = load_rows(session, request)
+    data = load_rows(session, request.source, request.input_format, request.label)
     want, value = request.want or "features", data.value
     if want == "classes":
         raise BadUsage("--want classes needs a model of classes, but an ica model has none", hint="use --want features, energies or rows")

@@ -10,15 +10,14 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
 
 TOGETHER = {"ica": 512, "classifier": 1000, "tagger": 1000, "predictor": 1000}  # rows taken at a time (filters, classifier_scores)
 
 
-def load_rows(session: Session, request: Request, *, missing: bool = False) -> Artifact:
+def load_rows(session: Session, source: str, input_format: str | None, label: str | None, *, missing: bool = False) -> Artifact:
     """Return the data set of new rows.  missing: whether NaN stands for an entry to be filled in."""
-    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=missing)
+    return session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, missing=missing)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def command(session: Session, request: Request) -> None:
     if request.to != "dataset":
         import_model(session, request)
     elif form in format_detection.OF_MODELS:
-        export_model(session, request, form)
+        export_model(session, request.source, form)
     else:
         warn_of_ignored_options(session, OF_WEIGHTS, "without --to rbm or dbn")
         convert_dataset(session, request)

@@ -46,11 +46,11 @@ def convert_dataset(session: Session, request: Request) -> None:
 def _convert_dataset(session: Session, request: Request) -> None:
     outputs.check_artifact_output(session, "dataset", request.format)
     if copies_rows_unchanged(session, request):
-        if _convert_in_parts(session, request):
+        if _convert_in_parts(session, request.source, request.input_format):
             return
     elif session.shard is not None:
         raise BadUsage("--shard works only if rows are written unchanged to HDF5, Parquet or CSV", hint=SHARDS_HINT)
-    if (network := _load_network_for_table(session, request)) is not None:
+    if (network := _load_network_for_table(session, request.input_format, request.source, request.format)) is not None:
         write_main_table(session, request, network, output_format(session.output, request.format, "dataset"))
         return
     form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
@@ -78,13 +78,13 @@ def _convert_dataset(session: Session, request: Request) -> None:
     outputs.write_artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)
 
 
-def _load_network_for_table(session: Session, request: Request) -> Artifact | None:
+def _load_network_for_table(session: Session, input_format: str | None, source: str, format: str | None) -> Artifact | None:
     """Return the network of a text file if its table is wanted; None for other inputs and outputs."""
-    if request.source == "-" or request.input_format or row_ranges.is_file_pattern(request.source):
+    if source == "-" or input_format or row_ranges.is_file_pattern(source):
         return None
-    if output_format(session.output, request.format, "dataset") not in TABLES:
+    if output_format(session.output, format, "dataset") not in TABLES:
         return None
-    return network_files.load_network_text(session, request.source)
+    return network_files.load_network_text(session, source)
 
 
 def copies_rows_unchanged(session: Session, request: Request) -> bool:
@@ -110,13 +110,13 @@ def copies_rows_unchanged(session: Session, request: Request) -> bool:
     )
 
 
-def _convert_in_parts(session: Session, request: Request) -> bool:
+def _convert_in_parts(session: Session, source: str, input_format: str | None) -> bool:
     """Write the rows of a large HDF5 or Parquet file, or a shard's range of them, in parts; return False for other inputs."""
-    if row_ranges.is_file_pattern(request.source) or not streamed_rows.is_large_input(request.source):
+    if row_ranges.is_file_pattern(source) or not streamed_rows.is_large_input(source):
         return False
     note, verified = session.console.note, session.shard is None
     roles = session.column_roles()
-    with row_ranges.open_ranges(request.source, input_format=request.input_format, note=note, verified=verified, roles=roles) as found:
+    with row_ranges.open_ranges(source, input_format=input_format, note=note, verified=verified, roles=roles) as found:
         if found is None or found.artifact.recoding or (told := _make_metadata_adder(found)) is None:
             return False
         found.as_stored, session.inputs["data"] = True, found.artifact

@@ -63,8 +63,16 @@ def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
         request.source, limit=session.max_memory or memory_budget.default_memory_limit(), note=session.console.note
     )
     _record_input(session, found.sha256, found.name, found.size)
-    units = _unit_names(session, request, [found.about.get(name) for name in ("visible_units", "hidden_units")])
-    return _rbm_from_weights(request, found, units[0], units[1]), f"{len(found.b)} visible, {len(found.c)} hidden units"
+    units = _unit_names(
+        session,
+        request.visible_units,
+        request.hidden_units,
+        request.units,
+        [found.about.get(name) for name in ("visible_units", "hidden_units")],
+    )
+    return _rbm_from_weights(
+        request.value_range, request.threshold, found, units[0], units[1]
+    ), f"{len(found.b)} visible, {len(found.c)} hidden units"
 
 
 def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
@@ -78,9 +86,12 @@ def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
     )
     _record_input(session, layers[0].sha256, layers[0].name, layers[0].size)
     known = layers[0].about.get("units", "").split(",")
-    lowest, above = _unit_names(session, request, [known[0], known[-1]])
+    lowest, above = _unit_names(session, request.visible_units, request.hidden_units, request.units, [known[0], known[-1]])
     told = known if len(known) == len(layers) + 1 and not session.given & UNITS else [lowest, *[above] * len(layers)]
-    models = [_rbm_from_weights(request, part, told[index], told[index + 1], lowest=index == 0) for index, part in enumerate(layers)]
+    models = [
+        _rbm_from_weights(request.value_range, request.threshold, part, told[index], told[index + 1], lowest=index == 0)
+        for index, part in enumerate(layers)
+    ]
     return DBN(models), f"{len(layers[0].b)} visible units, {len(layers)} layers"
 
 
@@ -103,30 +114,40 @@ def _record_input(session: Session, sha256: str, name: str, size: int) -> None:
     session.inputs["weights"] = Artifact("weights", None, [], sha256, name, size, False)
 
 
-def _unit_names(session: Session, request: Request, file_units: list[str | None]) -> list[str]:
+def _unit_names(
+    session: Session, visible_units: str | None, hidden_units: str | None, units: str, file_units: list[str | None]
+) -> list[str]:
     """Return visible and hidden units: as typed, else from the file, else those of --units."""
-    typed = request.visible_units, request.hidden_units
+    typed = visible_units, hidden_units
     both = "units" in session.given
-    return [own or (None if both else known) or request.units for own, known in zip(typed, file_units, strict=True)]
+    return [own or (None if both else known) or units for own, known in zip(typed, file_units, strict=True)]
 
 
-def _rbm_from_weights(request: Request, weights: ForeignWeights, visible: str, hidden: str, *, lowest: bool = True) -> RBM:
+def _rbm_from_weights(
+    value_range: tuple[float, float] | None,
+    threshold: float | None,
+    weights: ForeignWeights,
+    visible: str,
+    hidden: str,
+    *,
+    lowest: bool = True,
+) -> RBM:
     from herdcli.rbm.model import rbm_from_weights
 
-    limits = None if request.value_range is None or not lowest else np.array(request.value_range)
+    limits = None if value_range is None or not lowest else np.array(value_range)
     return replace(
         rbm_from_weights(weights.W, weights.b, weights.c, visible, hidden),
-        threshold=request.threshold if lowest else None,
+        threshold=threshold if lowest else None,
         value_range=limits,
     )
 
 
-def export_model(session: Session, request: Request, form: str) -> None:
+def export_model(session: Session, source: str, form: str) -> None:
     """Write a model in a format of other programs."""
     from herdcli.kinds import kinds_exporting
 
     warn_of_ignored_options(session, session.given - EXPORTING, f"with a model that becomes {form}")
     able = kinds_exporting(form)
     outputs.check_artifact_output(session, able[0], form)
-    model = session.load(request.source, "model", kinds=able)
+    model = session.load(source, "model", kinds=able)
     outputs.write_artifact(session, model.value, f"{model.kind} as {form}", history=model, format=form)

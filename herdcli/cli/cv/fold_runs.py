@@ -41,7 +41,7 @@ NOT_IN_FOLDS = ("split", "output", "shard", "cluster", "checkpoint", "resume", "
 def cross_validate(session: Session, request: Request) -> None:
     """Fit and evaluate every fold, and write the table.  Raises NegativeResult if the mean does not meet a requirement."""
     bars = [table.parse_requirement(text) for text in request.requirements]
-    inner, reads_stdin = _check_and_detect_stdin(session, request)
+    inner, reads_stdin = _check_and_detect_stdin(session, request.fitted, request.words)
     validated = request.folds > 2 and getattr(inner, "uses_validation_rows", True)
     outputs.check_text_output(session)
     with scratch_folder() as name, session.console.progress("folds") as progress:
@@ -60,7 +60,7 @@ def cross_validate(session: Session, request: Request) -> None:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     mean, error = fold_summary.fold_means_and_errors(rows)
-    outputs.write_text_result(session, escape_text(_table_text(session, request, rows, mean, error), keep="\n\t"))
+    outputs.write_text_result(session, escape_text(_table_text(session, request.format, rows, mean, error), keep="\n\t"))
     bad = Counter(str(row["verdict"]) for row in rows if row.get("verdict") not in (None, "ok"))
     for verdict, count in bad.items():
         session.console.warn(f"{count} of {len(rows)} folds: {verdict}")
@@ -92,20 +92,20 @@ def _compared_figure(name: str, rows: list[Row], mean: Row, error: Row) -> str:
     return f"{text} ({f'{judged} ' if judged else ''}{label})"
 
 
-def _check_and_detect_stdin(session: Session, request: Request) -> tuple[object, bool]:
+def _check_and_detect_stdin(session: Session, fitted: str, words: tuple[str, ...]) -> tuple[object, bool]:
     """Return the request of the fitting command, and whether it reads stdin.
 
     Raises BadUsage for a command without folds, for options that a fold cannot have, and if the table or the lock would replace an input.
     """
-    name = request.fitted
+    name = fitted
     if name not in TABLE or not _has_folds(name):
         hint = f"one of {', '.join(each for each in TABLE if _has_folds(each))}"
         raise BadUsage(f"'{name}' is not a command that can be cross-validated", hint=hint)
-    own = next((word for word in ("--folds", "--require", "--format") if word in request.words), None)
+    own = next((word for word in ("--folds", "--require", "--format") if word in words), None)
     if own:
         raise BadUsage(f"{own} is an option of herd cv, so it comes before {name}", hint=f"herd cv {own} … {name} …")
     command = _import_command(name)
-    context = command.make_context(name, list(request.words), resilient_parsing=True)
+    context = command.make_context(name, list(words), resilient_parsing=True)
     kind = vars(command.callback)["request"]
     inner = kind(**{each.name: context.params[each.name] for each in fields(kind) if each.name in context.params})
     files = file_registry.register_files(command, inner, {"options_file": context.params.get("options_file")})
@@ -194,9 +194,9 @@ class FoldRuns:
         return printed
 
 
-def _table_text(session: Session, request: Request, rows: list[Row], mean: Row, error: Row) -> str:
+def _table_text(session: Session, format: str | None, rows: list[Row], mean: Row, error: Row) -> str:
     """Return the table: for people the main figures of each fold and their mean, for programs all figures with full precision."""
-    form = request.format or ("aligned" if session.output == "-" and sys.stdout is not None and sys.stdout.isatty() else "tsv")
+    form = format or ("aligned" if session.output == "-" and sys.stdout is not None and sys.stdout.isatty() else "tsv")
     if form != "aligned":
         return table.FORMATS[form](table.drop_empty_columns([*rows, {"fold": "mean", **mean}, {"fold": "standard error", **error}]))
     figures = fold_summary.main_metric_names(rows, mean)

@@ -36,7 +36,7 @@ def _prepare_fit(session: Session, series: SequenceTable, *, request: Request) -
     from herdcli.em.driver import EMSettings
     from herdcli.em.sequence.hmm_fitting import prepare_chain_fit
 
-    rows = _training_sequences(series, request)
+    rows = _training_sequences(series, request.per_class)
     if request.emission == "bernoulli":
         _require_two_states(series)
     return prepare_chain_fit(
@@ -55,11 +55,11 @@ def _require_two_states(series: SequenceTable) -> None:
             raise DataError(f"column '{name}' has {len(levels)} states, but --emission bits needs two", hint="use --emission categorical")
 
 
-def _training_sequences(series: SequenceTable, request: Request) -> ChainSequences:
+def _training_sequences(series: SequenceTable, per_class: bool) -> ChainSequences:
     from herdcli.cli.em.inputs import requested_labels
     from herdcli.em.sequence.hmm_fitting import ChainSequences
 
-    y, names = requested_labels(series.data, request)
+    y, names = requested_labels(series.data, per_class)
     return ChainSequences(
         training=series.parts[0],
         valid=series.parts.get(1),
@@ -73,10 +73,10 @@ def _training_sequences(series: SequenceTable, request: Request) -> ChainSequenc
 def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> ChainOptions:
     from herdcli.em.sequence.hmm_fitting import ChainOptions
 
-    start = sequence_models.load_initial_model(session, request, rows.training.columns)
+    start = sequence_models.load_initial_model(session, request.initial_file, request.model, rows.training.columns)
     given: HiddenMarkovModel | None = None if start is None else start.value
     mask = None if request.transitions.partition(":")[0] in STRUCTURES else _transition_mask(session, request.transitions)
-    first, last = request.components or _state_count_range(rows, request, given, mask)
+    first, last = request.components or _state_count_range(rows, request.per_class, given, mask)
     return ChainOptions(
         sizes=tuple(range(first, last + 1)),
         emission=request.emission,
@@ -94,10 +94,10 @@ def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> Ch
     )
 
 
-def _state_count_range(rows: ChainSequences, request: Request, start: HiddenMarkovModel | None, mask: Array | None) -> tuple[int, int]:
+def _state_count_range(rows: ChainSequences, per_class: bool, start: HiddenMarkovModel | None, mask: Array | None) -> tuple[int, int]:
     if start is not None:
         return start.states, start.states
-    if request.per_class:
+    if per_class:
         return len(rows.class_names or ()), len(rows.class_names or ())
     if mask is not None:
         return len(mask), len(mask)

@@ -13,7 +13,6 @@ from herdcli.errors import BadUsage, DataError
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.network.request import Request
     from herdcli.em.hmm_artifacts import HiddenMarkovModel
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.markov.model.network import Factor, Network
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 LOWEST, HIGHEST = -600.0, 600.0  # range of a row's log-likelihood whose exponential fits into a table
 
 
-def hmm_network_from_files(session: Session, request: Request) -> tuple[Network, Artifact]:
+def hmm_network_from_files(session: Session, evidence: str | None, source: str) -> tuple[Network, Artifact]:
     """Return the network of a model's states given the rows of --evidence, and the artifact of the model."""
     from herdcli.em.sequence.sequences import group_rows_into_sequences
 
-    if request.evidence is None:
+    if evidence is None:
         raise BadUsage("from-hmm needs an observed sequence", hint="name it: --evidence FILE")
-    fitted = session.load(request.source, "model", kinds={"hmm"})
+    fitted = session.load(source, "model", kinds={"hmm"})
     model: HiddenMarkovModel = fitted.value
-    data, key = sequences.load_sequences(session, request.evidence, input_format=None, label=None)
+    data, key = sequences.load_sequences(session, evidence, input_format=None, label=None)
     data = align_dataset(session, data, model.known.feature_names if model.known is not None else None, model.columns)
     if data.value.X.shape[1] != model.columns:
         raise DataError(f"/X has {data.value.X.shape[1]} columns, but the model has {model.columns}", where=data.name)

@@ -52,7 +52,7 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
         except HerdError as error:
             error.where = error.where or data.name
             raise
-    given = _initial_values(session, request, data) if request.initial_file else None
+    given = _initial_values(session, request.initial_file, request.model, data) if request.initial_file else None
     return EMInputs(rows, _fit_options(request, data.value, rows, given), replace(data, value=None))
 
 
@@ -90,7 +90,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     from herdcli.numerics.block_statistics import RowReader as Numbered
 
     data: Dataset = artifact.value
-    weight, y, names = _row_weights(data, request.weights), *requested_labels(data, request)
+    weight, y, names = _row_weights(data, request.weights), *requested_labels(data, request.per_class)
     known = y if request.per_class else None
     split = assign_splits(replace(data, weight=weight), request.split, request.seed)
 
@@ -130,9 +130,9 @@ def _copy_rows(X: Array, chosen: Array) -> Array:
     return found
 
 
-def requested_labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
+def requested_labels(data: Dataset, per_class: bool) -> tuple[Array | None, list[str] | None]:
     """Return labels and class names as `dataset_labels` does.  Raises DataError if --per-class finds no labels."""
-    if data.y is None and request.per_class:
+    if data.y is None and per_class:
         raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
     return dataset_labels(data)
 
@@ -158,7 +158,7 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Paramete
     """Return the options of the fit, with a default range of component counts if --components is not given."""
     from herdcli.em.fitting import FitOptions
 
-    first, last = request.components or _default_component_counts(request, rows, start)
+    first, last = request.components or _default_component_counts(request.per_class, request.bayes, request.model, rows, start)
     return FitOptions(
         model=request.model,
         sizes=tuple(range(first, last + 1)),
@@ -180,29 +180,29 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Paramete
     )
 
 
-def _default_component_counts(request: Request, rows: FitRows, start: Parameters | Array | None) -> tuple[int, int]:
+def _default_component_counts(per_class: bool, bayes: bool, model: str, rows: FitRows, start: Parameters | Array | None) -> tuple[int, int]:
     count, columns = rows.training.count, rows.training.columns
     if start is not None:
         size = len(start) if isinstance(start, np.ndarray) else len(start["weight"]) if "weight" in start else start["loading"].shape[1]
         return size, size
-    if request.per_class:
+    if per_class:
         size = len(rows.class_names or ())
         return size, size
-    if request.model == "pca":
+    if model == "pca":
         most = max(1, min(columns, count - 1))  # further axes have no variance
         return most, most
-    if request.bayes:
+    if bayes:
         return (min(SIZES[1], count),) * 2
-    most = count if request.model == "gmm" else max(1, columns - 1)
+    most = count if model == "gmm" else max(1, columns - 1)
     return SIZES[0], min(SIZES[1], most)
 
 
-def _initial_values(session: Session, request: Request, data: Artifact) -> Parameters | Array:
+def _initial_values(session: Session, initial_file: str | None, model: str, data: Artifact) -> Parameters | Array:
     """Return the parameters of the earlier model that --init names, or rows of a data set as centres."""
     from herdcli.cli.frame.rows import column_order
 
-    kind = TABLE[request.model].kind
-    path = str(request.initial_file)
+    kind = TABLE[model].kind
+    path = str(initial_file)
     begun = session.load(path, "init", kinds={"dataset", kind} - ({"dataset"} if kind == "factors" else set()))
     value = begun.value
     width = data.value.X.shape[1]
@@ -214,7 +214,7 @@ def _initial_values(session: Session, request: Request, data: Artifact) -> Param
     centre = value.centre if kind == "kmeans" else value.mean
     if centre.shape[-1] != width:
         raise DataError(f"has {centre.shape[-1]} columns, the rows have {width}", where=begun.name)
-    if kind == "factors" and value.model != request.model:
-        raise DataError(f"was made with --model {value.model}, not {request.model}", where=begun.name)
+    if kind == "factors" and value.model != model:
+        raise DataError(f"was made with --model {value.model}, not {model}", where=begun.name)
     begin: Parameters | Array = centre if kind == "kmeans" else value.parameters
     return begin

@@ -86,7 +86,7 @@ def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Datase
 def _lds_options(session: Session, rows: DynamicsSequences, request: Request) -> DynamicsOptions:
     from herdcli.em.sequence.lds_fitting import DynamicsOptions
 
-    given = _load_initial_model(session, rows, request)
+    given = _load_initial_model(session, rows, request.initial_file, request.model)
     default = (SIZES[0], min(SIZES[1], max(1, rows.training.rows // 4))) if given is None else (given.states, given.states)
     first, last = request.components or default
     return DynamicsOptions(
@@ -101,8 +101,8 @@ def _lds_options(session: Session, rows: DynamicsSequences, request: Request) ->
     )
 
 
-def _load_initial_model(session: Session, rows: DynamicsSequences, request: Request) -> LinearDynamics | None:
-    found = sequence_models.load_initial_model(session, request, rows.training.columns)
+def _load_initial_model(session: Session, rows: DynamicsSequences, initial_file: str | None, model: str) -> LinearDynamics | None:
+    found = sequence_models.load_initial_model(session, initial_file, model, rows.training.columns)
     if found is None:
         return None
     value: LinearDynamics = found.value

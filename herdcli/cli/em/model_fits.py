@@ -88,7 +88,9 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
             floored_variances.warn_of_copied_columns(
                 session.console, find_perfectly_correlated_columns(known.base_full), known.feature_names
             )
-        _warn_of_floored_variances(session, value, many - flat * value.floors_per_constant_column, search.size, request)
+        _warn_of_floored_variances(
+            session, value, many - flat * value.floors_per_constant_column, search.size, request.floor, request.model, request.covariance
+        )
     if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
     if isinstance(value, Mixture) and value.shrinkage and request.shrinkage is None:
@@ -107,24 +109,26 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         session.console.warn(f"the best number of components is the largest one tried, {search.size}; try a wider range of --components")
 
 
-def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, floored_count: int, size: int, request: Request) -> None:
+def _warn_of_floored_variances(
+    session: Session, value: Mixture | FactorModel, floored_count: int, size: int, floor: float | None, model: str, covariance: str
+) -> None:
     """Warn about variances at their floor; `floored_count` does not count those of constant columns."""
     from herdcli.em.artifacts import Mixture
     from herdcli.em.variance_floors import columns_at_floor, floor_scale
 
     if floored_count <= 0:
         return
-    diagonal = ", or --covariance diagonal" if request.model == "gmm" and request.covariance in ("full", "tied") else ""
+    diagonal = ", or --covariance diagonal" if model == "gmm" and covariance in ("full", "tied") else ""
     part, remedy = "component" if size > 1 else "", f"try fewer --components{diagonal}"
     known, names = value.known, None
     columns: list[int] = []
     if isinstance(value, Mixture):
-        covariance = value.covariance
+        covariances = value.covariance
     else:
-        part, covariance = "factors", np.diag(value.noise)
-    if known is not None and request.model != "ppca":  # whose only noise variance is that of all columns
+        part, covariances = "factors", np.diag(value.noise)
+    if known is not None and model != "ppca":  # whose only noise variance is that of all columns
         scale = floor_scale(known.base_variance, known.base_mean, value.floor)
-        names, columns = known.feature_names, columns_at_floor(covariance, known.base_variance, scale, value.floor)
+        names, columns = known.feature_names, columns_at_floor(covariances, known.base_variance, scale, value.floor)
     why = floored_variances.explain_variance_floors(session.recoding, names, columns, part, remedy)
-    own = request.floor is None and value.floors_per_constant_column > 0
+    own = floor is None and value.floors_per_constant_column > 0
     floored_variances.warn_of_variance_floors(session.console, floored_count, "variance", None if own else value.floor, why)

@@ -92,11 +92,11 @@ def _drop_uninformative_columns(session: Session, series: SequenceTable, request
     return replace(series, data=data, sequences=replace(series.sequences, X=X), parts=parts)
 
 
-def load_initial_model(session: Session, request: Request, columns: int) -> Artifact | None:
+def load_initial_model(session: Session, initial_file: str | None, model: str, columns: int) -> Artifact | None:
     """Return the model that --init names, after checking its number of columns; None without --init FILE."""
-    if request.initial_file is None:
+    if initial_file is None:
         return None
-    found = session.load(request.initial_file, "init", kinds={request.model})
+    found = session.load(initial_file, "init", kinds={model})
     if found.value.columns != columns:
         raise DataError(f"was learned from {found.value.columns} columns, but the rows have {columns}", where=found.name)
     return found

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidence", "multiclass", "always_update", "kernel", "continue"}
 
 
-def comparison_rows(session: Session, request: Request) -> list[Row]:
+def comparison_rows(session: Session, tournament: bool, confusion: bool, data: str | None, paths: tuple[str, ...]) -> list[Row]:
     """Return the rows of --confusion, --mcnemar or --tournament."""
-    kinds = {"classifier", "report"} if request.tournament else {"classifier"}
-    found = [session.load(path, f"artifact {n + 1}", kinds=kinds) for n, path in enumerate(request.paths)]
-    found = [rescore_classifier(session, artifact, request.data) for artifact in found]
-    if request.tournament:
+    kinds = {"classifier", "report"} if tournament else {"classifier"}
+    found = [session.load(path, f"artifact {n + 1}", kinds=kinds) for n, path in enumerate(paths)]
+    found = [rescore_classifier(session, artifact, data) for artifact in found]
+    if tournament:
         return classifier.tournament_edges([row for artifact in found for row in _tournament_entries(artifact)])
-    if request.confusion:
+    if confusion:
         return [{"file": artifact.name, **row} for artifact in found for row in classifier.confusion_rows(artifact.value)]
     return [{"a": a.name, "b": b.name, **classifier.mcnemar_test(a.value, b.value)} for a, b in combinations(found, 2)]
 

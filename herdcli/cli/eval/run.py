@@ -32,7 +32,9 @@ def evaluate(session: Session, request: Request) -> None:
     plots.check_plots(session, request)
     reporter = ReportBuilder(session, request)
     rows, history = (
-        _comparison_rows(session, request, reporter) if request.comparison_table else _evaluate_artifacts(session, request, reporter)
+        _comparison_rows(session, request.tournament, request.confusion, request.data, request.paths, reporter)
+        if request.comparison_table
+        else _evaluate_artifacts(session, request, reporter)
     )
     table.write_table(session, rows, form, history)
     if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # code for harmoniums is imported only for them
@@ -45,11 +47,13 @@ def evaluate(session: Session, request: Request) -> None:
         raise NegativeResult("; ".join(missed))
 
 
-def _comparison_rows(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], None]:
+def _comparison_rows(
+    session: Session, tournament: bool, confusion: bool, data: str | None, paths: tuple[str, ...], reporter: ReportBuilder
+) -> tuple[list[Row], None]:
     """Return the rows of a table of classifiers, which has no page."""
     from herdcli.cli.eval.classifiers import comparison_rows
 
-    rows = comparison_rows(session, request)
+    rows = comparison_rows(session, tournament, confusion, data, paths)
     reporter.write()
     return rows, None
 

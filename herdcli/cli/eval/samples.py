@@ -44,8 +44,8 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
         reference = samples.target_reference(kernel, ScoreTarget(atoms.shape[1]))
     elif request.target or request.data:
         text = request.kernel or (own.kernel if own is not None else "")
-        target = _read_target(session, request, atoms.shape[1], names, text)
-        kernel, scale = _evaluation_kernel(own, atoms, request, target)
+        target = _read_target(session, request.target, request.data, atoms.shape[1], names, text)
+        kernel, scale = _evaluation_kernel(own, atoms, request.seed, request.kernel, target)
         if scale is not None:
             atoms, target = atoms / scale, _scale_target(target, scale)
         reference = samples.target_reference(kernel, target, map=session.map)
@@ -88,25 +88,25 @@ def _atoms_and_scores(
     return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)
 
 
-def _read_target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
+def _read_target(session: Session, target: str | None, data: str | None, dimension: int, names: list[str] | None, kernel: str) -> Target:
     """Return the target of --distribution or --data, in the columns of the atoms."""
-    if request.target:
-        if request.data:
+    if target:
+        if data:
             raise BadUsage("--data and --distribution exclude each other", hint="give one of them")
-        return parse_target(session, request.target, dimension)
-    read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
+        return parse_target(session, target, dimension)
+    read = session.load(str(data), "data", kinds={"dataset", "samples"})
     X, have = _coordinates(session, read, names or ())
     if MARK in kernel and (X.shape[1] < dimension or (have and names and names[-1] not in have)):
         X, have = label_column.append_labels(read, X, have, names[-1] if names else None, "the samples' label")
-    X = align_matrix(session, X, have, names, dimension, where=str(request.data))
+    X = align_matrix(session, X, have, names, dimension, where=str(data))
     return RowTarget(X, samples.normalized_weights(None, len(X), None))
 
 
-def _evaluation_kernel(own: Samples | None, atoms: Array, request: Request, target: Target) -> tuple[Kernel, Array | None]:
+def _evaluation_kernel(own: Samples | None, atoms: Array, seed: int, kernel: str | None, target: Target) -> tuple[Kernel, Array | None]:
     """Return the kernel of the samples and the scale of its columns; a data set has the kernel of --kernel and no scale."""
     stored = own.kernel if own is not None else ""
     basis = target.X if isinstance(target, RowTarget) else atoms
-    chosen: Kernel = choose_length_scales(parse_kernel(request.kernel or stored or "gaussian"), basis, "median", request.seed)
+    chosen: Kernel = choose_length_scales(parse_kernel(kernel or stored or "gaussian"), basis, "median", seed)
     return chosen, None if own is None else own.scale
 
 

@@ -61,7 +61,7 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())
     how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
     summary = f"{made.count} variables, {edges} edges, {how}, log-likelihood {mean:.6g} nats a row"
-    fit = _fit_record(given, learned, request) if form == "hdf5" else None
+    fit = _fit_record(given, learned, request.smoothing) if form == "hdf5" else None
     write_network(session, replace(made, fit=fit), summary, form, given.history)
 
 
@@ -98,7 +98,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     """Read rows whose columns are variables; variables of --network that have no column are hidden."""
     from herdcli.markov.learning.bayesian_networks import WeightedCases
 
-    model = _load_given_network(session, request)
+    model = _load_given_network(session, request.network)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     rows = _encode_states(session, data, request, by_place=model is not None)
     x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
@@ -131,11 +131,11 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     return BayesianNetworkRows(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
 
 
-def _load_given_network(session: Session, request: Request) -> Network | None:
+def _load_given_network(session: Session, network: str | None) -> Network | None:
     """Return the network of --network; its state names become the encoding of the rows."""
-    if not request.network:
+    if not network:
         return None
-    found: Network = load_network(session, request.network, None).value
+    found: Network = load_network(session, network, None).value
     named = state_encoding(found)
     session.recoding = named if named.levels and session.categorical != "none" and session.missing != "mean" else None
     return found
@@ -225,7 +225,7 @@ def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Reques
     return structure_search.search_parents(session, rows.cases, rows.names, request)
 
 
-def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> FitRecord:
+def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, smoothing: float) -> FitRecord:
     """Return the record of the fit; its log-likelihood uses only training rows without missing values, to be comparable with other rows."""
     from herdcli.markov.learning import bayesian_networks
 
@@ -239,6 +239,6 @@ def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Requ
         converged=cases.complete or method.meets_criterion(learned.state),
         trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
         log_likelihood=bayesian_networks.mean_complete_log_likelihood(cases, method.scopes, tables),
-        smoothing=request.smoothing,
+        smoothing=smoothing,
         holdout=(rows.holdout, rows.holdout_split),
     )

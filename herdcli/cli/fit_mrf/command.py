@@ -61,7 +61,7 @@ def command(session: Session, request: Request) -> None:
     if counted_rows.learns_from_counts(request):
         counted_rows.count_and_learn(session, request)
         return
-    counted_rows.refuse_shards(session, request)
+    counted_rows.refuse_shards(session, request.algorithm)
     if request.algorithm == "bayes":
         bayesian_networks.learn_bayesian_network(session, request, form)
     else:

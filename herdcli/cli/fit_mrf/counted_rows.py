@@ -31,12 +31,12 @@ def learns_from_counts(request: Request) -> bool:
     return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_penalty_path)
 
 
-def refuse_shards(session: Session, request: Request) -> None:
+def refuse_shards(session: Session, algorithm: str) -> None:
     """Raise BadUsage for --shard or --cluster if the learning does not work from counts."""
-    if request.algorithm == "pseudo-likelihood" and session.shard is None:
+    if algorithm == "pseudo-likelihood" and session.shard is None:
         return
     hint = "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more"
-    if request.algorithm == "pseudo-likelihood":
+    if algorithm == "pseudo-likelihood":
         hint = "--cluster WHERE keeps the rows of pseudo-likelihood with workers"
     shards.refuse_shards(session, hint)
 
@@ -59,9 +59,9 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
     from herdcli.markov.model.row_counts import Counting, CountsShard
 
     nodes = rows.layout.columns
-    scopes = inputs.scopes_from_file(session, rows.names, nodes, request)
-    base = inputs.read_base_network(session, request, rows.names, nodes, rows.states)
-    regions = inputs.read_regions(session, rows.names, nodes, request)
+    scopes = inputs.scopes_from_file(session, rows.names, nodes, request.edges, request.clusters)
+    base = inputs.read_base_network(session, request.base, rows.names, nodes, rows.states)
+    regions = inputs.read_regions(session, rows.names, nodes, request.regions)
     units = shards.unit_numbers_of_run(session, rows.layout.units, "blocks of rows")
     counting = Counting(rows.layout, units, rows.source, clusters_larger_than_pairs(scopes, base), session.map)
     parts = (session.run if session.shard else session.run_preparation)(counting, label="counting") if units else []
@@ -109,7 +109,7 @@ def save_all_units(session: Session, whole: CountsShard, history: HistorySource,
     scopes = (
         named
         if named is not None
-        else inputs.scopes_from_structure(inputs.structure_options(request, False), nodes, pairs, whole.shape, request)
+        else inputs.scopes_from_structure(inputs.structure_options(request, False), nodes, pairs, whole.shape, request.seed)
     )
     clusters = constraints.make_clusters(rows, rows.cardinality, scopes, request.smoothing, pairs)
     problem = constraints.validate_problem(

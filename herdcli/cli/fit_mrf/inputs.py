@@ -66,26 +66,26 @@ def read_inputs(session: Session, request: Request) -> LearningInputs:
 
     if request.moments:
         return _read_moments(session, request, request.moments)
-    data = load_dataset(session, request)
+    data = load_dataset(session, request.source, request.input_format, request.label)
     states = read_states(session, data, request)
     rows, held = _split_rows(states, data.name)
     pairs = constraints.compute_pair_tables(rows, states.cardinality, request.smoothing)
     clusters = _build_clusters(session, states, rows, pairs, request)
     named = all_state_names(data, states)
-    base = read_base_network(session, request, states.names, len(states.cardinality), named)
+    base = read_base_network(session, request.base, states.names, len(states.cardinality), named)
     problem = constraints.LearningProblem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
-    asked = read_regions(session, states.names, len(states.cardinality), request)
+    asked = read_regions(session, states.names, len(states.cardinality), request.regions)
     return LearningInputs(
         constraints.validate_problem(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked
     )
 
 
-def load_dataset(session: Session, request: Request) -> Artifact:
+def load_dataset(session: Session, source: str, input_format: str | None, label: str | None) -> Artifact:
     """Load the data set without rows of weight 0."""
     try:
-        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+        data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label)
         return drop_zero_weights(session, data)
     except DataError as error:
         if "missing" in error.message or "NaN" in error.message:
@@ -105,13 +105,13 @@ def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
     return [state for k, count in enumerate(states.cardinality.tolist()) for state in levels.get(k, tuple(map(str, range(count))))[:count]]
 
 
-def read_regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
+def read_regions(session: Session, names: list[str] | None, nodes: int, regions: str | None) -> tuple[tuple[int, ...], ...]:
     """Return the cliques for loopy-is and cvm if --regions names a file, else an empty tuple."""
     from herdcli.markov.model.graphs import structure_selection
 
-    if not request.regions:
+    if not regions:
         return ()
-    return tuple(load_parsed_text(session, request.regions, "regions", lambda text: structure_selection.read_scopes(text, names, nodes)))
+    return tuple(load_parsed_text(session, regions, "regions", lambda text: structure_selection.read_scopes(text, names, nodes)))
 
 
 def _read_moments(session: Session, request: Request, path: str) -> LearningInputs:
@@ -120,20 +120,23 @@ def _read_moments(session: Session, request: Request, path: str) -> LearningInpu
 
     problem = load_parsed_text(session, path, "moments", given_moments.read_moments)
     nodes = len(problem.cardinality)
-    base, asked = read_base_network(session, request, problem.names, nodes), read_regions(session, problem.names, nodes, request)
+    base, asked = (
+        read_base_network(session, request.base, problem.names, nodes),
+        read_regions(session, problem.names, nodes, request.regions),
+    )
     return LearningInputs(constraints.validate_problem(replace(problem, base=base)), None, None, None, None, None, asked)
 
 
 def read_base_network(
-    session: Session, request: Request, names: list[str] | None, nodes: int, states: list[str] | None = None
+    session: Session, base: str | None, names: list[str] | None, nodes: int, states: list[str] | None = None
 ) -> Network | None:
     """Return the network of --base, which the learned model should be close to.  states  names of states, if columns are text.
 
     Raises DataError if the network's states differ.
     """
-    if not request.base:
+    if not base:
         return None
-    found = load_matching_network(session, request.base, names, nodes)
+    found = load_matching_network(session, base, names, nodes)
     if states is not None and found.states != states:
         data = session.inputs["data"].name
         raise DataError(OTHER_STATES, where=data, hint="BIF names states")
@@ -232,7 +235,7 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
         featured = load_parsed_text(
             session, request.features, "features", lambda text: given_moments.read_features(text, states.cardinality, names, rows)
         )
-    scopes = scopes_from_file(session, names, nodes, request)
+    scopes = scopes_from_file(session, names, nodes, request.edges, request.clusters)
     if scopes is None:
         if featured and request.structure is None:
             return list(featured)
@@ -242,17 +245,19 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
 
             scopes = list(l1_structure.select_pairs(session, (kind, probability, reach), (states.cardinality, names), rows, request))
         else:
-            scopes = scopes_from_structure((kind, probability, reach), nodes, pairs, states.shape, request)
+            scopes = scopes_from_structure((kind, probability, reach), nodes, pairs, states.shape, request.seed)
     return [*constraints.make_clusters(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
 
 
-def scopes_from_file(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
+def scopes_from_file(
+    session: Session, names: list[str] | None, nodes: int, edges: str | None, clusters: str | None
+) -> list[tuple[int, ...]] | None:
     """Return the clusters that the file of --edges or --clusters lists; None without these options."""
     from herdcli.markov.model.graphs import structure_selection
 
-    if not (request.edges or request.clusters):
+    if not (edges or clusters):
         return None
-    size, path = 2 if request.edges else None, request.edges or request.clusters or ""
+    size, path = 2 if edges else None, edges or clusters or ""
     found: list[tuple[int, ...]] = load_parsed_text(
         session, path, "structure", lambda text: structure_selection.read_scopes(text, names, nodes, size)
     )
@@ -260,14 +265,14 @@ def scopes_from_file(session: Session, names: list[str] | None, nodes: int, requ
 
 
 def scopes_from_structure(
-    structure: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
+    structure: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, seed: int
 ) -> list[tuple[int, ...]]:
     """Return the pairs of a structure that needs no individual rows, only pair marginals or nothing."""
     from herdcli.markov.model.graphs import structure_selection
 
     kind, probability, reach = structure
     information = pairs.mutual_informations() if kind.startswith("chow-liu") else None
-    return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, request.seed)]
+    return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, seed)]
 
 
 def structure_options(request: Request, has_features: bool) -> tuple[str, float, int]:

@@ -24,12 +24,21 @@ def learn_network(session: Session, inputs: LearningInputs, request: Request, fo
 
     asked = settings_from_request(learners.LearningSettings, request, regions=inputs.regions)
     if request.induce:
-        inputs = _induce_pairs(session, inputs, asked, request)
+        inputs = _induce_pairs(session, inputs, asked, request.induce, request.smoothing)
     _note_zero_probabilities(session, inputs)
     learner = _distribute_rows(session, learners.make_learner(inputs.problem, asked))
     _require_memory(session, learner)
     run = session.run if session.dealt is None else session.run_preparation  # a checkpoint of units is not a checkpoint of a learner
-    _save_network(session, inputs, asked, run(learner, label=asked.algorithm), request, form)
+    _save_network(
+        session,
+        inputs,
+        asked.algorithm,
+        asked.double_loop,
+        run(learner, label=asked.algorithm),
+        request.smoothing,
+        request.on_nonconvergence,
+        form,
+    )
 
 
 def _distribute_rows(session: Session, learner: Learner) -> Learner:
@@ -54,20 +63,20 @@ def _require_memory(session: Session, learner: Learner) -> None:
             session.console.note(line)
 
 
-def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSettings, request: Request) -> LearningInputs:
+def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSettings, induce: int, smoothing: float) -> LearningInputs:
     """Return the problem with up to --induce additional pairs, and report the pairs."""
     from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import induction
 
     assert inputs.pairs is not None
     limit = session.max_memory or memory_budget.default_memory_limit()
-    asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, settings, request.smoothing, limit)
+    asked_pairs = induction.Induction(inputs.problem, inputs.pairs, induce, settings, smoothing, limit)
     problem, added = session.run_preparation(asked_pairs, label="inducing")
     if added:
         (i, j, first), (*_, last) = added[0], added[-1]
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
         session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats a row")
-    if len(added) < request.induce:
+    if len(added) < induce:
         session.console.warn(f"only {len(added)} pairs could be added: no other pair improves the likelihood and fits into memory")
     return replace(inputs, problem=problem)
 
@@ -90,7 +99,14 @@ def _note_heldout_rows(session: Session, fit: FitRecord) -> None:
 
 
 def _save_network(
-    session: Session, inputs: LearningInputs, settings: LearningSettings, learned: LearnedFactors, request: Request, form: str
+    session: Session,
+    inputs: LearningInputs,
+    algorithm: str,
+    double_loop: bool,
+    learned: LearnedFactors,
+    smoothing: float,
+    on_nonconvergence: str,
+    form: str,
 ) -> None:
     from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import fit_summary
@@ -101,21 +117,21 @@ def _save_network(
         made, problem.rows, session.max_memory or memory_budget.default_memory_limit()
     )  # fmt: skip
     fit = fit_summary.make_fit_record(
-        problem, learned, settings.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
+        problem, learned, algorithm, log_likelihood=likelihood, smoothing=smoothing,
         holdout=inputs.holdout, holdout_split=inputs.holdout_split,
     )  # fmt: skip
     if not learned.converged:
-        message = f"{settings.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
-        single = settings.algorithm == "loopy-is" and not settings.double_loop
+        message = f"{algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
+        single = algorithm == "loopy-is" and not double_loop
         hint = (
             "--damping 0.7, or --double-loop, which always converges"
             if single
             else "--smoothing 1 helps where marginals are zero; else raise --iterations"
         )
-        if request.on_nonconvergence == "error":
+        if on_nonconvergence == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")
     _note_heldout_rows(session, fit)
     told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
-    summary = f"{made.count} variables, {len(learned.factors)} clusters, {settings.algorithm}, {learned.iterations} iterations{told}"
+    summary = f"{made.count} variables, {len(learned.factors)} clusters, {algorithm}, {learned.iterations} iterations{told}"
     write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

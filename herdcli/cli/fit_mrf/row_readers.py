@@ -125,7 +125,7 @@ def open_row_ranges(session: Session, request: Request) -> AbstractContextManage
 
 def rows_in_memory(session: Session, request: Request) -> CountableRows:
     """Read all rows as states."""
-    data = inputs.load_dataset(session, request)
+    data = inputs.load_dataset(session, request.source, request.input_format, request.label)
     states = inputs.read_states(session, data, request)
     named = inputs.all_state_names(data, states)
     layout = UnitLayout(*states.x.shape)
@@ -147,7 +147,7 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
     head = ranges.read(0, 1)
     if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # the numbers of text labels differ between ranges of rows
         return None
-    values = _choose_value_reading(request, head, ranges.declared)
+    values = _choose_value_reading(request.value_range, request.values, request.threshold, head, ranges.declared)
     if values is None:
         return None
     if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # rows_in_memory knows the names of these states
@@ -164,20 +164,22 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
     return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
 
 
-def _choose_value_reading(request: Request, head: Dataset, declared: Mapping[str, object]) -> ValueReading | None:
+def _choose_value_reading(
+    value_range: tuple[float, float] | None, values: str, threshold: float | None, head: Dataset, declared: Mapping[str, object]
+) -> ValueReading | None:
     """Return how values are read, from the options and the file's metadata; None if this depends on all rows."""
-    limits = request.value_range if request.value_range is not None else declared.get("value_range")
+    limits = value_range if value_range is not None else declared.get("value_range")
     units = str(declared.get("units", "real"))
-    if request.values == "states":
+    if values == "states":
         return ValueReading(asked=True)
-    if request.values == "auto" and limits is None and request.threshold is None and units == "real":
+    if values == "auto" and limits is None and threshold is None and units == "real":
         return ValueReading()
-    if limits is None and request.threshold is None:
+    if limits is None and threshold is None:
         return ValueReading(two=True) if units == "real" else ValueReading(cut=1.0, kinds=UNITS[units]) if units in UNITS else None
     if limits is None:
         return None
     low, high = (float(end) for end in np.asarray(limits).ravel())
-    share = inputs.DEFAULT_THRESHOLD if request.threshold is None else request.threshold
+    share = inputs.DEFAULT_THRESHOLD if threshold is None else threshold
     if not low < high or not 0 <= share <= 1:
         return None
     return ValueReading(cut=low + share * (high - low), limits=(low, high))

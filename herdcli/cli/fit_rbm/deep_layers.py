@@ -36,7 +36,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     warn_of_unused_weights(session, data.value)
     if not below:
         settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
-    rows = _rows_of_lowest_layer(session, request, data, below, settings)
+    rows = _rows_of_lowest_layer(session, request, data, below, settings.visible_units)
     data = replace(data, value=None)
     training = rows.split == TRAIN
     if not training.any():
@@ -77,11 +77,11 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
     return [replace(part, holdout=None, scores=None) for part in layers]
 
 
-def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, lower_layers: list[RBM], settings: Settings) -> PreparedRows:
+def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, lower_layers: list[RBM], visible_units: str) -> PreparedRows:
     """Return the rows in the units of the lowest layer, which is the first layer of --below or the first to be learned."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
     from herdcli.rbm.units import unit_family
 
     if not lower_layers:
-        return rows_in_units(session, data, unit_family(settings.visible_units), RowReading.from_request(request, default=OF_MODELS))
+        return rows_in_units(session, data, unit_family(visible_units), RowReading.from_request(request, default=OF_MODELS))
     return rows_for_model(session, lower_layers[0], data, request)

@@ -39,7 +39,7 @@ def fit_image_pairs(session: Session, request: Request) -> None:
     problem, varies = pairs.make_pair_problem(rows.X, found, settings)
     algorithm = pairs.PairLearning(problem, session.map)
     session.require_memory(algorithm.memory(), f"learning {problem.rows[0].shape[1]} × {settings.hidden} weights")
-    warn_of_image_pairs(session, settings, varies, len(found))
+    warn_of_image_pairs(session, settings.hidden, settings.batch_size, varies, len(found))
     state = session.run(algorithm, label="learning pairs")
     model = pairs.assemble_pair_rbm(problem, state, varies, rows.X, found, rows.split)
     model = replace(model, **{name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")})

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdcli.cli.fit_rbm.request import Request
     from herdcli.cli.frame.rows.dataset_rows import PreparedRows
     from herdcli.rbm.settings import Settings
 
 
-def append_labels(request: Request, rows: PreparedRows, where: str, settings: Settings) -> tuple[PreparedRows, list[str], Settings]:
+def append_labels(
+    generative_share: float | None, labels: str | None, rows: PreparedRows, where: str, settings: Settings
+) -> tuple[PreparedRows, list[str], Settings]:
     """Return the rows with their labels as an additional visible unit, the names of the labels, and the settings of their model."""
     import numpy as np
 
@@ -38,8 +39,8 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
         raise DataError(f"class '{names[unseen[0]]}' has no training rows", where=where, hint=hint)
     joined = replace(rows, X=append_one_hot_labels(rows.X, y, len(names)))
     units = f"{settings.visible_units}+softmax:{len(names)}"
-    share = settings.generative_share if request.generative_share is None else request.generative_share
-    return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
+    share = settings.generative_share if generative_share is None else generative_share
+    return joined, names, replace(settings, visible_units=units, joint=str(labels), generative_share=share)
 
 
 def column_scaling_with_labels(facts: dict[str, object], labels: list[str] | None) -> dict[str, object]:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.learning.learning_problem import LearningProblem
     from herdcli.rbm.model import RBM
-    from herdcli.rbm.settings import Settings
     from herdcli.schema import Array
 
 
@@ -21,7 +20,7 @@ def warn_of_training_rows(session: Session, problem: LearningProblem, names: Seq
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
         session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
     _warn_of_equal_columns(session, problem, names)
-    _warn_of_large_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
+    _warn_of_large_batch(session, problem.settings.batch_size, min(map(len, problem.rows)), "training rows")
 
 
 def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Sequence[str] | None) -> None:
@@ -38,19 +37,19 @@ def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Se
         )
 
 
-def warn_of_image_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:
+def warn_of_image_pairs(session: Session, hidden: int, batch_size: int, varies: Array, pairs: int) -> None:
     """Warn about constant pixels, too many hidden units and too large a batch.  varies  (D,) pixels that are not constant."""
     used = int(varies.sum())
     if used < len(varies):
         session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
-    if settings.hidden > 2 * used:
-        session.console.warn(f"{settings.hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
-    _warn_of_large_batch(session, settings, pairs, "pairs")
+    if hidden > 2 * used:
+        session.console.warn(f"{hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
+    _warn_of_large_batch(session, batch_size, pairs, "pairs")
 
 
-def _warn_of_large_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
-    if "batch_size" in session.given and rows < settings.batch_size:
-        session.console.warn(f"there are {rows} {what}, fewer than the {settings.batch_size} of --batch-size")
+def _warn_of_large_batch(session: Session, batch_size: int, rows: int, what: str) -> None:
+    if "batch_size" in session.given and rows < batch_size:
+        session.console.warn(f"there are {rows} {what}, fewer than the {batch_size} of --batch-size")
 
 
 def note_best_epoch(session: Session, model: RBM) -> None:

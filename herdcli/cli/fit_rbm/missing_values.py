@@ -30,7 +30,7 @@ def refuse_for_missing_values(session: Session, request: Request) -> None:
     request.settings().require_missing_values_support()
 
 
-def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | None]:
+def read_rows(session: Session, source: str, input_format: str | None, label: str | None, seed: int) -> tuple[Artifact, Array | None]:
     """Return the data set with missing values replaced by random known values of their columns, and a mask (n, D) of the known values.
 
     The mask is None if no value is missing.
@@ -40,7 +40,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
     from herdcli.artifacts.tables import dataset_preparation
     from herdcli.rbm.learning.missing_values import fill_missing_at_random
 
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
+    data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, missing=True)
     if data.value.is_sparse:
         raise DataError(
             "/X is sparse, so entries that are not stored are 0 and none is missing", where=data.name, hint="leave out --draw-missing"
@@ -51,7 +51,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
         session.console.warn("--draw-missing has no effect: no value is missing")
         return data, None
     try:
-        return replace(data, value=replace(data.value, X=fill_missing_at_random(X, request.seed))), known
+        return replace(data, value=replace(data.value, X=fill_missing_at_random(X, seed))), known
     except DataError as error:
         error.where = error.where or data.name
         raise

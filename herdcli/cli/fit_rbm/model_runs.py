@@ -133,7 +133,11 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     from herdcli.rbm.units import unit_family
 
     settings = request.settings()
-    data, known = missing_values.read_rows(session, request) if request.draw_missing else (_load_data(session, request, settings), None)
+    data, known = (
+        missing_values.read_rows(session, request.source, request.input_format, request.label, request.seed)
+        if request.draw_missing
+        else (_load_data(session, request, settings), None)
+    )
     data = drop_zero_weights(session, data) if known is None else data
     warn_of_unused_weights(session, data.value)
     settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, data))
@@ -150,7 +154,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
     if request.per_class and len(names) == 1:
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=data.name)
     if request.labels:
-        rows, labels, settings = append_labels(request, rows, data.name, settings)
+        rows, labels, settings = append_labels(request.generative_share, request.labels, rows, data.name, settings)
         settings = request.settings_for_row_count(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
         session.request = replace(request, **settings.data_dependent_settings())
         return FitInputs(
@@ -298,7 +302,7 @@ def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: 
     settings = problem.settings
     falls = "" if settings.rate_decay == "none" else ", and the learning rate falls over all of them"
     session.console.note(f"the checkpoint is from a run of {len(state.trace)} epochs; this run continues to epoch {settings.epochs}{falls}")
-    return extend_state_traces(state, settings)
+    return extend_state_traces(state, settings.epochs, settings.evaluation_count)
 
 
 def save_all_units(session: Session, whole: RBMShard, history: HistorySource, request: Request) -> None:

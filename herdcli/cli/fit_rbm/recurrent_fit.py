@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.recurrent.learning import RecurrentProblem
-    from herdcli.rbm.recurrent.settings import RecurrentSettings
 
 UNUSED = 3  # a row in none of the three parts
 
@@ -40,7 +39,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
         raise DataError("has no training sequences", where=series.history.name, hint="make a new split: --split .8,.1,.1")
     table = replace(series.history, value=series.data)
     settings = replace(settings, visible_units=resolve_text_units(session, settings.visible_units, table))
-    rows = _rows_in_units(session, series, request, settings)
+    rows = _rows_in_units(session, series, request, settings.visible_units)
     training = series.parts[TRAIN]
     held = {
         name: sequences_with_history(series.sequences, series.parts[name], rows.X) if name in series.parts else None
@@ -57,7 +56,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     outputs.write_artifact(session, value, _summarize(value, problem), history=series.history)
 
 
-def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRequest, settings: RecurrentSettings) -> PreparedRows:
+def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRequest, visible_units: str) -> PreparedRows:
     """Return all rows in unit values, standardised by the rows of split 0.  Rows in no part of the split stay but are not used."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.rbm.units import unit_family
@@ -67,7 +66,7 @@ def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRe
         split[part.chosen] = name
     data = replace(series.data, split=split)
     reading = replace(RowReading.from_request(request, default=OF_MODELS), split=None)
-    return rows_in_units(session, replace(series.history, value=data), unit_family(settings.visible_units), reading)
+    return rows_in_units(session, replace(series.history, value=data), unit_family(visible_units), reading)
 
 
 def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:

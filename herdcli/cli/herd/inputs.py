@@ -42,23 +42,23 @@ def read_inputs(session: Session, request: Request) -> HerdingInputs:
     if request.rates:
         return _inputs_to_continue_rates(session, request.rates, request)
     if request.moments:
-        return _inputs_from_feature_means(_load_dataset(session, request), request)
+        return _inputs_from_feature_means(_load_dataset(session, request.input_format, request.label, request.source), request)
     if request.features == "rows":
-        return _inputs_from_feature_vectors(_load_dataset(session, request), request)
+        return _inputs_from_feature_vectors(_load_dataset(session, request.input_format, request.label, request.source), request)
     return _inputs_from_binary_rows(session, request)
 
 
-def _load_dataset(session: Session, request: Request, *, can_stay: bool = False) -> Artifact:
+def _load_dataset(session: Session, input_format: str | None, label: str | None, source: str, *, can_stay: bool = False) -> Artifact:
     """Load the data set without rows of weight 0.  can_stay  whether its rows may stay in their file, if they exceed --max-memory."""
     from herdcli.artifacts.dataset import take_rows
     from herdcli.cli.frame.rows import streamed_rows
 
-    read: dict[str, Any] = {"input_format": request.input_format, "label": request.label}
+    read: dict[str, Any] = {"input_format": input_format, "label": label}
     data = None
     if can_stay:
-        data = streamed_rows.open_streamed_dataset(session, request.source, is_requested=False, unit_bytes=1, same=True, **read)
+        data = streamed_rows.open_streamed_dataset(session, source, is_requested=False, unit_bytes=1, same=True, **read)
     if data is None:
-        data = drop_zero_weights(session, session.load(request.source, "data", kinds={"dataset"}, **read))
+        data = drop_zero_weights(session, session.load(source, "data", kinds={"dataset"}, **read))
     elif (kept := nonzero_weight_indices(session, data.value.weight)) is not None:
         data = replace(data, value=take_rows(data.value, kept))
     warn_of_unused_weights(session, data.value)
@@ -82,7 +82,9 @@ def _inputs_from_binary_rows(session: Session, request: Request) -> HerdingInput
     from herdcli.cli.frame.rows.streamed_rows import read_converted_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
 
-    data = _load_dataset(session, request, can_stay=True)  # loaded here so that no caller keeps its rows in memory
+    data = _load_dataset(
+        session, request.input_format, request.label, request.source, can_stay=True
+    )  # loaded here so that no caller keeps its rows in memory
     rows = binary_rows(session, data, (0, 1), RowReading.from_request(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
     y, names = rows.labels_and_class_names(data.name, "--per-class") if request.per_class else rows.single_class_labels()

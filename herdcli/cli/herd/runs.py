@@ -26,11 +26,11 @@ def run_and_save_herding(session: Session, inputs: HerdingInputs, request: Reque
 
     count = inputs.problem.count
     units = shards.unit_numbers_of_run(session, count, "runs")
-    made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units, request) if units else [])
+    made = HerdingShard(place=session.place, units=count, parts=_herd_units(session, inputs, units, request.plots) if units else [])
     shards.save_units_or_shard(session, made, "runs", save_all_units, inputs.history, request)
 
 
-def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int], request: Request) -> list[Herding]:
+def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int], plots: tuple[tuple[str, str], ...]) -> list[Herding]:
     """Run herding for the units with these numbers and return one result per unit."""
     from herdcli.herding.class_runs import split_into_artifacts
 
@@ -38,13 +38,13 @@ def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int], r
     algorithm = inputs.algorithm(problem, session.map)
     state = session.run(algorithm, label="herding", memory="herding")
     parts = split_into_artifacts(problem, state, inputs.finish)
-    if request.plots and inputs.image_shape is not None:
+    if plots and inputs.image_shape is not None:
         from herdcli.evaluation.plots.animations import herding_panels
         from herdcli.evaluation.plots.herding_plots import restore_pruned_units
 
         panels = herding_panels(algorithm, partial(restore_pruned_units, parts[0]), inputs.image_shape)
         captions = [f"iteration {t + 1} of {parts[0].iterations}" for t in range(len(panels[0].frames))]
-        write_animations(session, request.plots, panels, captions)
+        write_animations(session, plots, panels, captions)
     return parts
 
 

@@ -61,7 +61,9 @@ class WhitenedRows:
 
 def read_rows(session: Session, request: Request) -> WhitenedRows:
     """Read, split and whiten the rows.  Raises DataError if there are too few."""
-    artifact, data = load_data(session, request, opened=on_disk.open_dataset_in_blocks(session, request))
+    artifact, data = load_data(
+        session, request.source, request.input_format, request.label, opened=on_disk.open_dataset_in_blocks(session, request)
+    )
     try:
         split = assign_splits(data, request)
         X, A = mix_sources(session, data.X, request)
@@ -77,12 +79,14 @@ def read_rows(session: Session, request: Request) -> WhitenedRows:
     return WhitenedRows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs only the whitened rows
 
 
-def load_data(session: Session, request: Request, opened: Artifact | None = None) -> tuple[Artifact, Dataset]:
+def load_data(
+    session: Session, source: str, input_format: str | None, label: str | None, opened: Artifact | None = None
+) -> tuple[Artifact, Dataset]:
     """Load the data set.  opened  the data set if it is already open and its rows stay in their file.
 
     Raises DataError for sparse data.
     """
-    artifact = opened or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    artifact = opened or session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label)
     artifact = drop_zero_weights(session, artifact)
     data: Dataset = artifact.value
     warn_of_unused_weights(session, data)
@@ -122,14 +126,14 @@ def heldout_rows_for_model(X: Array, fitted: Whitening) -> Array | None:
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
-def has_no_heldout_rows(request: Request, has_split: bool) -> bool:
+def has_no_heldout_rows(split: str | None, algorithm: str, has_split: bool) -> bool:
     """Return whether no rows are held out: time series, and old records without a split.  has_split  the data have a split."""
-    return request.split is None and not has_split and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
+    return split is None and not has_split and (algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
 
 
 def assign_splits(data: Dataset, request: Request) -> Array:
     """Return the split of each row."""
-    if has_no_heldout_rows(request, data.split is not None):
+    if has_no_heldout_rows(request.split, request.algorithm, data.split is not None):
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return dataset_preparation.assign_splits(data, request.split, request.seed)
 
@@ -154,7 +158,7 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
 
 def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) -> Whitening:
     """Fit the whitening and report constant columns and dropped directions."""
-    require_enough_rows(len(X), X.shape[1], request)
+    require_enough_rows(len(X), X.shape[1], request.component_count, request.variance_fraction)
     rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
     fitted = fit_whitening(rows_of, request, session.map)
     constant = whitening.find_constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
@@ -167,11 +171,11 @@ def whitening_method(request: Request) -> Method:
     return request.whiten or ("pca" if request.components else "zca")
 
 
-def require_enough_rows(rows: int, columns: int, request: Request) -> None:
+def require_enough_rows(rows: int, columns: int, component_count: int | None, variance_fraction: float | None) -> None:
     """Raise DataError if there are too few rows."""
-    least = request.component_count or (1 if request.variance_fraction else columns)
+    least = component_count or (1 if variance_fraction else columns)
     if rows <= least:
-        what = f"{least} components" if request.component_count else f"{columns} columns"
+        what = f"{least} components" if component_count else f"{columns} columns"
         raise DataError(f"/X has only {rows} training rows, too few for {what}", hint=f"use --components {max(1, rows // 2)}, or more rows")
 
 

@@ -85,7 +85,7 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Mom
     session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_unused_weights(session, head)
-    whole = inputs.has_no_heldout_rows(request, ranges.read_split_column() is not None)
+    whole = inputs.has_no_heldout_rows(request.split, request.algorithm, ranges.read_split_column() is not None)
     split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, request.split, request.seed)
     shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
     source = FileBlocks(ranges, block_moments.split_to_row_uses(split))
@@ -96,7 +96,7 @@ def _rows_in_memory(session: Session, request: Request) -> MomentRows:
     """Return all rows, in memory."""
     from herdcli.cli.ica import inputs
 
-    artifact, data = inputs.load_data(session, request)
+    artifact, data = inputs.load_data(session, request.source, request.input_format, request.label)
     split = inputs.assign_splits(data, request)
     use = block_moments.split_to_row_uses(split)
     source = MemoryBlocks(len(use), lambda own: MomentBlock(own.start, data.X[own], use[own]))
@@ -134,7 +134,7 @@ def save_all_units(session: Session, whole: ICAShard, history: HistorySource, re
     from herdcli.cli.ica import inputs, runs
 
     total = block_moments.sum_partial_moments(whole.parts)
-    inputs.require_enough_rows(total.rows, len(whole.centre), request)
+    inputs.require_enough_rows(total.rows, len(whole.centre), request.component_count, request.variance_fraction)
     all_kept = total.rows < len(whole.centre)
     fitted = inputs.fit_whitening(total.X if all_kept else total.moments(whole.centre), request)
     inputs.report_and_check_whitening(session, fitted, total.constant_columns if fitted.dropped else np.empty(0), request)

@@ -28,7 +28,7 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
     from herdcli.ica.results import build_ica_artifact
 
     found = (_fit_square_model if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
-    notes = [*([_convergence_warning(found, request)] if found.unconverged else []), *found.notes]
+    notes = [*([_convergence_warning(found, request.on_nonconvergence)] if found.unconverged else []), *found.notes]
     known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
     value, remarks = build_ica_artifact(
         found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed
@@ -41,9 +41,9 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
         raise found.failure
 
 
-def _convergence_warning(fit: ICAFit, request: Request) -> str:
+def _convergence_warning(fit: ICAFit, on_nonconvergence: str) -> str:
     message = f"not converged after {fit.iterations} iteration{'' if fit.iterations == 1 else 's'}: {fit.unconverged}"
-    if request.on_nonconvergence == "error":
+    if on_nonconvergence == "error":
         raise NotConverged(message, hint="raise --iterations")
     return message
 
@@ -55,7 +55,7 @@ def _fit_square_model(session: Session, rows: WhitenedRows, request: Request) ->
         hint = "--algorithm ebm, infomax or sparse-coding"
         raise BadUsage(f"{algorithm} needs as many filters as dimensions ({D}), not {M}", hint=hint)
     if algorithm == "sobi":
-        return _fit_sobi(session, rows, request)
+        return _fit_sobi(session, rows, request.lags, request.tolerance, request.iterations)
     if algorithm != "ml" and _has_library(session, algorithm):
         return _fit_with_library(session, rows, request)
     return _fit_maximum_likelihood(session, rows, request)
@@ -76,11 +76,11 @@ def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Reque
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 
 
-def _fit_sobi(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
+def _fit_sobi(session: Session, rows: WhitenedRows, lags: int, tolerance: float | None, iterations: int | None) -> ICAFit:
     from herdcli.ica import sobi
 
-    problem = sobi.SOBIProblem(rows.whitened_array, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
-    return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {request.lags} lags")
+    problem = sobi.SOBIProblem(rows.whitened_array, lags, tolerance or TOLERANCE, iterations or ITERATIONS)
+    return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {lags} lags")
 
 
 def _has_library(session: Session, algorithm: str) -> bool:

@@ -22,20 +22,24 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def uses_sketch(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> bool:
+def uses_sketch(
+    session: Session, embedding: str | None, block_atoms: int | None, count: int, kernel: Kernel, rows: int, columns: int
+) -> bool:
     """Return whether one sketch represents all rows: with --embedding nystrom, and by default if all pairs of rows would cost more."""
     from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
     from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
     if depends_on_moments(kernel):
         return False
-    if request.embedding is not None:
-        return request.embedding.startswith("nystrom")
-    own = EmbeddingApproximation("nystrom", min(max(LANDMARKS, request.count), MOST_LANDMARKS), by_cost=True)
-    return own.is_suitable(rows, rows, columns) and not session.exact and not request.block_atoms
+    if embedding is not None:
+        return embedding.startswith("nystrom")
+    own = EmbeddingApproximation("nystrom", min(max(LANDMARKS, count), MOST_LANDMARKS), by_cost=True)
+    return own.is_suitable(rows, rows, columns) and not session.exact and not block_atoms
 
 
-def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: Array, kernel: Kernel, layout: TreeLayout) -> SketchShard:
+def sketch_blocks(
+    session: Session, seed: int, embedding: str | None, count: int, rows: IndexedRows, basis: Array, kernel: Kernel, layout: TreeLayout
+) -> SketchShard:
     """Return the sketches of this run's units.  basis  (n, d) rows in scaled columns from which landmarks are sampled."""
     import numpy as np
 
@@ -44,13 +48,13 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
 
     session.warn_of_ignored_option("block_atoms", "with a sketch of all rows, which needs no merging")
     session.warn_of_ignored_option("precision", "with a sketch, which always uses float64")
-    exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="use --embedding exact")
-    found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
-    sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)
+    exact_mode.refuse_exact(session, f"--embedding {embedding}", hint="use --embedding exact")
+    found = parse_embedding_approximation(embedding or f"nystrom:{min(max(LANDMARKS, count), MOST_LANDMARKS)}")
+    sketch = stream_sketch.make_landmark_sums(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, seed)
     units = shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
     tasks = [(unit, task.node) for unit in units for task in layout.tasks(layout.level, unit) if not task.level]
-    kept = max(20 * request.count, min(KEPT, KEPT_VALUES // basis.shape[1]))
-    sketching = block_sketches.BlockSketching(sketch, RowBlocks(rows, layout.block), tasks, kept / rows.count, request.seed, session.map)
+    kept = max(20 * count, min(KEPT, KEPT_VALUES // basis.shape[1]))
+    sketching = block_sketches.BlockSketching(sketch, RowBlocks(rows, layout.block), tasks, kept / rows.count, seed, session.map)
     return block_sketches.SketchShard(
         place=session.place,
         units=layout.unit_count,

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from herdcli.shards import Shard
 
 
-def uses_block_tree(request: Request) -> bool:
+def uses_block_tree(block_rows: int | None, target: str) -> bool:
     """Return whether atoms are chosen in blocks of rows and then merged in a tree."""
-    return request.block_rows is not None and request.target == "rows"
+    return block_rows is not None and target == "rows"
 
 
 def select_from_own_blocks(session: Session, request: Request) -> None:
@@ -34,13 +34,13 @@ def select_from_own_blocks(session: Session, request: Request) -> None:
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 
     with indexed_rows.open_rows(session, request) as rows:
-        layout = _tree_layout(request, rows.count)
+        layout = _tree_layout(request.atoms_per_block, request.block_rows, rows.count)
         if not session.place.unit_numbers(layout.unit_count):
             _save_empty_shard(session, request, rows, layout)
             return
         basis, kernel = _scaled_sample_and_kernel(session, request, rows)
-        if block_sketches.uses_sketch(session, request, kernel, rows.count, basis.shape[1]):
-            sketch = block_sketches.sketch_blocks(session, request, rows, basis, kernel, layout)
+        if block_sketches.uses_sketch(session, request.embedding, request.block_atoms, request.count, kernel, rows.count, basis.shape[1]):
+            sketch = block_sketches.sketch_blocks(session, request.seed, request.embedding, request.count, rows, basis, kernel, layout)
             shards.save_units_or_shard(session, sketch, "blocks of rows", block_sketches.save_all_units, rows.history, request)
             return
         units = shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
@@ -66,22 +66,24 @@ def _save_empty_shard(session: Session, request: Request, rows: IndexedRows, lay
     shards.unit_numbers_of_run(session, layout.unit_count, "blocks of rows")
     place, count, one = session.place, rows.count, np.ones(1)
     made: Shard = BlocksShard(place=place, units=layout.unit_count, parts=[], rows=count, kernel="", scale=one)
-    if block_sketches.uses_sketch(session, request, parse_kernel(request.kernel), count, rows.columns):
+    if block_sketches.uses_sketch(
+        session, request.embedding, request.block_atoms, request.count, parse_kernel(request.kernel), count, rows.columns
+    ):
         made = SketchShard(place=place, units=layout.unit_count, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
     shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, rows.history, request)
 
 
-def _tree_layout(request: Request, rows: int) -> TreeLayout:
+def _tree_layout(atoms_per_block: int, block_rows: int | None, rows: int) -> TreeLayout:
     from herdcli.quadrature.rules.merge_tree import TreeLayout
 
-    return TreeLayout(rows, int(request.block_rows or 0), request.atoms_per_block)
+    return TreeLayout(rows, int(block_rows or 0), atoms_per_block)
 
 
 def _build_nodes(session: Session, request: Request, rows: IndexedRows, units: range, kernel: Kernel) -> list[TreeNode]:
     """Return the tree nodes of these units."""
     from herdcli.quadrature.rules import merge_tree
 
-    layout = _tree_layout(request, rows.count)
+    layout = _tree_layout(request.atoms_per_block, request.block_rows, rows.count)
     tasks = [task for unit in units for task in layout.tasks(layout.level, unit)]
     leaves = RowLeaves(rows, layout.block)
     climb = merge_tree.TreeHerding(
@@ -93,7 +95,10 @@ def _build_nodes(session: Session, request: Request, rows: IndexedRows, units: r
 def _block_settings(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> SelectionSettings:
     block = min(int(request.block_rows or 0), rows)
     return inputs.selection_settings(
-        session, request, 0, embedding_choice.choose_embedding_for_sizes(session, request, kernel, [(block, block, columns)])
+        session,
+        request,
+        0,
+        embedding_choice.choose_embedding_for_sizes(session, request.embedding, request.count, kernel, [(block, block, columns)]),
     )
 
 
@@ -104,7 +109,7 @@ def save_all_units(session: Session, whole: BlocksShard, history: HistorySource,
     from herdcli.quadrature.rules import merge_tree
     from herdcli.quadrature.targets import RowTarget
 
-    kernel, layout = parse_kernel(whole.kernel), _tree_layout(request, whole.rows)
+    kernel, layout = parse_kernel(whole.kernel), _tree_layout(request.atoms_per_block, request.block_rows, whole.rows)
     if layout.unit_count != len(whole.parts):
         raise DataError(f"has {len(whole.parts)} blocks of rows, but {layout.unit_count} are expected")
     settings = _block_settings(session, request, kernel, whole.rows, len(whole.scale))

@@ -58,16 +58,19 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.kernel_herd import block_tree, groups, inputs, results, stream_sketches
 
-    if not request.by and (stream_sketches.uses_stream(request) or not block_tree.uses_block_tree(request)):
+    if not request.by and (
+        stream_sketches.uses_stream(request.source, request.block_rows, request.target)
+        or not block_tree.uses_block_tree(request.block_rows, request.target)
+    ):
         shards.refuse_shards(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
     results.check_output(session, request)
     if request.report and session.shard is not None:
         raise BadUsage(IN_ONE_RUN, hint=REPORT_HINT)
-    if stream_sketches.uses_stream(request):
+    if stream_sketches.uses_stream(request.source, request.block_rows, request.target):
         stream_sketches.select_from_stream(session, request)
         return
     with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks, request.source):
-        if block_tree.uses_block_tree(request):
+        if block_tree.uses_block_tree(request.block_rows, request.target):
             block_tree.select_from_own_blocks(session, request)
         else:
             groups.select_atoms(session, inputs.read_inputs(session, request), request)

@@ -30,22 +30,20 @@ def choose_embedding(
     from herdcli.quadrature.targets import RowTarget
 
     if earlier is not None:
-        return _embedding_of_extended_samples(request, earlier.value)
+        return _embedding_of_extended_samples(request.embedding, earlier.value)
     sizes = [(len(group.points), *group.target.X.shape) for group in groups if isinstance(group.target, RowTarget)]
-    return choose_embedding_for_sizes(session, request, kernel, sizes)
+    return choose_embedding_for_sizes(session, request.embedding, request.count, kernel, sizes)
 
 
 def choose_embedding_for_sizes(
-    session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int, int]]
+    session: Session, embedding: str | None, count: int, kernel: Kernel, sizes: list[tuple[int, int, int]]
 ) -> EmbeddingApproximation | None:
     """Return the approximation of μ for groups with these numbers of candidates, rows and columns; None if all are exact."""
     from herdcli.quadrature.embeddings import approximation, random_fourier
     from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
-    typed = request.embedding is not None
-    found = approximation.parse_embedding_approximation(
-        request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}"
-    )
+    typed = embedding is not None
+    found = approximation.parse_embedding_approximation(embedding or f"nystrom:{min(max(LANDMARKS, count), MOST_LANDMARKS)}")
     if found is None or depends_on_moments(kernel) or (session.exact and not typed):
         return None
     if found.kind == "fourier":
@@ -68,14 +66,14 @@ def choose_embedding_for_sizes(
     return found
 
 
-def _embedding_of_extended_samples(request: Request, earlier: Samples) -> EmbeddingApproximation | None:
+def _embedding_of_extended_samples(embedding: str | None, earlier: Samples) -> EmbeddingApproximation | None:
     """Return the embedding of the samples that are extended.  Raises BadUsage if --embedding asks for another."""
     from herdcli.quadrature.embeddings import approximation
 
     have = earlier.embedding or "exact"
-    if request.embedding not in (None, have):
+    if embedding not in (None, have):
         raise BadUsage(
-            f"the samples were made with --embedding {have}, not with {request.embedding}",
+            f"the samples were made with --embedding {have}, not with {embedding}",
             hint="--extend needs the options with which the samples were made",
         )
     return approximation.parse_embedding_approximation(have)

@@ -31,15 +31,23 @@ def select_atoms(session: Session, inputs: SelectionInputs, request: Request) ->
     made = SamplesShard(
         place=session.place,
         units=count,
-        parts=_select_for_groups(session, inputs, inputs.problem, units, request) if units and inputs.problem else [],
+        parts=_select_for_groups(session, inputs, inputs.problem, units, request.weights, request.trace_projected, request.no_state)
+        if units and inputs.problem
+        else [],
     )
     if session.shard is None:
-        results.write_report(session, inputs, made.parts, request)
+        results.write_report(session, inputs, made.parts, request.report, request.seed)
     shards.save_units_or_shard(session, made, "groups", partial(save_all_units, left_out=inputs.left_out), inputs.history, request)
 
 
 def _select_for_groups(
-    session: Session, inputs: SelectionInputs, whole: SelectionProblem, units: Sequence[int], request: Request
+    session: Session,
+    inputs: SelectionInputs,
+    whole: SelectionProblem,
+    units: Sequence[int],
+    weights: str,
+    trace_projected: bool,
+    no_state: bool,
 ) -> list[Samples]:
     """Return the atoms of the groups with these numbers."""
     from herdcli.quadrature import result_assembly, selection
@@ -51,11 +59,11 @@ def _select_for_groups(
         session.run(selection.AtomSelection(problem, session.map), label="herding", memory="herding"),
         [inputs.rows[g] for g in units] if names else inputs.rows,
         [names[g] for g in units] if names else None,
-        kind=request.weights,
-        projected=request.trace_projected,
+        kind=weights,
+        projected=trace_projected,
         scale=inputs.scale,
         feature_names=inputs.feature_names,
-        keep_state=not request.no_state,
+        keep_state=not no_state,
         originals=inputs.originals,
     )
     return [replace(part, image_shape=inputs.image_shape) for part in parts]

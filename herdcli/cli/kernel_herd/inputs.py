@@ -83,7 +83,7 @@ def read_inputs(session: Session, request: Request) -> SelectionInputs:
     data = read_input_rows(session, request) if request.reads_rows else None
     if data is not None and data.rows.group_names is not None and not session.place.unit_numbers(len(data.rows.group_names)):
         return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
-    kernel = parse_kernel(_full_kernel_text(request, data))
+    kernel = parse_kernel(_full_kernel_text(request.kernel, request.label, request.label_kernel, data))
     refuse_inexact_kernel(session, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
@@ -93,7 +93,7 @@ def read_inputs(session: Session, request: Request) -> SelectionInputs:
     if isinstance(kernel, SteinKernel):
         kernel, groups, rows = _stein_groups(kernel, request, data, scale)
     else:
-        groups, rows = _scaled_groups(request, data, target, given, scale)
+        groups, rows = _scaled_groups(request.count, request.polish, data, target, given, scale)
         kernel = _suitable_kernel(kernel, request, data, target, given, scale)
     if len(groups) > 1 and request.bandwidth == "median" and kernel.text() != parse_kernel(request.kernel).text():
         session.console.note(f"all {len(groups)} groups use one length scale, from the distances of all rows: {kernel.text()}")
@@ -123,13 +123,13 @@ def _original_candidates(data: _InputRows | None, candidates: Array | None, scal
     return None if data is None else lambda numbers: data.rows.original(numbers, scale)
 
 
-def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
+def _full_kernel_text(kernel: str, label: str | None, label_kernel: str | None, data: _InputRows | None) -> str:
     """Return the text of the kernel, with the kernel on labels appended if there is one."""
     from herdcli.quadrature.kernels.joint_kernels import MARK, default_label_kernel_text
 
-    if request.label is None or data is None or MARK in request.kernel:
-        return request.kernel
-    return f"{request.kernel}{MARK}{request.label_kernel or default_label_kernel_text(data.rows.X[:, -1])}"
+    if label is None or data is None or MARK in kernel:
+        return kernel
+    return f"{kernel}{MARK}{label_kernel or default_label_kernel_text(data.rows.X[:, -1])}"
 
 
 def refuse_inexact_kernel(session: Session, kernel: Kernel) -> None:
@@ -208,7 +208,7 @@ def _scale_basis(data: _InputRows | None, target: Target, candidates: Array | No
 
 
 def _scaled_groups(
-    request: Request, data: _InputRows | None, target: Target, candidates: Array | None, scale: Array
+    count: int, polish: bool, data: _InputRows | None, target: Target, candidates: Array | None, scale: Array
 ) -> tuple[list[SelectionGroup], list[Array | None]]:
     """Return the groups of the problem in scaled columns, and the input rows of their candidates."""
     from herdcli.quadrature import row_groups
@@ -216,8 +216,8 @@ def _scaled_groups(
 
     points = None if candidates is None else candidates / scale
     if not isinstance(target, RowTarget) or data is None:
-        return [row_groups.make_closed_form_group(target, points, scale, request.count, polish=request.polish)], [None]
-    return row_groups.make_row_groups(data.rows, points, scale, request.count, polish=request.polish)
+        return [row_groups.make_closed_form_group(target, points, scale, count, polish=polish)], [None]
+    return row_groups.make_row_groups(data.rows, points, scale, count, polish=polish)
 
 
 def _stein_groups(
@@ -350,8 +350,8 @@ def _split_groups(
 
 def _load_input(session: Session, request: Request) -> Artifact:
     """Load INPUT into memory."""
-    if sampler_chains.has_separate_chain_files(request):
-        return sampler_chains.load_chains(session, request)
+    if sampler_chains.has_separate_chain_files(request.source, request.by):
+        return sampler_chains.load_chains(session, request.source, request.input_format)
     if request.by == "chain" and request.source != "-":
         artifact = session.load(
             request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_columns.OWN

@@ -59,14 +59,14 @@ def random_comparison_text(value: Samples) -> str:
     return f", MMD {summary.mmd[g]:.4g}{name} ({count} random {'rows' if rows else 'draws'}: {random:.4g})"
 
 
-def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:
+def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], report: str | None, seed: int) -> None:
     """Write --thinning-report: per parameter, statistics of all rows and of the chosen rows, and the error of as many random rows."""
     from herdcli.evaluation.metrics.thinning_error import compare_statistics
     from herdcli.evaluation.table import to_aligned_text, to_csv
     from herdcli.quadrature.targets import RowTarget
 
     problem = inputs.problem
-    if request.report is None or problem is None:
+    if report is None or problem is None:
         return
     names = inputs.feature_names or [f"x{j}" for j in range(len(inputs.scale))]
     rows: list[Row] = []
@@ -74,12 +74,12 @@ def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samp
         assert isinstance(group.target, RowTarget)
         own: Row = {} if inputs.group_names is None else {"group": inputs.group_names[g]}
         X = group.target.X * inputs.scale
-        found = compare_statistics(X, group.target.weights, value.x, value.weight, request.seed, unit=g)
+        found = compare_statistics(X, group.target.weights, value.x, value.weight, seed, unit=g)
         for j, name in enumerate(names):
             for statistic, all_rows, chosen, error in found[j]:
                 rows.append(own | {"parameter": name, "statistic": statistic, "all": all_rows, "chosen": chosen, "random_error": error})
-    text = to_csv(rows) if request.report.lower().endswith(".csv") else to_aligned_text(rows)
-    outputs.write_side_file(session, request.report, lambda path: outputs.write_text(path, text), binary=False)
+    text = to_csv(rows) if report.lower().endswith(".csv") else to_aligned_text(rows)
+    outputs.write_side_file(session, report, lambda path: outputs.write_text(path, text), binary=False)
 
 
 def _is_csv(session: Session) -> bool:

@@ -20,27 +20,26 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 
 _ID = re.compile(rb"^#\s*id\s*=\s*(\d+)", re.MULTILINE)
 HEAD = 1 << 16  # number of first bytes in which CmdStan writes the number of the chain
 
 
-def has_separate_chain_files(request: Request) -> bool:
+def has_separate_chain_files(source: str, by: str | None) -> bool:
     """Return whether each file of INPUT is a chain: CmdStan files, or any several files if chains are thinned separately."""
-    if not row_ranges.is_file_pattern(request.source):
-        return request.by in CHAINS and os.path.isfile(request.source) and is_stan(_read_head(request.source))
-    return request.by in CHAINS or is_stan(_read_head(row_ranges.matching_files(request.source)[0]))
+    if not row_ranges.is_file_pattern(source):
+        return by in CHAINS and os.path.isfile(source) and is_stan(_read_head(source))
+    return by in CHAINS or is_stan(_read_head(row_ranges.matching_files(source)[0]))
 
 
-def load_chains(session: Session, request: Request) -> Artifact:
+def load_chains(session: Session, source: str, input_format: str | None) -> Artifact:
     """Load the draws of all files, with a column `chain`: the file's own chain numbers if it has them, else the number of the file.
 
     Raises DataError for files with other columns than the first.
     """
-    paths = row_ranges.matching_files(request.source)
-    found = [session.load(path, "data", kinds={"dataset"}, input_format=request.input_format, also=OWN, labels=False) for path in paths]
+    paths = row_ranges.matching_files(source)
+    found = [session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=OWN, labels=False) for path in paths]
     first, parts = found[0].value, []
     for artifact in found[1:]:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (first.feature_names, first.X.shape[1]):
@@ -52,9 +51,7 @@ def load_chains(session: Session, request: Request) -> Artifact:
         own = None not in numbers and len(set(numbers)) == len(numbers)
         parts = [(data, np.full(len(data.X), float(numbers[k] or 0) if own else k + 1.0)) for k, (data, _) in enumerate(parts)]
     elif any(number is None for _, number in parts):
-        raise DataError(
-            "some files number their chains and others do not", where=request.source, hint="convert all of them in the same way"
-        )
+        raise DataError("some files number their chains and others do not", where=source, hint="convert all of them in the same way")
     digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
     chain = np.concatenate([number for _, number in parts if number is not None])
     whole = replace(
@@ -62,11 +59,11 @@ def load_chains(session: Session, request: Request) -> Artifact:
     )
     if first.weight is not None and all(data.weight is not None for data, _ in parts):
         whole = replace(whole, weight=np.concatenate([data.weight for data, _ in parts]))
-    made = replace(found[0], value=whole, sha256=digest, name=request.source, size=sum(each.size for each in found))
+    made = replace(found[0], value=whole, sha256=digest, name=source, size=sum(each.size for each in found))
     session.inputs["data"] = replace(made, value=None)
     chains = len(np.unique(chain))
     count = f"{chains} chain{'s' * (chains > 1)} in {len(paths)} file{'s' * (len(paths) > 1)}"
-    session.console.note(f"{request.source}: {len(chain)} draws from {count}")
+    session.console.note(f"{source}: {len(chain)} draws from {count}")
     return made
 
 

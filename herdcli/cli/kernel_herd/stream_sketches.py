@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def uses_stream(request: Request) -> bool:
+def uses_stream(source: str, block_rows: int | None, target: str) -> bool:
     """Return whether INPUT is read block by block without storing it: a pipe with --block-rows."""
-    return request.source == "-" and request.block_rows is not None and request.target == "rows"
+    return source == "-" and block_rows is not None and target == "rows"
 
 
 def select_from_stream(session: Session, request: Request) -> None:
@@ -62,7 +62,7 @@ def _load_whole_stream(session: Session, request: Request, source: ByteSource) -
             raise
 
 
-def _landmark_count(session: Session, request: Request) -> int:
+def _landmark_count(session: Session, embedding: str | None, count: int) -> int:
     """Return the number of landmarks.  Raises BadUsage for options that do not work with rows that are read once."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding_approximation
 
@@ -70,9 +70,9 @@ def _landmark_count(session: Session, request: Request) -> int:
     session.warn_of_ignored_option("precision", "with a pipe, which always uses float64")
     if session.missing is not None:
         raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
-    found = parse_embedding_approximation(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    found = parse_embedding_approximation(embedding or f"nystrom:{min(max(LANDMARKS, count), MOST_LANDMARKS)}")
     if found is None or found.kind != "nystrom":
-        raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="use --embedding nystrom:R, or no --block-rows")
+        raise BadUsage(f"--embedding {embedding} needs all rows in memory", hint="use --embedding nystrom:R, or no --block-rows")
     exact_mode.refuse_exact(session, "--block-rows and a pipe")
     return found.size
 
@@ -84,7 +84,7 @@ def _select_atoms(session: Session, request: Request, source: ByteSource, data: 
     from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
     from herdcli.quadrature.selection_problem import SelectionProblem
 
-    size, rows = _landmark_count(session, request), StreamBlocks(data, request)
+    size, rows = _landmark_count(session, request.embedding, request.count), StreamBlocks(data, request)
     X, weights = rows.first_block()
     scale, kernel = _scale_and_kernel(session, request, X)
     rows.scale = scale

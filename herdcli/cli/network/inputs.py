@@ -20,11 +20,11 @@ def read_or_generate_network(session: Session, request: Request) -> tuple[Networ
         found = load_network(session, request.source, request.input_format)
         return found.value, found
     if request.structure == "unroll":
-        return _unroll_template(session, request)
+        return _unroll_template(session, request.source, request.input_format, request.steps)
     if request.structure == "from-hmm":
         from herdcli.cli.em import hmm_network
 
-        return hmm_network.hmm_network_from_files(session, request)
+        return hmm_network.hmm_network_from_files(session, request.evidence, request.source)
     from herdcli.markov.model import random_networks
 
     needed = random_networks.generation_bytes(
@@ -46,15 +46,15 @@ def read_or_generate_network(session: Session, request: Request) -> tuple[Networ
     return network, None
 
 
-def _unroll_template(session: Session, request: Request) -> tuple[Network, Artifact]:
+def _unroll_template(session: Session, source: str, input_format: str | None, steps: int) -> tuple[Network, Artifact]:
     """Return the network of --steps slices of a template."""
     from herdcli.markov.model import slice_templates
 
-    found = load_network(session, request.source, request.input_format)
+    found = load_network(session, source, input_format)
     try:
         template = slice_templates.parse_two_slice_network(found.value)
-        session.require_memory(slice_templates.unrolled_bytes(template, request.steps), f"{request.steps} slices")
-        return slice_templates.unroll_template(template, request.steps), found
+        session.require_memory(slice_templates.unrolled_bytes(template, steps), f"{steps} slices")
+        return slice_templates.unroll_template(template, steps), found
     except DataError as error:
         error.where = error.where or found.name
         raise

@@ -32,7 +32,7 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     names = [network.name(i) for i in range(network.listed_count)]
     session.recoding = state_encoding(network)
     _note_lost_state_names(session, session.recoding)
-    held = [] if request.given is None else _known_states_by_row(session, network, names, request)
+    held = [] if request.given is None else _known_states_by_row(session, network, names, request.mask, request.given)
     parts = [_sample_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
     X = np.concatenate(parts)[:, : network.listed_count]
     shape = None if network.shape is None or int(np.prod(network.shape)) != network.count else network.shape
@@ -90,13 +90,13 @@ def _state_index(value: float, name: str, where: str) -> int:
     return int(value)
 
 
-def _known_states_by_row(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
+def _known_states_by_row(session: Session, network: Network, names: list[str], mask: str | None, given: str | None) -> list[dict[int, int]]:
     """Return the known states of each row of --given; NaN and −1 are unknown.  Raises BadUsage for --mask."""
     from herdcli.markov.model.network import require_state
 
-    if request.mask is not None:
+    if mask is not None:
         raise BadUsage("--mask is for models with real or binary rows", hint="leave cells of --given empty")
-    data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
+    data = session.load(str(given), "given", kinds={"dataset"}, missing=True)
     X = data.value.X.toarray() if data.value.is_sparse else np.asarray(data.value.X)
     titles = data.value.feature_names or [f"x{i}" for i in range(X.shape[1])]
     if strange := [title for title in titles if title not in names]:

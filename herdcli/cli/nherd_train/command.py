@@ -52,7 +52,7 @@ def command(session: Session, request: Request) -> None:
 
         partitioned_rows.learn_in_parts(session, request)
     else:
-        model = runs.load_continued_model(session, request)
+        model = runs.load_continued_model(session, request.model)
         if (how := text_documents.document_settings(request, model)) is not None:
             text_documents.learn_documents(session, request, how, model)
         else:

@@ -38,7 +38,7 @@ def learn_from_rows(
     if model is not None:
         _require_columns(model, columns, name)
     train = training_mask(session, rows, name)
-    rows, settings = shuffle_if_sorted(session, rows, settings, request)
+    rows, settings = shuffle_if_sorted(session, rows, settings, request.in_order)
     settings = request.settings_with_heldout_rule(settings, validated=bool((rows.split == VALID).any()))
     settings = request.settings_for_columns(settings, columns, session) if model is None else settings
     source = memory_source(session, rows, train, settings)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound="OnlineLearner")
 
 
-def find_half_life(session: Session, learner: OnlineLearner, request: Request) -> DriftResult | None:
+def find_half_life(session: Session, learner: OnlineLearner, compares_half_lives: bool) -> DriftResult | None:
     """Return the best learner that forgets, if it is better than one that does not."""
-    if not request.compares_half_lives or learner.settings.shuffle or session.dry_run:
+    if not compares_half_lives or learner.settings.shuffle or session.dry_run:
         return None
     source = learner.source if isinstance(learner.source, ReplaySource) else ReplaySource(learner.source)
     return compare_half_lives(learner.settings, source.read_first_batches(EXAMPLES), learner.classes)

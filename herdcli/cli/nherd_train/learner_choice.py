@@ -42,9 +42,11 @@ def choose_learner(session: Session, learner: ReportingLearner, request: Request
 
     name  the name of the input, for errors.
     """
-    learner, race = race_hyperparameters(session, learner, request, name)
+    learner, race = race_hyperparameters(
+        session, learner, request.racing_algorithms, request.racing_multiclass_forms, request.algorithm, name
+    )
     learner = choose_full_covariance(session, learner, request)
-    drift = half_life_choice.find_half_life(session, learner, request)
+    drift = half_life_choice.find_half_life(session, learner, request.compares_half_lives)
     learner, drift = half_life_choice.prefer_first_order(session, learner, request, drift)
     release_freed_memory()  # of the compared learners
     return LearnerChoice(half_life_choice.learner_with_half_life(session, learner, drift), race, drift)
@@ -54,8 +56,8 @@ def choose_learner_in_memory(
     session: Session, learner: ReportingLearner, source: MemorySource, rows: ClassificationRows, request: Request
 ) -> LearnerChoice:
     """Return the best learner over passes that end when held-out error stops falling, or one whose evidence fades if it is better."""
-    learner, race = race_hyperparameters(session, learner, request)
-    drift = half_life_choice.find_half_life(session, learner, request)
+    learner, race = race_hyperparameters(session, learner, request.racing_algorithms, request.racing_multiclass_forms, request.algorithm)
+    drift = half_life_choice.find_half_life(session, learner, request.compares_half_lives)
     choice, passes = in_memory.choose_passes(session, learner, source, rows, request)
     if half_life_choice.passes_beat_drift(drift, choice):
         learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
@@ -64,16 +66,21 @@ def choose_learner_in_memory(
 
 
 def race_hyperparameters(
-    session: Session, learner: ReportingLearner, request: Request, name: str = ""
+    session: Session,
+    learner: ReportingLearner,
+    racing_algorithms: tuple[str, ...],
+    racing_multiclass_forms: tuple[str, ...],
+    algorithm: str,
+    name: str = "",
 ) -> tuple[ReportingLearner, RaceResults | None]:
     """Return the learner with the algorithm and C that win a race on its first examples, if a race is needed."""
-    if not request.racing_algorithms:
+    if not racing_algorithms:
         return learner, None
     replay = hyperparameter_race.ReplaySource(learner.source, name)
-    least_squares = learner.settings.task == "regression" and learner.settings.covariance == "full" and request.algorithm == "auto"
-    racers = ("arow",) if least_squares else request.racing_algorithms
+    least_squares = learner.settings.task == "regression" and learner.settings.covariance == "full" and algorithm == "auto"
+    racers = ("arow",) if least_squares else racing_algorithms
     settings, table = hyperparameter_race.run_race(
-        learner.settings, replay.read_first_batches(hyperparameter_race.EXAMPLES), learner.classes, racers, request.racing_multiclass_forms
+        learner.settings, replay.read_first_batches(hyperparameter_race.EXAMPLES), learner.classes, racers, racing_multiclass_forms
     )
     first, *others = hyperparameter_race.race_messages(settings, table)
     session.console.note(first)

@@ -57,7 +57,9 @@ def learn_in_parts(session: Session, request: Request) -> None:
                 "--parts divides the rows of a data set, but text is learned as it arrives", hint="herd convert makes a data set"
             )
         try:
-            rows, settings = shuffle_if_sorted(session, dataset_rows.rows_for_task(session, given.data, request, None), settings, request)
+            rows, settings = shuffle_if_sorted(
+                session, dataset_rows.rows_for_task(session, given.data, request, None), settings, request.in_order
+            )
             if request.coverage is not None and not (rows.split == VALID).any():
                 why = "--coverage with --parts needs validation rows for the calibration, but there are none"
                 raise BadUsage(why, hint="--split .6,.2,.2 draws some")
@@ -73,10 +75,10 @@ def learn_in_parts(session: Session, request: Request) -> None:
 
 def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, example_input: ExampleInput) -> None:
     """Learn all parts in every round, and save a `classifier`."""
-    train, chosen = _partition_rows(session, rows, settings, request, example_input.name)
-    settings, table = _race_settings(session, rows, train, settings, request)
+    train, chosen = _partition_rows(session, rows, settings.seed, settings.shuffle, request.parts, example_input.name)
+    settings, table = _race_settings(session, rows, train, settings, request.racing_algorithms, request.racing_multiclass_forms)
     source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
-    columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings)
+    columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings.kernel, settings.covariance)
     algorithm = learning_rounds.RoundLearning(
         block_placement.place_blocks_on_workers(session, source), settings, columns, list(rows.names), request.rounds, size
     )
@@ -88,19 +90,23 @@ def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Setti
 
 
 def _partition_rows(
-    session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str
+    session: Session, rows: ClassificationRows, seed: int, shuffle: bool, parts: int, name: str
 ) -> tuple[Array, list[Array]]:
     """Return the indices of the training rows, and for each part the positions of its rows among them."""
     train = np.flatnonzero(dataset_rows.training_mask(session, rows, name))
-    if request.parts > len(train):
-        raise BadUsage(f"--parts {request.parts} is more than the {len(train)} training rows", hint="give a smaller --parts")
-    return train, partitioned_learning.partition_rows(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
+    if parts > len(train):
+        raise BadUsage(f"--parts {parts} is more than the {len(train)} training rows", hint="give a smaller --parts")
+    return train, partitioned_learning.partition_rows(len(train), parts, seed, shuffle=shuffle)
 
 
 def _learn_parts(session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str) -> ClassifierShard:
-    train, chosen = _partition_rows(session, rows, settings, request, name)
+    train, chosen = _partition_rows(session, rows, settings.seed, settings.shuffle, request.parts, name)
     units = shards.unit_numbers_of_run(session, request.parts, "parts")
-    settings, table = _race_settings(session, rows, train, settings, request) if units or session.place.is_first else (settings, None)
+    settings, table = (
+        _race_settings(session, rows, train, settings, request.racing_algorithms, request.racing_multiclass_forms)
+        if units or session.place.is_first
+        else (settings, None)
+    )
     learners = [_part_learner(session, rows, train[chosen[unit]], settings, request) for unit in units]
     learning = partitioned_learning.PartLearning(learners)
     made = session.run(learning, label="learning", memory="the weights of all parts") if units else []
@@ -118,13 +124,18 @@ def _part_learner(session: Session, rows: ClassificationRows, chosen: Array, set
 
 
 def _race_settings(
-    session: Session, rows: ClassificationRows, train: Array, settings: Settings, request: Request
+    session: Session,
+    rows: ClassificationRows,
+    train: Array,
+    settings: Settings,
+    racing_algorithms: tuple[str, ...],
+    racing_multiclass_forms: tuple[str, ...],
 ) -> tuple[Settings, RaceResults | None]:
     """Return the settings of all parts, with the algorithm and C that win a race on the first training rows."""
-    if not request.racing_algorithms:
+    if not racing_algorithms:
         return settings, None
     first = ReplaySource(row_sources.memory_source(session, rows, train, settings)).read_first_batches(EXAMPLES)
-    settings, table = run_race(settings, first, len(rows.names), request.racing_algorithms, request.racing_multiclass_forms)
+    settings, table = run_race(settings, first, len(rows.names), racing_algorithms, racing_multiclass_forms)
     head, *others = race_messages(settings, table)
     session.console.note(head)
     for line in others:

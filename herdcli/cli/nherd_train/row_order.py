@@ -11,14 +11,13 @@ from herdcli.artifacts.rows.lazy_matrix import LazyMatrix, copy_to_spool_file
 if TYPE_CHECKING:
     from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
     from herdcli.cli.frame.run.session import Session
-    from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Settings
 
 WORDS = {"classification": "class", "regression": "what is predicted", "multilabel": "their labels"}
 
 
 def shuffle_if_sorted(
-    session: Session, rows: ClassificationRows, settings: Settings, request: Request
+    session: Session, rows: ClassificationRows, settings: Settings, in_order: bool
 ) -> tuple[ClassificationRows, Settings]:
     """Return the rows and their settings, with shuffling if the rows are sorted by class or target, unless --in-order is given."""
     from herdcli.online.order_check import is_sorted_by_label
@@ -29,7 +28,7 @@ def shuffle_if_sorted(
     if not is_sorted_by_label(y):
         return rows, settings
     what = f"the rows are sorted by {WORDS[settings.task]}"
-    if request.in_order:
+    if in_order:
         session.console.warn(f"{what}, so learning in their order gives a bad model: leave out --in-order to shuffle them")
         return rows, settings
     session.console.note(f"{what}, so they are shuffled by --seed (--in-order keeps their order)")

@@ -32,8 +32,10 @@ def memory_source(session: Session, rows: ClassificationRows, chosen: Array, set
         passes=settings.passes,
         shuffle=settings.shuffle,
         seed=settings.seed,
-        rows=min(TRIAL_ROWS, rows_per_block(settings)) if session.dry_run else rows_per_block(settings),
-        holdout=heldout_rule(settings),
+        rows=min(TRIAL_ROWS, rows_per_block(settings.kernel, settings.covariance))
+        if session.dry_run
+        else rows_per_block(settings.kernel, settings.covariance),
+        holdout=heldout_rule(settings.holdout, settings.until_last),
     )
 
 
@@ -46,14 +48,14 @@ def _select_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix | S
     return X[chosen]
 
 
-def heldout_rule(settings: Settings) -> HoldoutRule:
+def heldout_rule(holdout: int, until_last: bool) -> HoldoutRule:
     """Return the rule by which a source holds out examples."""
-    return HoldoutRule(settings.holdout, settings.until_last)
+    return HoldoutRule(holdout, until_last)
 
 
-def rows_per_block(settings: Settings) -> int:
+def rows_per_block(kernel: str, covariance: str) -> int:
     """Return the number of rows in a learner's block."""
-    return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
+    return DENSE_ROWS if kernel != "none" or covariance == "full" else 10_000
 
 
 def require_memory(session: Session, learner: OnlineLearner) -> None:

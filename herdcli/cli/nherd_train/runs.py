@@ -35,9 +35,9 @@ def verify_updates(seed: int) -> None:
         raise NegativeResult(f"a closed form is {worst:.2g} from the minimiser, more than {check.TOLERANCE:g}")
 
 
-def load_continued_model(session: Session, request: Request) -> Classifier | None:
+def load_continued_model(session: Session, model: str | None) -> Classifier | None:
     """Return the model of --continue, or None."""
-    return session.load(request.model, "model", kinds=set(KIND.values())).value if request.model else None
+    return session.load(model, "model", kinds=set(KIND.values())).value if model else None
 
 
 def learn_stream(session: Session, request: Request, model: Classifier | None) -> None:
@@ -57,16 +57,15 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
         except DataError as error:
             error.where = error.where or given.name
             raise
-    save_model(session, made, settings, given.data)
+    save_model(session, made, settings.budget, given.data)
 
 
-def save_model(session: Session, classifier: Classifier, settings: Settings, history: Artifact | None) -> None:
+def save_model(session: Session, classifier: Classifier, budget: int, history: Artifact | None) -> None:
     """Save the learned model, with a summary in the last line."""
     skipped = f", {classifier.running.skipped} lines skipped" if classifier.running.skipped else ""
     if classifier.running.refused:
         session.console.warn(
-            f"the budget of {settings.budget} support vectors is used up, so {classifier.running.refused} updates were skipped (raise "
-            f"--budget)"
+            f"the budget of {budget} support vectors is used up, so {classifier.running.refused} updates were skipped (raise --budget)"
         )
     summary = f"{classifier.running.examples} examples, {classifier.running.updates} updates{_progressive_summary(classifier)}{skipped}"
     outputs.write_artifact(session, classifier, summary, history=history)

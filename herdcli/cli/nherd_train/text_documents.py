@@ -50,7 +50,7 @@ def learn_documents(session: Session, request: Request, conversion: DocumentConv
     outputs.check_artifact_output(session, "classifier")
     settings = runs.learning_settings(request, model)
     made, given = _train_on_documents(session, request, conversion, settings, model)
-    runs.save_model(session, made, settings, given.data)
+    runs.save_model(session, made, settings.budget, given.data)
 
 
 def _train_on_documents(
@@ -64,7 +64,7 @@ def _train_on_documents(
     train = dataset_rows.training_mask(session, rows, given.name)
     conversion = conversion.with_document_frequencies(rows.X[train])
     settings = settings if model is not None else settings_for_documents(request, settings)
-    used = compact_features.find_learned_columns(rows.X, settings) if model is None else None
+    used = compact_features.find_learned_columns(rows.X, settings.covariance, settings.kernel) if model is None else None
     X = conversion.weight_counts(rows.X)
     rows = replace(rows, X=X if used is None else compact_features.select_columns(X, used))
     validated = bool((rows.split == VALID).any())
@@ -81,7 +81,9 @@ def _train_on_documents(
     )
     session.require_memory(learner.memory(), f"a table of {learner.features} columns")
     if not settings.dual:
-        learner, _ = learner_choice.race_hyperparameters(session, learner, request)
+        learner, _ = learner_choice.race_hyperparameters(
+            session, learner, request.racing_algorithms, request.racing_multiclass_forms, request.algorithm
+        )
     made = session.run(learner, label="learning", ended=learner.report_last_pass)
     made = calibrate_model(heldout_scores.with_heldout_scores(made, rows))
     if used is not None:

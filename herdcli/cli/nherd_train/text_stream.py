@@ -43,7 +43,9 @@ def learn_from_text(
     reader = _text_reader(example_input, request, model)
     settings = request.settings_with_heldout_rule(settings, validated=False)
     labels = _label_parser(settings.task, request, model, named=example_input.named)
-    source, classes = _text_source(session, example_input, _block_reader(session, example_input, reader, labels, request), labels, settings)
+    source, classes = _text_source(
+        session, example_input, _block_reader(session, example_input, reader, labels, request.cache), labels, settings
+    )
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     bounded, covering = _BoundedSource(session, source, classes), request.target_coverage(model)
     learner = ReportingLearner(
@@ -71,16 +73,16 @@ def learn_from_text(
 
 
 def _block_reader(
-    session: Session, example_input: ExampleInput, reader: BlockReader, labels: AnyLabels, request: Request
+    session: Session, example_input: ExampleInput, reader: BlockReader, labels: AnyLabels, cache: str | None
 ) -> BlockReader | CachingReader:
     """Return the reader adapted to the kind of labels, with a cache if --cache is given."""
-    if request.cache is None:
+    if cache is None:
         return LabelSetReader.from_reader(reader, labels) if isinstance(labels, (LabelSetEncoder, ClassNameEncoder)) else reader
     if isinstance(labels, LabelSetEncoder):
         raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
     if isinstance(labels, ClassNameEncoder):
         raise BadUsage("--cache stores labels as numbers, but these are names", hint="leave --cache out")
-    return CachingReader(request.cache, reader, example_input.proof, session.console)
+    return CachingReader(cache, reader, example_input.proof, session.console)
 
 
 def _with_reader_options(model: Classifier, reader: BlockReader, text: str) -> Classifier:
@@ -114,11 +116,17 @@ def _text_source(
     session: Session, example_input: ExampleInput, reader: BlockReader | CachingReader, labels: AnyLabels, settings: Settings
 ) -> tuple[BlockSource, int]:
     """Return a source of text as it arrives, or of all text in memory for shuffling, and the number of classes."""
-    rows = rows_per_block(settings)
+    rows = rows_per_block(settings.kernel, settings.covariance)
     if not settings.shuffle:
         proof = reader.proof if isinstance(reader, CachingReader) else example_input.proof
         text = TextSource(
-            example_input.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=heldout_rule(settings)
+            example_input.pieces,
+            reader,
+            labels,
+            passes=settings.passes,
+            rows=rows,
+            proof=proof,
+            holdout=heldout_rule(settings.holdout, settings.until_last),
         )
         if not labels.given or isinstance(labels, LabelSetEncoder):
             text.buffer_first_block()  # the first block shows the classes
@@ -127,7 +135,7 @@ def _text_source(
     X, y, weight = gather_blocks(replace(block, label=labels.encode_labels(block.label, example_input.name)) for block in found)
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
     digest, name = example_input.proof(), example_input.name
-    passes, seed, held = settings.passes, settings.seed, heldout_rule(settings)
+    passes, seed, held = settings.passes, settings.seed, heldout_rule(settings.holdout, settings.until_last)
     kept = MemorySource(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=digest, where=name, holdout=held)
     return kept, _initial_class_count(labels)
 

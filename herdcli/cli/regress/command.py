@@ -53,7 +53,7 @@ def command(session: Session, request: Request) -> None:
     if request.one_pass:
         one_pass.sum_and_fit(session, request)
         return
-    asked = error_covariance.parse_error_covariance(request)
+    asked = error_covariance.parse_error_covariance(request.gls)
     in_memory = asked is not None or request.hidden
     with streamed_rows.suggest_streaming(
         streamed_rows.FEWER_COLUMNS if in_memory else inputs.ONE_PASS,

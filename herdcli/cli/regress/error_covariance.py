@@ -13,7 +13,6 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.inputs import RegressionInputs
-    from herdcli.cli.regress.request import Request
     from herdcli.regression.covariance import LeastSquaresColumns, WhitenedRows
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
@@ -37,15 +36,15 @@ class ErrorCovariance:
     path: str = ""
 
 
-def parse_error_covariance(request: Request) -> ErrorCovariance | None:
+def parse_error_covariance(gls: str | None) -> ErrorCovariance | None:
     """Parse --gls.  Raises BadUsage for a correlation outside (−1, 1)."""
-    if request.gls is None:
+    if gls is None:
         return None
-    name, _, rest = request.gls.partition(":")
+    name, _, rest = gls.partition(":")
     if name == "variance":
         return ErrorCovariance("variance", columns=tuple(text.strip() for text in rest.split(",") if text.strip()))
     if name != "ar1":
-        return ErrorCovariance("given", path=request.gls)
+        return ErrorCovariance("given", path=gls)
     if not rest:
         return ErrorCovariance("ar1")
     try:

@@ -73,12 +73,12 @@ def read_inputs(session: Session, request: Request, *, is_time_series: bool = Fa
         )
     target = request.target or LABELS
     data, response, classes = split_response(artifact.value, request, artifact.name, note=session.console.note)
-    data, response = _drop_zero_weights(session, data, response, request, artifact.name)
+    data, response = _drop_zero_weights(session, data, response, request.gls, artifact.name)
     y, offset, weight = response.y, response.offset, response.weight
-    for what, values in ((f"the target '{target_name_in_file(session, request)}'", y), ("the offset", offset)):
+    for what, values in ((f"the target '{target_name_in_file(session, request.target)}'", y), ("the offset", offset)):
         _require_squares(what, values, artifact.name)
     if classes is None and request.family in (None, "softmax") and not request.gls and not response.form:
-        y, classes = (y, None) if _are_counts(data, y, request) else _integers_as_classes(y)
+        y, classes = (y, None) if _are_counts(data, y, request.family, request.target) else _integers_as_classes(y)
     try:
         steps = None
         if is_time_series:
@@ -87,14 +87,18 @@ def read_inputs(session: Session, request: Request, *, is_time_series: bool = Fa
         split = dataset_preparation.assign_splits(by_class, None if is_time_series else request.split, request.seed)
         if weight is not None:
             split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
-        data = _drop_base_levels(session, data, split == 0, request, artifact.name)
+        data = _drop_base_levels(session, data, split == 0, request.l1, request.ridge, request.hidden, artifact.name)
         # A perceptron, and a penalised fit of many columns, take rows as they are stored.
-        stored = isinstance(data.X, LazyMatrix) or bool(request.hidden) or _stays_sparse(session, data, request)
+        stored = (
+            isinstance(data.X, LazyMatrix)
+            or bool(request.hidden)
+            or _stays_sparse(session, data, request.ridge, request.l1, request.gls, request.penalty)
+        )
         X = data.X if stored else dataset_preparation.dense_copy(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    history, title = replace(artifact, value=None), target_name_in_file(session, request)
+    history, title = replace(artifact, value=None), target_name_in_file(session, request.target)
     return RegressionInputs(
         X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
     )
@@ -109,17 +113,17 @@ def _require_squares(what: str, values: Array, where: str) -> None:
         raise DataError(said, where=where, hint="rescale it, or remove those rows")
 
 
-def _stays_sparse(session: Session, data: Dataset, request: Request) -> bool:
+def _stays_sparse(session: Session, data: Dataset, ridge: float, l1: float, gls: str | None, penalty: str | None) -> bool:
     """Return whether sparse rows are fitted without a dense copy: many columns, with a ridge penalty, in this process."""
     from herdcli.regression.fit import MANY
 
-    plain = request.ridge > 0 and not (request.l1 or request.gls or request.penalty) and session.cluster is None and session.shard is None
+    plain = ridge > 0 and not (l1 or gls or penalty) and session.cluster is None and session.shard is None
     return plain and is_sparse(data.X) and data.X.shape[1] >= MANY
 
 
-def target_name_in_file(session: Session, request: Request) -> str:
+def target_name_in_file(session: Session, target: str | None) -> str:
     """Return the name of the target in the file."""
-    return request.target or (session.use and session.use.roles.get("y")) or LABELS
+    return target or (session.use and session.use.roles.get("y")) or LABELS
 
 
 def _open_on_disk(session: Session, request: Request) -> Artifact | None:
@@ -165,7 +169,7 @@ def _response_as_rates(
     return trials_and_exposure.response_as_rates(data, response, options, find, where=where, note=note, form=form)
 
 
-def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
+def _drop_zero_weights(session: Session, data: Dataset, response: Response, gls: str | None, where: str) -> tuple[Dataset, Response]:
     """Return the rows of weight above 0.  With --gls all rows stay, and `read_inputs` assigns those of weight 0 to no split."""
     weight = response.weight
     if weight is None:
@@ -178,16 +182,18 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
     left_out, lacking = len(weight) - len(chosen), trials_and_exposure.LACKING.get(response.form, "weight 0")
     verbs = ("has", "is") if left_out == 1 else ("have", "are")
     session.console.note(f"{where}: {left_out} of {len(weight)} rows {verbs[0]} {lacking} and {verbs[1]} left out")
-    if request.gls is not None:
+    if gls is not None:
         return data, response
     session.rows_left_out = True
     cut = replace(response, y=response.y[chosen], offset=response.offset[chosen], weight=weight[chosen])
     return take_rows(data, chosen), cut
 
 
-def _drop_base_levels(session: Session, data: Dataset, training: Array, request: Request, where: str) -> Dataset:
+def _drop_base_levels(
+    session: Session, data: Dataset, training: Array, l1: float, ridge: float, hidden: tuple[int, ...] | None, where: str
+) -> Dataset:
     """Return the rows without the columns of base levels, unless a penalty or a perceptron's random weights treat all levels equally."""
-    if request.l1 or request.ridge or request.hidden or not session.recoding:
+    if l1 or ridge or hidden or not session.recoding:
         return data
     left, session.recoding = drop_base_columns(data, session.recoding, training, where=where, note=session.console.note)
     return left
@@ -362,18 +368,13 @@ def _labels_as_feature(data: Dataset) -> Dataset:
     return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
 
 
-def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
+def _are_counts(data: Dataset, y: Array, family: str | None, target: str | None) -> bool:
     """Return whether a target without a given family holds counts rather than class names.
 
     Class names have no order, so no feature column changes steadily with them.
     """
     few = len(np.unique(y)) <= MOST_CLASSES
-    found = (
-        request.family is None
-        and few
-        and (request.target or "").lower() not in count_detection.CLASS_NAMES
-        and count_detection.look_like_counts(y)
-    )
+    found = family is None and few and (target or "").lower() not in count_detection.CLASS_NAMES and count_detection.look_like_counts(y)
     return found and not count_detection.contradicts_count_order(dataset_preparation.dense_copy(data, np.float64), y)
 
 

@@ -129,7 +129,7 @@ def save_all_units(session: Session, whole: RegressionShard, history: HistorySou
     if not value.null_deviance > 0:
         raise runs.constant_target_error(f"{value.null_intercept[0]:g}", getattr(history, "name", ""))
     runs.write_result(session, least_squares_sums.with_heldout_rows(found, value, weighted=whole.weighted), history)
-    runs.warn_of_result(session, value, request)
+    runs.warn_of_result(session, value, request.on_nonconvergence, request.iterations)
 
 
 def _open_row_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
@@ -147,7 +147,7 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Sum
     if artifact.recoding or others or not {*inputs.non_feature_columns(request)[1:], request.target or inputs.LABELS} <= named:
         return None
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
-    _require_numbers(classes, inputs.target_name_in_file(session, request), artifact.name)
+    _require_numbers(classes, inputs.target_name_in_file(session, request.target), artifact.name)
     session.inputs["data"] = artifact
     session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")

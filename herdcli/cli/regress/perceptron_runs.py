@@ -59,7 +59,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     if not (inputs.split == 0).any():
         raise DataError("there are no training rows", where=inputs.history.name, hint="make a new split: --split .8,.1,.1")
     family = runs.choose_family(session, inputs, request)
-    kind = runs.choose_weight_kind(session, inputs, request)
+    kind = runs.choose_weight_kind(session, inputs, request.weight_kind)
     weight_meaning.require_targets(family, kind, inputs.y)
     runs.require_varying_target(session, inputs, family)
     run = _prepare_run(session, inputs, request, family, kind)
@@ -67,7 +67,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     fit = session.run(algorithm, label="fitting", memory=f"a perceptron of {run.problem.architecture.parameters} parameters")
     if not np.isfinite(fit.theta).all() or not (np.isfinite(fit.loss) or np.isfinite(fit.losses).any()):
         raise NotConverged("the loss is not finite", hint="a lower --learning-rate, or --optimizer trust-region")
-    value = _assemble_perceptron(session, run, fit, request)
+    value = _assemble_perceptron(session, run, fit, request.activation, request.seed)
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     layers = ",".join(map(str, request.hidden or ()))
     summary = f"{value.family}, {value.rows} rows × {value.columns} columns, {layers} hidden units, deviance explained {explained:.4g}"
@@ -106,7 +106,7 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
     shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
     scaled = ScaledRows(rows, scaling)
-    optimizer = _choose_optimizer(session, request, len(rows.y), shape.parameters)
+    optimizer = _choose_optimizer(session, request.optimizer, request.dtype, len(rows.y), shape.parameters)
     table = scaled.read_all() if optimizer == "trust-region" else scaled
     l2 = 1.0 / len(rows.y) if request.l2 is None else request.l2
     problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape, scaling=scaling)
@@ -128,17 +128,15 @@ def _rows_of_split(inputs: RegressionInputs, split: int) -> FittedRows:
     return FittedRows(inputs.X, inputs.y, inputs.offset, inputs.weight).take(inputs.split == split)
 
 
-def _choose_optimizer(session: Session, request: Request, rows: int, parameters: int) -> str:
+def _choose_optimizer(session: Session, optimizer: str | None, dtype: str | None, rows: int, parameters: int) -> str:
     """Return the requested optimizer, or the default for problems of this size, and warn about options that it does not use."""
-    small = rows * parameters <= MOST_EXACT and request.dtype != "float32"
-    chosen = request.optimizer or ("trust-region" if small else "adam")
-    if request.optimizer is None:
+    small = rows * parameters <= MOST_EXACT and dtype != "float32"
+    chosen = optimizer or ("trust-region" if small else "adam")
+    if optimizer is None:
         session.console.note(f"{rows} rows × {parameters} parameters: --optimizer {chosen}")
     exact = chosen == "trust-region"
-    if exact and request.dtype == "float32":
-        raise BadUsage(
-            f"--dtype {request.dtype} works only with minibatches, not with --optimizer trust-region", hint="use --optimizer adam"
-        )
+    if exact and dtype == "float32":
+        raise BadUsage(f"--dtype {dtype} works only with minibatches, not with --optimizer trust-region", hint="use --optimizer adam")
     for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
         session.warn_of_ignored_option(name, f"with --optimizer {chosen}")
     if chosen != "sgd":
@@ -192,7 +190,7 @@ def _make_algorithm(session: Session, run: PerceptronRun, request: Request) -> R
     return RestartedFit(batches, request.restarts, batches=True, needed=needed)
 
 
-def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
+def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFit, activation: str, seed: int) -> Perceptron:
     """Return the artifact, with the linear model for comparison and the metrics of both."""
     from herdcli.regression.perceptron import assembly
     from herdcli.regression.perceptron.model import Perceptron
@@ -210,7 +208,7 @@ def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFi
         null_intercept=assembly.fit_intercepts(rows, family, problem.outputs, session.map),
         trace=fit.trace,
         validation_trace=fit.losses,
-        activation=request.activation,
+        activation=activation,
         optimizer=run.optimizer,
         family=family.name,
         l2=problem.l2,
@@ -225,7 +223,7 @@ def _assemble_perceptron(session: Session, run: PerceptronRun, fit: PerceptronFi
         mass=float(weight.sum()),
         converged=fit.converged,
         restart=fit.restart,
-        seed=request.seed,
+        seed=seed,
         target=inputs.target,
         feature_names=None if inputs.names is None else list(inputs.names),
         classes=inputs.classes,

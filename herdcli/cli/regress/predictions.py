@@ -33,7 +33,7 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     model: GeneralisedLinear | Perceptron = fitted.value
     want = request.want or ("classes" if model.classes else "means")
     if want == "forecasts":
-        return forecast_rows(session, fitted, request)
+        return forecast_rows(session, fitted, request.sequence, request.source, request.input_format)
     layered = fitted.kind == "perceptron"
     if want not in ("means", "classes", *(["features"] if layered else [])) or (want == "classes" and not model.classes):
         raise BadUsage(f"--want {want} is not available for this regression", hint=WANTS_OF_LAYERS if layered else WANTS)
@@ -102,15 +102,15 @@ def _exposure_offsets(
     return logarithms if offset is None else offset + logarithms, data
 
 
-def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def forecast_rows(session: Session, fitted: Artifact, sequence: str | None, source: str, input_format: str | None) -> tuple[Dataset, str]:
     """Return forecasts under autocorrelated errors: the mean and standard deviation of each row given the last known target before it."""
     model: GeneralisedLinear = fitted.value
     if model.gls != "ar1":
         raise BadUsage("--want forecasts needs a model that was fitted with --gls ar1", hint="use --want means")
     known = inputs.fitted_columns(fitted)
-    if request.sequence is not None:
-        known = replace(known, sequence=request.sequence)
-    found = inputs.read_rows_for_model(session, request.source, known, request.input_format, allow_missing_targets=True)
+    if sequence is not None:
+        known = replace(known, sequence=sequence)
+    found = inputs.read_rows_for_model(session, source, known, input_format, allow_missing_targets=True)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, but the model has {model.coefficients.shape[1]}", where=found.history.name)

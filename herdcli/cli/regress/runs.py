@@ -63,10 +63,10 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     if not training.any():
         raise DataError("there are no training rows", where=inputs.history.name, hint="make a new split: --split .8,.1,.1")
     distribution = choose_family(session, inputs, request)
-    weight_meaning.require_targets(distribution, choose_weight_kind(session, inputs, request), inputs.y)
+    weight_meaning.require_targets(distribution, choose_weight_kind(session, inputs, request.weight_kind), inputs.y)
     require_varying_target(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
-    errors, whitened, variance = parse_error_covariance(request), None, None
+    errors, whitened, variance = parse_error_covariance(request.gls), None, None
     centre = None if is_sparse(inputs.X) else centring.find_centre(inputs.X, training)
     if errors is not None:
         near = inputs if centre is None else replace(inputs, X=inputs.X - centre)
@@ -81,7 +81,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             request.l1,
             request.ridge,
             firth=request.penalty == "firth",
-            weights=choose_weight_kind(session, inputs, request),
+            weights=choose_weight_kind(session, inputs, request.weight_kind),
         )
     source = block_placement.place_blocks_on_workers(session, regression_blocks(problem.rows))
     algorithm = make_large_problem_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
@@ -110,15 +110,15 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     value = replace(value, response=inputs.form, baselines=fit_baselines(distribution, inputs), image_shape=image)
     value = _add_heldout_rows(value, inputs, variance)
     write_result(session, value, inputs.history)
-    warn_of_result(session, value, request)
+    warn_of_result(session, value, request.on_nonconvergence, request.iterations)
 
 
-def choose_weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
+def choose_weight_kind(session: Session, inputs: RegressionInputs, weight_kind: str | None) -> str:
     """Return the meaning of the weights: trials or exposure if the target is counted in them, else --weight-kind."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
         session.warn_of_ignored_option("weight_kind", "without weights")
-    return kind or request.weight_kind or "precision"
+    return kind or weight_kind or "precision"
 
 
 def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, variance: Array | None) -> GeneralisedLinear:
@@ -172,7 +172,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "poisson" if counted else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else f"counts up to {inputs.y.max():g}" if counted else "numbers"
         session.console.note(f"the target '{inputs.title}' holds {what}: --family {chosen}{_alternative_family(inputs, chosen)}")
-        _note_possible_counts(session, inputs, request)
+        _note_possible_counts(session, inputs, request.weight_kind, request.weights)
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.title}' holds numbers, but --family softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
@@ -211,12 +211,12 @@ def _class_names_as_numbers(classes: list[str]) -> Array:
         return np.full(len(classes), np.nan)
 
 
-def _note_possible_counts(session: Session, inputs: RegressionInputs, request: Request) -> None:
+def _note_possible_counts(session: Session, inputs: RegressionInputs, weight_kind: str | None, weights: str | None) -> None:
     """Print a note with the option for weights that look like the trials or exposures of a target in shares or rates."""
     from herdcli.regression import weight_meaning
 
-    y, weight, name = inputs.y, inputs.weight, request.weights or "weight"
-    if inputs.classes or weight is None or request.weight_kind or (y == np.floor(y)).all() or not (y >= 0).all():
+    y, weight, name = inputs.y, inputs.weight, weights or "weight"
+    if inputs.classes or weight is None or weight_kind or (y == np.floor(y)).all() or not (y >= 0).all():
         return
     if weight_meaning.are_whole_counts(y, weight):
         what, option = ("shares", "trials") if (y <= 1).all() and (weight == np.floor(weight)).all() else ("rates", "exposure")
@@ -262,7 +262,7 @@ def write_result(session: Session, value: GeneralisedLinear, history: HistorySou
     outputs.write_text_result(session, table.FORMATS[form](value.table()), summary, "table")
 
 
-def warn_of_result(session: Session, value: GeneralisedLinear, request: Request) -> None:
+def warn_of_result(session: Session, value: GeneralisedLinear, on_nonconvergence: str, iterations: int) -> None:
     """Warn about aliased columns, coefficients without finite estimates, and a fit that did not converge."""
     names = _combined_column_names(session, value)
     if names:
@@ -280,11 +280,11 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
         message += _separated_base_levels(session, value)
         hint = _finite_estimate_hint(value)
     elif not value.converged:
-        steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
+        steps = "1 step" if iterations == 1 else f"{iterations} steps"
         message, hint = f"not converged after {steps}", "raise --iterations, or add --l2 0.01"
     else:
         return
-    if request.on_nonconvergence == "error":
+    if on_nonconvergence == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}")
 

@@ -57,7 +57,7 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
         return run(session, network, replace(settings, algorithm="ups")), "ups"
     ends = None if request.time is None else time.monotonic() + request.time
     effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
-    sampled = queries.output_format(session, request) != "pr"
+    sampled = queries.output_format(session, request.query_kind, request.format, request.evidence_rows) != "pr"
     choice = AutomaticChoice(network, settings, exact.why, effort, sampled, None if ends is None else partial(_affordable_steps, ends))
     if session.dry_run:
         auto_dry_run.print_auto_plan(session, choice, request.time or math.inf)

@@ -50,7 +50,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows.network_files import load_network
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices
 
-    form = queries.output_format(session, request)
+    form = queries.output_format(session, request.query_kind, request.format, request.evidence_rows)
     loaded = load_network(session, request.source, request.input_format)
     if request.slices:
         template_slices.infer_slices(session, loaded, request)

@@ -30,7 +30,7 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
     network, evidence = network_and_evidence
     if network.stored_marginals():
         raise BadUsage("--evidence-rows does not work with observed marginals", hint="use --ignore-observed")
-    variables, dense, where = read_evidence_rows(session, request, full)
+    variables, dense, where = read_evidence_rows(session, request.evidence_rows, full)
     dense = _remove_common_evidence(dense, variables, full, evidence, where)
     batch = EvidenceBatch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)
     size, what = batch.bytes_needed()
@@ -46,13 +46,13 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
     shards.save_units_or_shard(session, made, "blocks of rows", save_all_units, replace(loaded, value=None), request)
 
 
-def read_evidence_rows(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
+def read_evidence_rows(session: Session, evidence_rows: str | None, network: Network) -> tuple[list[int], Array, str]:
     """Return the variables of the columns of --evidence-rows, their states (rows, columns), −1 for none, and the file's name."""
     from herdcli.markov.formats.evidence import find_variable
 
-    assert request.evidence_rows is not None
+    assert evidence_rows is not None
     session.recoding = state_encoding(network)
-    found = session.load(request.evidence_rows, "evidence", kinds={"dataset"}, missing=True)
+    found = session.load(evidence_rows, "evidence", kinds={"dataset"}, missing=True)
     data = found.value
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
     dense = np.where(np.isnan(dense), -1, dense)

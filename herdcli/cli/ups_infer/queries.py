@@ -52,22 +52,22 @@ MOST_BUCKETS = 1 << 30  # maximum bytes of these mini-buckets
 SECONDS, NUMBERS = 25e-9, 2.4  # maximum seconds and bytes of this search per unit of effort
 
 
-def output_format(session: Session, request: Request) -> str:
+def output_format(session: Session, query_kind: str, format: str | None, evidence_rows: str | None) -> str:
     """Return the format of -o, checked before any work: from --format or the suffix, else the first format that fits the answer."""
-    kind = request.query_kind
+    kind = query_kind
     able = ANSWERS[kind]
-    form = network_files.output_format(session, request.format, FORMATS)
-    if form == "hdf5" and request.format is None and form not in able and session.output == "-":
+    form = network_files.output_format(session, format, FORMATS)
+    if form == "hdf5" and format is None and form not in able and session.output == "-":
         form = able[0]
     if form not in able:
         other = "; without --query the artifact has log_z beside the marginals" if (kind, form) == ("log-z", "hdf5") else ""
         raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"use --format {', '.join(able)}{other}")
-    if request.evidence_rows and kind == "marginals" and form not in ("hdf5", *result_tables.TABLES):
+    if evidence_rows and kind == "marginals" and form not in ("hdf5", *result_tables.TABLES):
         raise BadUsage(f"marginals of --evidence-rows cannot be written as {form}", hint="use --format hdf5, csv, parquet")
     if form in result_tables.TABLES:
         outputs.check_artifact_output(session, "dataset", None if session.shard is not None else form)
     else:
-        network_files.check_output(session, "dataset" if request.evidence_rows else "beliefs", form)
+        network_files.check_output(session, "dataset" if evidence_rows else "beliefs", form)
     return form
 
 
@@ -182,7 +182,7 @@ def answer_most_probable_states(
         )
         result_tables.save_table(session, made, summary, form, loaded)
     else:
-        _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request)
+        _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request.orders, request.seed)
 
 
 def _note_ties(session: Session, network: Network, best_states: MostProbableStates, evidence: dict[int, int], request: Request) -> None:
@@ -372,7 +372,8 @@ def _save_states_as_beliefs(
     network_and_evidence: tuple[Network, dict[int, int]],
     best_states: MostProbableStates,
     summary: str,
-    request: Request,
+    orders: int,
+    seed: int,
 ) -> None:
     """Save the states as `beliefs`: marginals given the states, and the log of their value as log Z."""
     from herdcli.markov.model import beliefs
@@ -384,7 +385,7 @@ def _save_states_as_beliefs(
     assignment = np.full(network.count, -1, dtype=np.int64)
     assignment[list(every)] = list(every.values())
     held = condition_network(network, best_states.states)
-    nodes = compute_all_marginals(held, request.orders, request.seed)
+    nodes = compute_all_marginals(held, orders, seed)
     made = beliefs.assemble_beliefs(
         loaded.value, every, nodes, [], algorithm=best_states.algorithm, log_z=best_states.value, free_energy=-best_states.value,
         iterations=best_states.iterations, assignment=assignment, log_value_upper=best_states.bound,

@@ -38,7 +38,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
         clamp_sets=read_clamp_sets(session, loaded.value, request.clamp),
         region_scopes=read_regions(session, loaded.value, request.regions),
     )
-    if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
+    if queries.output_format(session, request.query_kind, request.format, request.evidence_rows) == "pr" and asked.algorithm in NO_LOG_Z:
         raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="use --format mar")
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
@@ -66,13 +66,15 @@ def _infer_shard(
         beliefs.assemble_beliefs(
             full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, **found.attributes | checked
         )
-        for (found, name), checked in zip(inferred, _check_results(session, network, settings, inferred), strict=True)
+        for (found, name), checked in zip(
+            inferred, _check_results(session, network, settings.seed, settings.algorithm, inferred), strict=True
+        )
     ]
     return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
 
 
 def _check_results(
-    session: Session, network: Network, settings: InferenceSettings, inferred: Sequence[tuple[InferenceResult, str]]
+    session: Session, network: Network, seed: int, algorithm: str, inferred: Sequence[tuple[InferenceResult, str]]
 ) -> list[dict[str, object]]:
     """Return bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
     from herdcli.artifacts import memory_budget
@@ -90,8 +92,8 @@ def _check_results(
     def checked(result: InferenceResult, name: str) -> dict[str, object]:
         # Each result is checked with its own iterations, so that shards of several starts report the same as a single run.
         iterations = int(result.attributes.get("iterations", 1))
-        known = reliability.compute_reference(network, iterations, bound, answer=result, seed=settings.seed, limit=limit)
-        return reliability.assess_answer(result, name, known, confirmed=settings.algorithm == AUTO).attributes() | baseline
+        known = reliability.compute_reference(network, iterations, bound, answer=result, seed=seed, limit=limit)
+        return reliability.assess_answer(result, name, known, confirmed=algorithm == AUTO).attributes() | baseline
 
     return [checked(found, name) for found, name in inferred]
 
@@ -100,7 +102,7 @@ def save_all_units(session: Session, whole: BeliefsShard, history: HistorySource
     """Save the best of all starts."""
     from herdcli.markov.bethe.starts import select_best_start
 
-    made, form = whole.parts[0], queries.output_format(session, request)
+    made, form = whole.parts[0], queries.output_format(session, request.query_kind, request.format, request.evidence_rows)
     if len(whole.parts) > 1:
         made = select_best_start(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)

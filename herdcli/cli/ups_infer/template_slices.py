@@ -31,7 +31,7 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
         raise
     one = given.slice_network()
     session.remember_features(replace(loaded, value=one))  # the names without the endings of slices
-    variables, dense, _ = evidence_rows.read_evidence_rows(session, request, one)
+    variables, dense, _ = evidence_rows.read_evidence_rows(session, request.evidence_rows, one)
     if dense.shape[1] == 1:
         session.console.note("empty lines are skipped in a table of one column: write -1 for a slice without evidence")
     rows = np.full((len(dense), given.count), interface_algorithm.NONE, dtype=np.int64)

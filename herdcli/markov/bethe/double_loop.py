@@ -77,7 +77,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
 
     def __init__(self, network: Network, settings: InferenceSettings, region_graph: RegionGraph | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.regions = region_graph or _choose_regions(network, settings)
+        self.regions = region_graph or _choose_regions(network, settings.region_scopes, settings.regions)
         logs, self.constant = region_graphs.assign_region_tables(network, self.regions)
         self.shapes = sorted({table.shape for table in logs})
         groups = {shape: k for k, shape in enumerate(self.shapes)}
@@ -264,11 +264,11 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return InferenceResult(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
 
 
-def _choose_regions(network: Network, settings: InferenceSettings) -> RegionGraph:
+def _choose_regions(network: Network, region_scopes: list[list[int]] | None, regions: str) -> RegionGraph:
     """Return the regions that the settings name; `auto` is `edges`."""
-    if settings.region_scopes is not None:
-        return region_graphs.regions_from_scopes(network, settings.region_scopes)
-    return region_graphs.make_region_graph(network, "edges" if settings.regions == "auto" else settings.regions)
+    if region_scopes is not None:
+        return region_graphs.regions_from_scopes(network, region_scopes)
+    return region_graphs.make_region_graph(network, "edges" if regions == "auto" else regions)
 
 
 def _normalise_logs(logs: Array) -> Array:

@@ -19,9 +19,9 @@ from herdcli.shards import Shard
 SAME = 1e-4  # largest difference of marginals within one fixed point
 
 
-def make_start_generator(settings: InferenceSettings) -> np.random.Generator:
+def make_start_generator(seed: int, start: int) -> np.random.Generator:
     """Return the random generator for the start that the settings name."""
-    return generator(settings.seed, Stream.INITIAL, unit=settings.start)
+    return generator(seed, Stream.INITIAL, unit=start)
 
 
 def make_initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Array:
@@ -43,10 +43,12 @@ def make_initial_marginals(settings: InferenceSettings, cardinality: Array, tilt
     """Return marginals of all nodes, flat: uniform except for a relative deviation `tilt`, or drawn uniformly from the simplex."""
     owner = np.repeat(np.arange(len(cardinality)), cardinality)
     if settings.start == 0:
-        weight = np.exp(tilt * make_start_generator(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+        weight = (
+            np.exp(tilt * make_start_generator(settings.seed, settings.start).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+        )
     else:
         # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state's probability positive.
-        weight = make_start_generator(settings).standard_exponential(len(owner)) + 1e-3
+        weight = make_start_generator(settings.seed, settings.start).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result
 

@@ -102,7 +102,11 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         squares = (
             find_lattice_plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
         )
-        wanted = squares if squares is not None else choose_cliques(problem, settings)
+        wanted = (
+            squares
+            if squares is not None
+            else choose_cliques(problem, settings.regions, settings.max_clique, settings.seed, settings.orders)
+        )
         if settings.algorithm == "loopy-is":
             graph = cliques.build_junction_graph(wanted)
             self.outer, inner = graph.cliques, [(scope, around, -1) for scope, around in graph.inner()]

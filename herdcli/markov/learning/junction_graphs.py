@@ -5,31 +5,32 @@ from __future__ import annotations
 from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.cliques import ScalingLayout
-from herdcli.markov.learning.learners import LearningSettings
 from herdcli.markov.model.constraints import LearningProblem, compute_pair_tables
 from herdcli.markov.model.graphs import structure_selection
 from herdcli.schema import Array
 
 
-def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list[tuple[int, ...]]:
+def choose_cliques(
+    problem: LearningProblem, regions: tuple[tuple[int, ...], ...], max_clique: int, seed: int, orders: int
+) -> list[tuple[int, ...]]:
     """Return the requested regions, or else the clusters (and scopes of the base), grown to `max_clique` variables on request."""
     scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
-    if settings.regions:
-        inside = [frozenset(region) for region in settings.regions]
+    if regions:
+        inside = [frozenset(region) for region in regions]
         for a, scope in enumerate(scopes):
             if not any(region.issuperset(scope) for region in inside):
                 raise BadUsage(f"no region of --regions contains all variables of cluster {a} ({', '.join(map(str, scope))})")
-        return list(settings.regions)
-    if not settings.max_clique:
+        return list(regions)
+    if not max_clique:
         return scopes
     widest = max(len(scope) for scope in scopes)
-    if settings.max_clique < widest:
-        raise BadUsage(f"--max-clique {settings.max_clique} is too small: the largest cluster has {widest} variables")
+    if max_clique < widest:
+        raise BadUsage(f"--max-clique {max_clique} is too small: the largest cluster has {widest} variables")
     if problem.rows is None:
         raise BadUsage(
             "--max-clique needs rows, to compute the mutual information of columns, but --moments has none", hint="leave out --max-clique"
         )
-    found = cliques.search_elimination_orders(problem.structure_network(), settings.seed, settings.orders)
+    found = cliques.search_elimination_orders(problem.structure_network(), seed, orders)
     if not found.complete:
         raise BadUsage(
             "--max-clique does not work here: every elimination order needs tables that are too large", hint="leave out --max-clique"
@@ -38,7 +39,7 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
         junction_tree.build_clique_tree(problem.structure_network(), found.order, keep_single_states=True)
     )[0].cliques
     information = compute_pair_tables(problem.rows, problem.cardinality).mutual_informations()
-    return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)
+    return structure_selection.grow_cliques(scopes, within, information, max_clique)
 
 
 def multiply_base_into_cliques(layout: ScalingLayout, tables: Array, problem: LearningProblem) -> None:

@@ -55,7 +55,9 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
         self.scopes = [cluster.scope for cluster in problem.clusters]
-        self.graph = cliques.build_junction_graph(choose_cliques(problem, settings))
+        self.graph = cliques.build_junction_graph(
+            choose_cliques(problem, settings.regions, settings.max_clique, settings.seed, settings.orders)
+        )
         largest = max(len(clique) for clique in self.graph.cliques)
         kind = "a junction tree: the result is exact" if self.graph.is_tree else "a junction graph with loops"
         self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"

@@ -52,10 +52,12 @@ class PassChoice:
     classes: int
 
 
-def prepare_and_scale_rows(settings: Settings, X: Matrix, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
+def prepare_and_scale_rows(
+    scaling: str, normalize: bool, bias: bool, X: Matrix, label: Array, weight: Array | None
+) -> tuple[ExampleBlock, Array | None]:
     """Return the rows in the learner's form, and the scales (D, 5) from all of them; None if features are not scaled."""
-    block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
-    if settings.scaling == "none":
+    block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=normalize, bias=bias)
+    if scaling == "none":
         return block, None
     scales = np.zeros((X.shape[1] + 1, 5))
     rescale_and_update_sizes(block, scales)
@@ -70,7 +72,7 @@ def choose_passes(
     X (n, d) dense or CSR, label (n,) indices, weight (n,)?.   settings  of the winner of a race, in its diagonal form.
     learners  the candidates; None: the winner and pa2 with several C.
     """
-    block, scales = prepare_and_scale_rows(settings, X, label, weight)
+    block, scales = prepare_and_scale_rows(settings.scaling, settings.normalize, settings.bias, X, label, weight)
     order = generator(settings.seed, Stream.SHUFFLE, unit=FOLD).permutation(block.rows)
     count = next((folds for rows, folds in FOLDS if block.rows <= rows), 1)
     folds = np.array_split(order, count) if count > 1 else [order[: block.rows // 5]]
@@ -149,7 +151,7 @@ class _FoldLearner:
         """Return errors and losses (h,) of the held-out rows."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, self.held)
-            return learner.progressive_errors_and_losses(self.learner.settings, score, self.held.label)
+            return learner.progressive_errors_and_losses(self.learner.settings.task, score, self.held.label)
 
 
 def select_rows(block: ExampleBlock, rows: Array) -> ExampleBlock:
@@ -165,7 +167,7 @@ def choice_messages(choice: PassChoice) -> Iterator[str]:
     """Yield messages about a choice: the winner, and the results of the others."""
     table, held = choice.table, int(choice.table.examples[0])
     folds = f"{choice.folds} folds" if choice.folds > 1 else f"{held} rows"
-    names = [learner_name(settings, choice.classes) for settings in choice.learners]
+    names = [learner_name(settings.multiclass, settings.algorithm, settings.dual, choice.classes) for settings in choice.learners]
     lowest = f", the lowest of {len(names)} learners" if len(names) > 1 else ""
     yield (
         f"rows in memory: {names[choice.best]} with C = {choice.settings.C:.4g} and {choice.settings.passes} passes, "
@@ -175,7 +177,7 @@ def choice_messages(choice: PassChoice) -> Iterator[str]:
         yield f"  {name} C = {settings.C:<10.4g} {settings.passes:>3} passes: error {table.error[k]:.4f}, loss {table.loss[k]:.4f}"
 
 
-def learner_name(settings: Settings, classes: int) -> str:
+def learner_name(multiclass: str, algorithm: str, dual: bool, classes: int) -> str:
     """Return the name of a learner: its algorithm and, for several classes, its form."""
-    form = "against each other class" if settings.dual and settings.multiclass == "top-1" else settings.multiclass
-    return f"{settings.algorithm} {form}" if classes > 2 else settings.algorithm
+    form = "against each other class" if dual and multiclass == "top-1" else multiclass
+    return f"{algorithm} {form}" if classes > 2 else algorithm

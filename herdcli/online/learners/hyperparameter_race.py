@@ -237,7 +237,7 @@ def winner_index(settings: Settings, table: RaceResults) -> int:
 
 def count_features(settings: Settings, batches: Sequence[LabelledBatch]) -> int:
     """Return the number of features of the first examples, with the bias: the width of `first_examples`, without computing it."""
-    return int(_used_feature_mask(settings, [block for block, _ in _first_blocks(batches, EXAMPLES)]).sum())
+    return int(_used_feature_mask(settings.bias, [block for block, _ in _first_blocks(batches, EXAMPLES)]).sum())
 
 
 def _first_blocks(batches: Sequence[LabelledBatch], count: int) -> list[tuple[ExampleBlock, LabelledBatch]]:
@@ -246,10 +246,10 @@ def _first_blocks(batches: Sequence[LabelledBatch], count: int) -> list[tuple[Ex
     return [(batch.block.part(0, count - start), batch) for batch, start in zip(batches, starts, strict=False) if start < count]
 
 
-def _used_feature_mask(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
+def _used_feature_mask(bias: bool, blocks: Sequence[ExampleBlock]) -> Array:
     """Return a mask (D,) bool of the features that occur in the examples."""
     used = np.zeros(max((block.width for block in blocks), default=1), dtype=bool)
-    used[0] = settings.bias
+    used[0] = bias
     for block in blocks:
         used[block.index] = True
     return used
@@ -260,7 +260,7 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
     first = _first_blocks(batches, EXAMPLES if count is None else count)
     if not first:
         raise DataError("the file has no lines of data", hint="check whether the command that wrote the text was interrupted")
-    used = _used_feature_mask(settings, [block for block, _ in first])
+    used = _used_feature_mask(settings.bias, [block for block, _ in first])
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))
     made, waiting = BlockBuilder(2 * sum(len(block.index) + block.rows for block, _ in first)), list[ExampleBlock]()
@@ -323,7 +323,7 @@ class RacingLearner:
         """Learn one more block; return the share of mistakes and the mean loss so far."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, block)
-            errors, losses = learner.progressive_errors_and_losses(self.learner.settings, score, block.label)
+            errors, losses = learner.progressive_errors_and_losses(self.learner.settings.task, score, block.label)
             self.errors, self.losses = np.concatenate([self.errors, errors]), np.concatenate([self.losses, losses])
             late = self.errors[len(self.errors) // 2 :]
             error, loss, late_error = (float(np.mean(each)) for each in (self.errors, self.losses, late))

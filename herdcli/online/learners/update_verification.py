@@ -45,7 +45,10 @@ def _relative_gaps(settings: Settings, d: int, random: np.random.Generator) -> t
     else:
         closed_mean, diagonal = diagonal_update(mu, np.diag(sigma), x, y, settings)
         closed = np.diag(diagonal)
-    best_mean, best = _minimise_mean(mu, sigma, x, y, settings), _minimise_covariance(sigma, x, settings)
+    best_mean, best = (
+        _minimise_mean(mu, sigma, x, y, settings),
+        _minimise_covariance(sigma, x, settings.C, settings.covariance, settings.loss),
+    )
     return (
         float(np.abs(closed_mean - best_mean).max() / max(1.0, np.abs(best_mean).max())),
         float(np.abs(closed - best).max() / np.abs(best).max()),
@@ -74,12 +77,12 @@ def _loss_and_slope(name: str, m: float) -> tuple[float, float]:
     return 0.5 * short**2, -short
 
 
-def _minimise_covariance(sigma: Array, x: Array, settings: Settings) -> Array:
+def _minimise_covariance(sigma: Array, x: Array, C: float, covariance: str, loss: str) -> Array:
     """Return AΣA' for the A, full or diagonal, that minimises (8)."""
     from scipy.optimize import minimize
 
-    d, precision, full = len(x), np.linalg.inv(sigma), settings.covariance == "full"
-    weight = settings.C * CURVATURE[settings.loss]
+    d, precision, full = len(x), np.linalg.inv(sigma), covariance == "full"
+    weight = C * CURVATURE[loss]
 
     def objective(flat: Array) -> tuple[float, Array]:
         A = flat.reshape(d, d) if full else np.diag(flat)

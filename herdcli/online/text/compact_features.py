@@ -16,7 +16,7 @@ from herdcli.online.learner_state import LearnerState
 from herdcli.schema import Array, CSRMatrix
 
 if TYPE_CHECKING:
-    from herdcli.online.model import Settings
+    pass
 
 LEAST = 1 << 16  # a table is compact if there are more columns than this
 
@@ -62,9 +62,9 @@ def scatter_columns(state: LearnerState, rows: Array, fill: float) -> Array:
     return made
 
 
-def find_learned_columns(X: CSRMatrix, settings: Settings) -> Array | None:
+def find_learned_columns(X: CSRMatrix, covariance: str, kernel: str) -> Array | None:
     """Return the columns of rows X (n, d) CSR that occur, in rising order, if the others need no weights; None if all are learned."""
-    if X.shape[1] <= LEAST or settings.covariance == "full" or settings.kernel != "none":
+    if X.shape[1] <= LEAST or covariance == "full" or kernel != "none":
         return None
     return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
 

@@ -179,14 +179,14 @@ def greedy_step(problem: SequenceProblem, state: SequenceState) -> SequenceState
         values *= rate
         state.running += values
     # The objective, eq. 3, as ‖g − μ‖² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖².
-    state.mmd[t] = space.mmd_from_terms(*inner_products(settings, state))
+    state.mmd[t] = space.mmd_from_terms(*inner_products(settings.rule, state))
     _update_next_candidate(problem, state)
     return state
 
 
-def inner_products(settings: RuleSettings, state: SequenceState) -> tuple[float, float]:
+def inner_products(rule: str, state: SequenceState) -> tuple[float, float]:
     """Compute ⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far; with equal weights 1/t from the sums in the state."""
-    t = state.step if settings.rule in EQUAL else 1
+    t = state.step if rule in EQUAL else 1
     return state.quadratic / t**2, state.linear / t
 
 
@@ -262,7 +262,7 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
     score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
     score -= state.running
     if t:
-        quadratic, linear = inner_products(settings, state)
+        quadratic, linear = inner_products(settings.rule, state)
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
     if settings.rule == "greedy":

@@ -7,19 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.rbm.learning.learning_state import LearningState
-from herdcli.rbm.settings import Settings
 from herdcli.schema import Array
 
 
-def extend_state_traces(state: LearningState, settings: Settings) -> LearningState:
+def extend_state_traces(state: LearningState, epochs: int, evaluation_count: int) -> LearningState:
     """Return the state with traces long enough for all epochs of the settings; parameters and everything they depend on are unchanged."""
-    state.trace = _pad_first_axis(state.trace, settings.epochs, 0.0)
+    state.trace = _pad_first_axis(state.trace, epochs, 0.0)
     best, track = state.best, state.track
     if best is not None:
         looks = {name: part for name in ("figures", "error", "densities") if (part := getattr(best, name)) is not None}
-        state.best = replace(best, **{name: _pad_first_axis(part, settings.evaluation_count, np.nan) for name, part in looks.items()})
+        state.best = replace(best, **{name: _pad_first_axis(part, evaluation_count, np.nan) for name, part in looks.items()})
     if track is not None:
-        state.track = replace(track, figures=_pad_first_axis(track.figures, settings.epochs, np.nan))
+        state.track = replace(track, figures=_pad_first_axis(track.figures, epochs, np.nan))
     return state
 
 

@@ -13,7 +13,6 @@ from herdcli.rbm.learning.gradients import subtract_matrix_product, uncentre_gra
 from herdcli.rbm.learning.learning_problem import LearningProblem
 from herdcli.rbm.learning.learning_state import LearningState
 from herdcli.rbm.learning.minibatch_statistics import BatchStatistics, map_in_order, select_batch_rows, slice_visible_units
-from herdcli.rbm.settings import Settings
 from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -183,12 +182,12 @@ def _sparsity_penalty(problem: LearningProblem, state: LearningState, m: int, or
     return SparsityPenalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
 
 
-def _uses_fused_update(settings: Settings) -> bool:
+def _uses_fused_update(optimizer: str, l1_decay: float) -> bool:
     """Whether centring, decay and momentum are one compiled pass over the weights.
 
     Exact arithmetic keeps its products, so that its histories are reproduced byte for byte.
     """
-    return settings.optimizer == "momentum" and not settings.l1_decay and not exact_arithmetic.is_exact()
+    return optimizer == "momentum" and not l1_decay and not exact_arithmetic.is_exact()
 
 
 def _update_visible_slice(
@@ -207,7 +206,12 @@ def _update_visible_slice(
     Returns the largest weight, and the correction of G_c.  c  (K,) the gradient of the hidden biases before any slice.
     """
     settings, G, follows = problem.settings, statistics.pair_statistics(units), np.zeros_like(c)
-    if settings.centering and state.hidden_mean is not None and penalty is None and _uses_fused_update(settings):
+    if (
+        settings.centering
+        and state.hidden_mean is not None
+        and penalty is None
+        and _uses_fused_update(settings.optimizer, settings.l1_decay)
+    ):
         x, velocity, _ = state.parameters_with_momentum(m, "W", units)
         share, decay = rates.share / problem.hidden.scale, settings.weight_decay * problem.visible.scale * problem.hidden.scale
         means = training_row_mean(problem, state, m)[units], state.hidden_mean[m]

@@ -11,7 +11,6 @@ from herdcli.rbm.model import to_dataset_values
 from herdcli.rbm.recurrent.learning import RecurrentProblem, RecurrentState
 from herdcli.rbm.recurrent.likelihood import EvaluationSequences
 from herdcli.rbm.recurrent.model import Parameters, RecurrentModel, SequenceHistory, TimeOrder, require_bounded_hidden
-from herdcli.rbm.recurrent.settings import RecurrentSettings
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 from herdcli.schema import Array, Matrix, array, require_image_shape, require_offsets
@@ -188,16 +187,16 @@ def assemble_recurrent_rbm(problem: RecurrentProblem, state: RecurrentState, tes
         base_rates=np.asarray(problem.visible.base_rate_parameters(problem.rows), dtype=np.float64),
         base_mean=rows.mean(axis=0),
         base_variance=rows.var(axis=0),
-        trace=_learning_curves(settings, state),
+        trace=_learning_curves(settings.epochs, settings.validate_every, state),
         holdout=None if test is None else make_stored_sequences(model, test),
         **seen,
     )
 
 
-def _learning_curves(settings: RecurrentSettings, state: RecurrentState) -> RecurrentLearningCurves:
+def _learning_curves(epochs: int, validate_every: int, state: RecurrentState) -> RecurrentLearningCurves:
     if not len(state.figures):
         return RecurrentLearningCurves(state.trace)
-    looks = np.minimum(np.arange(1, len(state.figures) + 1) * settings.validate_every, settings.epochs)
+    looks = np.minimum(np.arange(1, len(state.figures) + 1) * validate_every, epochs)
     return RecurrentLearningCurves(state.trace, looks, state.figures)
 
 

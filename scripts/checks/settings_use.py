@@ -4,11 +4,11 @@
     python scripts checks/settings_use --list learning_rate     the functions that read less than half of what brings them this option
     python scripts checks/settings_use --list all --only ica    those of the runs of one command, for all options
 
-Each run is a command in this process, watched by `sys.setprofile`.  A function is reached by an option if it is handed its value, under
+Each run is a command in this process, watched by `sys.setprofile`. A function is reached by an option if it is handed its value, under
 its name, or an object with a field for it: the command's request, or a dataclass of settings, that is one without arrays of which at
-least half of the fields, and three, are options of the command.  Its own methods are not handed the object.  A function reads a field in its own body, through a method or property of the
-object, or in a function that it hands the object on to; the last column counts its own body alone.  What a function reads is joined over
-all runs, so that a branch counts if one of the runs takes it.
+least half of the fields, and three, are options of the command. Its own methods are not handed the object. A function reads a field in
+its own body, through a method or property of the object, or in a function that it hands the object on to; the last column counts its own
+body alone. What a function reads is joined over all runs, so that a branch counts if one of the runs takes it.
 """
 
 from __future__ import annotations

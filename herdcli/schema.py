@@ -37,6 +37,8 @@ TRUTHS = ("False", "True")  # the levels of columns of truth values
 
 LARGEST = 1e100  # the largest value to learn from: squares occur in all sums, fourth powers relative to a column's scale
 
+INVALID_WEIGHTS = "the weights of rows must be finite, not negative and not all 0"
+
 LARGEST_INTEGER = 2**53  # the largest count or setting: a sum of a thousand of them fits in 64 bits, and each is an exact float
 SEED = "seed"  # the only number that may use all 64 bits
 
@@ -262,3 +264,10 @@ def boolean_level_index(text: str, levels: Sequence[str]) -> int | None:
     """Return the index of a word, in any case, if the levels are true and false; return None for other words and levels."""
     folded = [level.casefold() for level in levels]
     return folded.index(text.casefold()) if sorted(folded) == ["false", "true"] and text.casefold() in folded else None
+
+
+def require_valid_weights(weight: Array | None, *, some_positive: bool = True, where: str | None = None) -> None:
+    """Raise DataError unless the weights (n,) of rows are finite, not negative and, with `some_positive`, not all 0."""
+    if weight is None or (np.isfinite(weight).all() and (weight >= 0).all() and (not some_positive or weight.any())):
+        return
+    raise DataError(INVALID_WEIGHTS, where=where)

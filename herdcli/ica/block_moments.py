@@ -14,8 +14,8 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics, block_units
-from herdcli.numerics.block_statistics import RowMoments
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order, select_evenly_spaced
+from herdcli.numerics.block_statistics import BlockSource, RowMoments
+from herdcli.numerics.block_units import PartialState, UnitRun, map_blocks_in_order, select_evenly_spaced
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -152,7 +152,7 @@ class MomentState(PartialState):
 class MomentSummation(UnitRun[MomentState]):
     """The moments of the given units, as an algorithm.  kept  number of their rows that are stored."""
 
-    source: RowSource
+    source: BlockSource
     given: MomentCentre
     kept: int
     map: Map = map

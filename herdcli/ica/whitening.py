@@ -24,6 +24,7 @@ from herdcli.numerics.block_statistics import (
     BLOCK,
     ArrayRows,
     BlockStatistics,
+    ComputedRows,
     RowBlock,
     RowBlocks,
     RowMoments,
@@ -105,33 +106,15 @@ class Whitening:
         return np.expm1(result) if self.log else np.asarray(result)
 
 
-@dataclass(frozen=True)
-class WhitenedReader:
-    """The rows of a source of any length, whitened as they are read."""
+def whitened_rows(rows: RowReader, whitening: Whitening) -> ComputedRows[RowBlock]:
+    """Return the rows of a source of any length, whitened as they are read; wide ones, of which few components may be kept, in steps."""
+    step = _rows_per_read(rows)
 
-    rows: RowReader
-    whitening: Whitening
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.rows.count
-
-    @property
-    def columns(self) -> int:
-        """The number of dimensions that the whitening keeps."""
-        return len(self.whitening.forward)
-
-    @property
-    def room(self) -> int:
-        """The bytes that rows read at one time may take."""
-        return read_budget_bytes(self.rows)
-
-    def read(self, start: int, stop: int) -> RowBlock:
-        """Return rows [start, stop), whitened; wide rows, of which few components may be kept, are read some blocks at a time."""
-        step = _rows_per_read(self.rows)
-        parts = [self.whitening.apply(self.rows.read(first, min(first + step, stop)).X) for first in range(start, stop, step)]
+    def read(start: int, stop: int) -> RowBlock:
+        parts = [whitening.apply(rows.read(first, min(first + step, stop)).X) for first in range(start, stop, step)]
         return RowBlock(start, parts[0] if len(parts) == 1 else np.concatenate(parts))
+
+    return ComputedRows(rows.count, len(whitening.forward), read, read_budget_bytes(rows))
 
 
 def fit_whitening(
@@ -273,36 +256,19 @@ def log1p_nonnegative(X: Array, first_row: int = 0) -> Array:
     return np.asarray(np.log1p(X, dtype=np.float64))
 
 
-@dataclass(frozen=True)
-class LogReader:
-    """Rows x read as log(1 + x)."""
+def _logarithmic_rows(rows: RowReader) -> ComputedRows[RowBlock]:
+    """Return rows x read as log(1 + x).  Reading raises DataError for a negative value."""
 
-    rows: RowReader
+    def read(start: int, stop: int) -> RowBlock:
+        return RowBlock(start, log1p_nonnegative(rows.read(start, stop).X, start))
 
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.rows.count
-
-    @property
-    def columns(self) -> int:
-        """The number of columns."""
-        return self.rows.columns
-
-    @property
-    def room(self) -> int:
-        """The bytes that rows read at one time may take."""
-        return read_budget_bytes(self.rows)
-
-    def read(self, start: int, stop: int) -> RowBlock:
-        """Return rows [start, stop).  Raises DataError for a negative value."""
-        return RowBlock(start, log1p_nonnegative(self.rows.read(start, stop).X, start))
+    return ComputedRows(rows.count, rows.columns, read, read_budget_bytes(rows))
 
 
-def make_row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks:
+def make_row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks[RowBlock]:
     """Return the fixed blocks of rows in memory or elsewhere, of log(1 + x) if `log`; the latter are read a few at a time."""
     rows: RowReader = ArrayRows(X) if isinstance(X, np.ndarray) else X
-    return RowBlocks(LogReader(rows) if log else rows, _rows_per_read(rows))
+    return RowBlocks(_logarithmic_rows(rows) if log else rows, _rows_per_read(rows))
 
 
 def _rows_per_read(rows: RowReader) -> int:

@@ -13,15 +13,15 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import field
-from typing import Any, Protocol, TypeAlias
+from dataclasses import field, fields
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, require_valid_weights
 
 BLOCK = 4096
 PASS_BLOCKS = 16  # largest number of blocks given to `map` at one time
@@ -29,6 +29,8 @@ ROOM = 1 << 26  # bytes of rows read at one time from a file
 SAMPLE_ROWS = 1 << 16  # rows from which initial values are drawn
 Block: TypeAlias = Any  # a block of a pass: `RowBlock`, or what another source and its statistics agree on
 Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of the statistics of its parts
+B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,11 @@ class RowBlock:
         return float(len(self.X)) if self.weight is None else float(self.weight.sum())
 
 
-class RowReader(Protocol):
-    """A source of rows: memory, a file, or a buffered pipe."""
+class RowSource(Protocol[B_co]):
+    """Rows that are read by their numbers: from memory, from files, or computed from other rows.
+
+    A range of rows is a block: a dataclass whose arrays have an entry for each row, and `first`, the number of the first row.
+    """
 
     @property
     def count(self) -> int:
@@ -59,13 +64,67 @@ class RowReader(Protocol):
         """The number of columns."""
         ...
 
-    def read(self, start: int, stop: int) -> RowBlock:
+    def read(self, start: int, stop: int) -> B_co:
         """Return rows [start, stop); called by one thread at a time."""
         ...
 
 
+RowReader: TypeAlias = RowSource[RowBlock]
+
+
+@dataclass(frozen=True)
+class ComputedRows(Generic[B]):
+    """Rows that a function of the first row and the end of a range reads or computes.
+
+    room  bytes that rows read at one time may take, in double precision.
+    """
+
+    count: int
+    columns: int
+    function: Callable[[int, int], B]
+    room: int = sys.maxsize
+
+    def read(self, start: int, stop: int) -> B:
+        """Return rows [start, stop)."""
+        return self.function(start, stop)
+
+
+@dataclass(frozen=True)
+class BlockRows(Generic[B]):
+    """All rows in memory, as one block."""
+
+    block: B
+    count: int
+    columns: int
+
+    def read(self, start: int, stop: int) -> B:
+        """Return rows [start, stop)."""
+        return take_block_rows(self.block, slice(start, stop))
+
+
+def take_block_rows(block: B, rows: slice | Array) -> B:
+    """Return some rows of a block (n, …), by a slice, a mask (n,) or indices (m,); those of a slice as views."""
+    found: dict[str, Any] = {each.name: getattr(block, each.name) for each in fields(block)}  # type: ignore[arg-type]
+    cut = {name: item[rows] if hasattr(item, "shape") else item for name, item in found.items()}
+    if isinstance(rows, slice) and "first" in cut:
+        cut["first"] += rows.start or 0
+    return type(block)(**cut)
+
+
+def join_blocks(parts: list[B]) -> B:
+    """Return neighbouring blocks as one block."""
+    if len(parts) == 1:
+        return parts[0]
+    found: dict[str, list[Any]] = {each.name: [getattr(part, each.name) for part in parts] for each in fields(parts[0])}  # type: ignore[arg-type]
+    joined = {name: np.concatenate(items) if hasattr(items[0], "shape") else items[0] for name, items in found.items()}
+    return type(parts[0])(**joined)
+
+
 class BlockSource(Protocol):
-    """The blocks of a pass.  `RowBlocks` has blocks of rows; other models have their own (whole sequences, moments)."""
+    """The blocks of a pass.  `RowBlocks` has blocks of rows; other models have their own (whole sequences, moments).
+
+    Sources whose blocks may be too large for PASS_BLOCKS of them to be in memory also have `blocks_in_memory`.
+    """
 
     @property
     def count(self) -> int:
@@ -141,21 +200,15 @@ class ArrayRows:
         )
 
 
-def require_valid_weights(weight: Array | None) -> None:
-    """Raise DataError unless the weights (n,) are finite, non-negative and not all 0."""
-    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
-
-
 @dataclass(frozen=True)
-class RowBlocks:
+class RowBlocks(Generic[B]):
     """The fixed blocks of rows.
 
     at_once  rows read at one time, any number from 1; it changes only time and memory.
              0: PASS_BLOCKS blocks, or fewer for rows with a memory limit (`room`, bytes in double precision).
     """
 
-    rows: RowReader
+    rows: RowSource[B]
     at_once: int = 0
 
     def __post_init__(self) -> None:
@@ -163,7 +216,7 @@ class RowBlocks:
             object.__setattr__(self, "at_once", BLOCK * blocks_per_read(self.rows.columns, read_budget_bytes(self.rows)))
 
     @classmethod
-    def with_memory_limit(cls, rows: RowReader, max_bytes: int = ROOM) -> RowBlocks:
+    def with_memory_limit(cls, rows: RowSource[B], max_bytes: int = ROOM) -> RowBlocks[B]:
         """Return blocks that are read in groups of `blocks_per_read`, within `max_bytes` bytes."""
         return cls(rows, BLOCK * blocks_per_read(rows.columns, min(max_bytes, read_budget_bytes(rows))))
 
@@ -177,39 +230,24 @@ class RowBlocks:
         """The number of blocks given to `map` at one time."""
         return min(PASS_BLOCKS, max(1, self.at_once // BLOCK))
 
-    def take(self, first: int, last: int) -> Iterator[RowBlock]:
+    def take(self, first: int, last: int) -> Iterator[B]:
         """Yield blocks first … last − 1, read `at_once` rows at a time."""
-        end = min(last * BLOCK, self.rows.count)
-        held: list[RowBlock] = []
-        begin = first * BLOCK
+        begin, end = first * BLOCK, min(last * BLOCK, self.rows.count)
+        parts: list[B] = []
         for start in range(begin, end, self.at_once):
-            held.append(self.rows.read(start, min(start + self.at_once, end)))
-            have = join_blocks(held)
-            while len(have.X) >= BLOCK or (len(have.X) and start + self.at_once >= end):
-                yield _slice_block(have, slice(0, BLOCK))
-                have = _slice_block(have, slice(BLOCK, None))
-            held = [have] if len(have.X) else []
+            stop = min(start + self.at_once, end)
+            parts.append(self.rows.read(start, stop))
+            if stop - begin < BLOCK and stop < end:
+                continue
+            whole, low = join_blocks(parts), begin
+            while stop - begin >= BLOCK or (begin < end == stop):
+                size = min(BLOCK, stop - begin)
+                yield take_block_rows(whole, slice(begin - low, begin - low + size))
+                begin += size
+            parts = [take_block_rows(whole, slice(begin - low, None))] if begin < stop else []
 
 
-@dataclass(frozen=True)
-class MemoryBlocks:
-    """Blocks of data in memory that have `rows` rows; `cut` returns the data for a slice of rows."""
-
-    rows: int
-    cut: Callable[[slice], Block]
-
-    @property
-    def count(self) -> int:
-        """The number of blocks."""
-        return -(-self.rows // BLOCK)
-
-    def take(self, first: int, last: int) -> Iterator[Block]:
-        """Yield blocks first … last − 1."""
-        for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
-            yield self.cut(slice(start, min(start + BLOCK, self.rows)))
-
-
-def read_budget_bytes(rows: RowReader) -> int:
+def read_budget_bytes(rows: RowSource[Any]) -> int:
     """Return the bytes that rows read at one time may take; unlimited for rows in memory."""
     return int(getattr(rows, "room", sys.maxsize))
 
@@ -217,22 +255,6 @@ def read_budget_bytes(rows: RowReader) -> int:
 def blocks_per_read(columns: int, max_bytes: int = ROOM) -> int:
     """Return the number of blocks of rows that take `max_bytes` bytes in double precision, from one to PASS_BLOCKS."""
     return min(PASS_BLOCKS, max(1, max_bytes // (8 * BLOCK * max(1, columns))))
-
-
-def join_blocks(parts: list[RowBlock]) -> RowBlock:
-    """Return neighbouring blocks as one block."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def along(name: str) -> Array | None:
-        return None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-
-    return RowBlock(parts[0].first, np.concatenate([part.X for part in parts]), along("labels"), along("weight"))
-
-
-def _slice_block(block: RowBlock, part: slice) -> RowBlock:
-    labels, weight = (None if item is None else item[part] for item in (block.labels, block.weight))
-    return RowBlock(block.first + (part.start or 0), block.X[part], labels, weight)
 
 
 @dataclass
@@ -282,7 +304,7 @@ def add_sums_in_place(left: Sums, right: Sums) -> Sums:
 
 def blocks_per_step(source: BlockSource) -> int:
     """Return the number of blocks of a source that `add_next_blocks` adds in one call."""
-    return int(getattr(source, "together", PASS_BLOCKS))
+    return int(getattr(source, "blocks_in_memory", PASS_BLOCKS))
 
 
 def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Block], Sums], map: Map = map) -> None:

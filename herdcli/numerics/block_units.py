@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from herdcli.algorithm import FixedLengthAlgorithm, Map, RunProgress
 from herdcli.numerics import block_statistics
-from herdcli.numerics.block_statistics import Sums
+from herdcli.numerics.block_statistics import BlockSource, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -66,15 +66,8 @@ def select_evenly_spaced(is_chosen: Array, limit: int) -> Array:
     return np.concatenate(found)
 
 
-class RowSource(Protocol):
-    """A source of blocks of rows."""
-
-    def take(self, first: int, last: int) -> Iterable[Any]:
-        """Return blocks first … last − 1, one after another."""
-
-
 def map_blocks_in_order(
-    source: RowSource, block_range: range, work: Callable[..., P], context: Any, map: Map, max_in_memory: int
+    source: BlockSource, block_range: range, work: Callable[..., P], context: Any, map: Map, max_in_memory: int
 ) -> Iterator[P]:
     """Yield work(block, given) for the blocks of a unit in order, with at most `max_in_memory` blocks in memory."""
     for start in range(block_range.start, block_range.stop, max_in_memory):

@@ -12,7 +12,7 @@ from herdcli.quadrature.kernels.stein_kernels import ScoreTarget
 from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.quadrature.targets import RowTarget, Target
 from herdcli.records import dataclass
-from herdcli.schema import Array
+from herdcli.schema import Array, require_valid_weights
 
 
 @dataclass
@@ -41,8 +41,7 @@ def normalise_row_weights(X: Array, weights: Array | None, group: Array | None, 
     if len(X) < 2:
         raise DataError("has only one row, but at least two are needed")
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if not np.isfinite(own).all() or (own < 0).any() or not own.any():
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+    require_valid_weights(own)
     return WeightedRows(X, own / own.sum(), group, group_names, own)
 
 

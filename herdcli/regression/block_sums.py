@@ -16,9 +16,10 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.numerics import block_units
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order, select_evenly_spaced
+from herdcli.numerics.block_statistics import BlockSource
+from herdcli.numerics.block_units import PartialState, UnitRun, map_blocks_in_order, select_evenly_spaced
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_valid_weights
 from herdcli.shards import Shard
 
 ROBUST = 24  # products of four entries are summed for at most this many columns: 351² numbers
@@ -158,8 +159,7 @@ def _check_block(block: RegressionBlock) -> None:
     if not np.isfinite(block.y).all():
         row = int(np.argmin(np.isfinite(block.y)))
         raise DataError(f"the target has {block.y[row]:g} in row {block.first + row}, but it must be finite")
-    if block.weight is not None and not (np.isfinite(block.weight).all() and (block.weight >= 0).all()):
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+    require_valid_weights(block.weight, some_positive=False)
 
 
 def evaluation_mask(split: Array) -> Array:
@@ -194,7 +194,7 @@ class SummationState(PartialState):
 class Summation(UnitRun[SummationState]):
     """The sums of the given units, as an algorithm."""
 
-    source: RowSource
+    source: BlockSource
     pilot: PilotFit
     map: Map = map
     weight_kind: str = "precision"

@@ -24,7 +24,7 @@ from herdcli.regression.centring import uncentre_coefficients, uncentring_matrix
 from herdcli.regression.families import Gaussian
 from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, aliased_column_mask, count_redundant_columns
 from herdcli.regression.model import FitStatistics, GeneralisedLinear, HeldoutRows, standard_errors
-from herdcli.schema import Array
+from herdcli.schema import INVALID_WEIGHTS, Array
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def join_partial_sums(parts: list[PartialSums]) -> PartialSums:
     if not found.rows:
         raise DataError("there are no training rows")
     if not found.second[-2, -2] > 0:
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+        raise DataError(INVALID_WEIGHTS)
     return found
 
 

@@ -181,7 +181,7 @@ def test_rows_that_are_read_block_by_block_give_the_bytes_of_rows_in_memory(log)
     held, read = whitening.fit_whitening(X, method="zca", log=log), whitening.fit_whitening(given, method="zca", log=log)
     assert held.forward.tobytes() == read.forward.tobytes()
     Z = held.apply(X)
-    rows = whitening.WhitenedReader(given, read)
+    rows = whitening.whitened_rows(given, read)
     assert rows.read(4096, 12_000).X.tobytes() == Z[4096:12_000].tobytes()
     with ThreadPoolExecutor(2) as pool:
         one, other = run(ml.MaximumLikelihoodProblem(Z)), run_algorithm(ml.MaximumLikelihood(ml.MaximumLikelihoodProblem(rows), pool.map))

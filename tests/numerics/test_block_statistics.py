@@ -13,6 +13,7 @@ from herdcli.em import driver
 from herdcli.em.mixture import gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import block_statistics
+from herdcli.records import dataclass
 
 
 def rows(n: int = 20_000, columns: int = 3) -> block_statistics.ArrayRows:
@@ -138,3 +139,47 @@ def test_states_with_sums_of_blocks_are_compared():
     theirs = kmeans.BatchState(5, np.zeros((2, 1)), np.ones(2), [1], [{"count": np.array([1.0, 2.0])}])
     assert artifact_comparison.largest_difference(ours, ours) == (0.0, "")
     assert artifact_comparison.largest_difference(ours, theirs) == (0.5, "sums/0/count")
+
+
+@dataclass(frozen=True)
+class LabelledBlock:
+    """Rows with a mark for each and a name for all."""
+
+    first: int
+    X: np.ndarray
+    mark: np.ndarray
+    name: str
+    weight: np.ndarray | None = None
+
+
+@pytest.mark.parametrize("at_once", [1000, 4096, 5000, 3 * 4096, 100_000])
+def test_computed_rows_are_cut_into_the_same_blocks_however_many_are_read_together(at_once):
+    """Rows that a function returns, read in any ranges, give the blocks of the same rows in memory, each with its first row."""
+    whole = LabelledBlock(0, np.arange(20_000.0).reshape(10_000, 2), np.arange(10_000), "all")
+    held = block_statistics.BlockRows(whole, 10_000, 2)
+    read = block_statistics.ComputedRows(10_000, 2, held.read)
+    found = list(block_statistics.RowBlocks(read, at_once).take(0, 3))
+    assert [block.first for block in found] == [0, 4096, 8192]
+    assert [len(block.X) for block in found] == [4096, 4096, 10_000 - 8192]
+    assert all(block.name == "all" and block.weight is None for block in found)
+    assert np.concatenate([block.mark for block in found]).tolist() == list(range(10_000))
+    (second,) = block_statistics.RowBlocks(read, at_once).take(1, 2)
+    assert second.X.tobytes() == whole.X[4096:8192].tobytes()
+
+
+def test_a_step_takes_no_more_blocks_than_the_source_holds_in_memory():
+    """Rows with a memory limit of two blocks are given to `map` two blocks at a time, not all sixteen."""
+    rows = block_statistics.ComputedRows(
+        10 * 4096, 2, lambda start, stop: block_statistics.RowBlock(start, np.ones((stop - start, 2))), 2 * 8 * 4096 * 2
+    )
+    source, tree, sizes = block_statistics.RowBlocks(rows), block_statistics.SumTree(), []
+
+    def mapped(function, blocks):
+        held = list(blocks)
+        sizes.append(len(held))
+        return list(map(function, held))
+
+    while tree.blocks < source.count:
+        block_statistics.add_next_blocks(tree, source, lambda block: {"sum": block.X.sum(axis=0)}, mapped)
+    assert sizes == [2] * 5
+    assert tree.total_sums()["sum"].tolist() == [40960.0, 40960.0]

@@ -28,7 +28,7 @@ from herdcli.artifacts.tables.column_roles import BY_NAME_ROLES, ColumnRoles, tr
 from herdcli.artifacts.tables.dataset_assembly import parse_split_column
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import HistoryRecord, dataclass
-from herdcli.schema import Array, Matrix
+from herdcli.schema import Array, Matrix, require_valid_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,8 +156,7 @@ def _check_batch(batch: RowBatch, row: int, where: str) -> None:
     if np.isinf(batch.X).any():
         at = row + int(np.argmax(np.isinf(batch.X).any(axis=1)))
         raise DataError(f"row {at} has an infinite value", where=where, hint="write NaN for missing values")
-    if batch.weight is not None and not (np.isfinite(batch.weight).all() and (batch.weight >= 0).all()):
-        raise DataError("the weights of rows must be finite, not negative and not all 0", where=where)
+    require_valid_weights(batch.weight, some_positive=False, where=where)
 
 
 def _open_parquet(path: str, where: str, options: LoadOptions, choose: SplitChooser) -> SpilledSplits:

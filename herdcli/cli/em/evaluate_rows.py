@@ -61,11 +61,12 @@ def _evaluation_rows_in_file(model: FittedArtifact, data: Dataset, test: Array |
 
     X, y = (data.X, data.y) if test is None else (data.X.select_rows(test), None if data.y is None else data.y[test])
     if y is None or model.known is None:
-        return EvaluatedRows(model, streamed_rows.FileRows(X))
+        return EvaluatedRows(model, streamed_rows.matrix_rows(X))
     each = np.unique(y)
     number = labels_in_model_order(replace(data, y=each), model.known, where)
     assert number is not None
-    return EvaluatedRows(model, streamed_rows.FileRows(X, y, lambda labels: number[np.searchsorted(each, labels)]), int(number.max()) + 1)
+    rows = streamed_rows.matrix_rows(X, y, lambda labels: number[np.searchsorted(each, labels)])
+    return EvaluatedRows(model, rows, int(number.max()) + 1)
 
 
 def labels_in_model_order(data: Dataset, facts: FitFacts | ChainFitFacts, where: str) -> Array | None:

@@ -15,9 +15,9 @@ from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.column_order import nonzero_weight_indices
 from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
-from herdcli.numerics.block_statistics import require_valid_weights
 from herdcli.numerics.row_selection import iterate_row_slices
 from herdcli.records import dataclass
+from herdcli.schema import require_valid_weights
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
             return None
         if isinstance(data.X, LazyMatrix):
             require_valid_weights(w)
-            return streamed_rows.FileRows(data.X.select_rows(chosen), own, weight=w)
+            return streamed_rows.matrix_rows(data.X.select_rows(chosen), own, weight=w)
         return ArrayRows(data.X, own, w, chosen)
 
     test = np.flatnonzero(split == TEST)

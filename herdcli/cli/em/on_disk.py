@@ -14,8 +14,7 @@ from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.em.fitting import FitRows
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.block_statistics import ROOM, RowBlock
-from herdcli.records import dataclass
+from herdcli.numerics.block_statistics import ROOM, ComputedRows, RowBlock
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
@@ -27,27 +26,14 @@ if TYPE_CHECKING:
 HELD, HELD_BYTES = 100_000, 1 << 23  # maximum number of rows of split 2 stored in the model, and their bytes
 
 
-@dataclass(frozen=True)
-class FileRows:
-    """The rows of a temporary file as a `numerics.block_statistics.RowReader`."""
+def _spilled_rows(file: split_files.SpilledRows, room: int) -> ComputedRows[RowBlock]:
+    """Return the rows of a temporary file.  room  bytes that rows read at one time may take."""
 
-    file: split_files.SpilledRows
-    room: int
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.file.count
-
-    @property
-    def columns(self) -> int:
-        """The number of columns."""
-        return self.file.columns
-
-    def read(self, start: int, stop: int) -> RowBlock:
-        """Read rows [start, stop)."""
-        X, weight = self.file.read(start, stop)
+    def read(start: int, stop: int) -> RowBlock:
+        X, weight = file.read(start, stop)
         return RowBlock(start, np.ascontiguousarray(X), None, weight)
+
+    return ComputedRows(file.count, file.columns, read, room)
 
 
 def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
@@ -74,8 +60,8 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
     valid, test, names = found.get(VALID), found.get(TEST), artifact.value.feature_names
     room = min(streamed_rows.read_budget_bytes(), ROOM * session.threads)
     rows = FitRows(
-        training=FileRows(found[TRAIN], room),
-        valid=None if valid is None else FileRows(valid, room),
+        training=_spilled_rows(found[TRAIN], room),
+        valid=None if valid is None else _spilled_rows(valid, room),
         holdout=None if test is None else test.take(choose_heldout_rows(session, np.arange(test.count), test.columns)),
         feature_names=names,
         image_shape=artifact.value.image_shape,

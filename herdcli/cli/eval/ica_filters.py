@@ -63,7 +63,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRows:
     """Return the rows of split 2, whitened as they are read."""
-    from herdcli.ica.whitening import WhitenedReader
+    from herdcli.ica.whitening import whitened_rows
 
     data = align_dataset(session, data, model.feature_names, model.whitening.mean.size)
     X, split = data.value.X, data.value.split
@@ -74,7 +74,7 @@ def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRo
         if not test.any():
             raise DataError("has no test rows to evaluate on", where=data.name)
         X = X if test.all() else X.select_rows(test)
-    return WhitenedReader(streamed_rows.FileRows(X), model.whitening)
+    return whitened_rows(streamed_rows.matrix_rows(X), model.whitening)
 
 
 def _read_mixing(session: Session, path: str, columns: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
@@ -15,9 +15,10 @@ from herdcli.cli.fit_mrf import inputs, state_codes
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
 from herdcli.markov.model.row_counts import StateBlock
-from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
+from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
 from herdcli.numerics.block_units import UnitLayout
 from herdcli.records import dataclass
+from herdcli.schema import require_valid_weights
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -52,11 +53,11 @@ class ValueReading:
     two: bool = False
     asked: bool = False
 
-    def states(self, values: Array, first: int, where: str) -> tuple[Array, Array]:
-        """Return the values given (m, N) as states, and up to three of the values.  first  the number of the first row."""
+    def states(self, values: Array, first: int, where: str) -> Array:
+        """Return values (m, N) as states.  first  the number of the first row."""
         if self.cut is None:
             self._require_states(values, first, where)
-            return values.astype(np.uint8), np.empty(0)
+            return values.astype(np.uint8)
         low, high = float(values.min()), float(values.max())
         if self.kinds is not None and not np.isin(values, self.kinds).all():
             raise DataError(
@@ -65,9 +66,7 @@ class ValueReading:
         if self.limits is not None and not self.limits[0] <= low <= high <= self.limits[1]:
             message = f"/X has values from {low:g} to {high:g}, outside the value range {self.limits[0]:g} to {self.limits[1]:g}"
             raise DataError(message, where=where, hint=f"declare another one: --range {low:g},{high:g}")
-        inside = (values > low) & (values < high)
-        between = values.flat[[inside.argmax()]] if inside.any() else values.flat[:0]
-        return (values >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between])
+        return (values >= np.float64(self.cut)).astype(np.uint8)
 
     def _require_states(self, values: Array, first: int, where: str) -> None:
         """Raise AmbiguousValues for values that are not states."""
@@ -82,33 +81,19 @@ class ValueReading:
         raise AmbiguousValues(message, where=where, hint=WHOLE if self.asked else STATES)
 
 
-@dataclass(frozen=True)
-class FileStateBlocks:
-    """Blocks of rows that are read from files when needed.  split  (n,)."""
-
-    found: RowRanges
-    values: ValueReading
-    split: Array
-
-    def take(self, first: int, last: int) -> Iterator[StateBlock]:
-        """Read blocks first to last − 1 together and yield them one by one."""
-        begin = first * BLOCK
-        data = self.found.read(begin, min(last * BLOCK, self.found.count))
-        split, weight = self.split[begin : begin + len(data.X)], data.weight
-        where = self.found.artifact.name
-        if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise DataError("the weights of rows must be finite, not negative and not all 0", where=where)
-        for start in range(0, len(data.X), BLOCK):
-            part = slice(start, start + BLOCK)
-            x, seen = self.values.states(np.asarray(data.X[part]), begin + start, where)
-            yield StateBlock(x, split[part], None if weight is None else weight[part], seen)
+def _state_block(data: Dataset, first: int, split: Array, values: ValueReading, where: str) -> StateBlock:
+    """Return rows of a file as states.  first  the number of the first row."""
+    require_valid_weights(data.weight, some_positive=False, where=where)
+    X, blocks = np.asarray(data.X), range(0, len(data.X), BLOCK)
+    x = np.concatenate([values.states(X[start : start + BLOCK], first + start, where) for start in blocks])
+    return StateBlock(x, split, data.weight, None if values.cut is None else X)
 
 
 @dataclass(frozen=True)
 class CountableRows:
     """The rows to count, their layout, and the names and states known before reading them."""
 
-    source: MemoryBlocks | FileStateBlocks
+    source: RowBlocks[StateBlock]
     layout: UnitLayout
     history: Artifact
     names: list[str] | None = None
@@ -129,17 +114,9 @@ def rows_in_memory(session: Session, request: Request) -> CountableRows:
     states = inputs.read_states(session, data, request)
     named = inputs.all_state_names(data, states)
     layout = UnitLayout(*states.x.shape)
-    return CountableRows(_blocks_in_memory(states), layout, replace(data, value=None), states.names, states.shape, named,
+    source = RowBlocks(BlockRows(StateBlock(states.x, states.split, states.weight), layout.rows, layout.columns), BLOCK)
+    return CountableRows(source, layout, replace(data, value=None), states.names, states.shape, named,
                    cardinality=None if named is None else states.cardinality)  # fmt: skip
-
-
-def _blocks_in_memory(states: inputs.EncodedStates) -> MemoryBlocks:
-    """Return all rows as states, divided into blocks."""
-
-    def cut(own: slice) -> StateBlock:
-        return StateBlock(states.x[own], states.split[own], None if states.weight is None else states.weight[own])
-
-    return MemoryBlocks(len(states.x), cut)
 
 
 def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> CountableRows | None:
@@ -159,8 +136,13 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     shape = ranges.declared.get("image_shape")
     names = ranges.names if ranges.declared.get("named", True) else None
-    source = FileStateBlocks(ranges, values, streamed_rows.assign_range_splits(ranges, request.split, request.seed))
+    split = streamed_rows.assign_range_splits(ranges, request.split, request.seed)
     layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
+
+    def read(start: int, stop: int) -> StateBlock:
+        return _state_block(ranges.read(start, stop), start, split[start:stop], values, artifact.name)
+
+    source = streamed_rows.unit_blocks(layout, read)
     return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
 
 

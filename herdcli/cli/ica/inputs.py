@@ -15,7 +15,7 @@ from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_unuse
 from herdcli.cli.ica import on_disk
 from herdcli.errors import DataError
 from herdcli.ica import block_moments, whitening
-from herdcli.ica.whitening import Method, WhitenedReader, Whitening
+from herdcli.ica.whitening import Method, Whitening, whitened_rows
 from herdcli.numerics.block_statistics import RowMoments
 from herdcli.numerics.block_units import select_evenly_spaced
 from herdcli.records import dataclass
@@ -102,7 +102,7 @@ def _take_rows(X: Array | LazyMatrix, rows: Array) -> Array | LazyMatrix:
 def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitening) -> Array | BlockRows:
     """Return the whitened rows, in memory or as an object that whitens them when they are read."""
     if not isinstance(train, np.ndarray):
-        return WhitenedReader(streamed_rows.FileRows(train), fitted)
+        return whitened_rows(streamed_rows.matrix_rows(train), fitted)
     session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
     return fitted.apply(train)
 
@@ -159,7 +159,7 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
 def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) -> Whitening:
     """Fit the whitening and report constant columns and dropped directions."""
     require_enough_rows(len(X), X.shape[1], request.component_count, request.variance_fraction)
-    rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
+    rows_of = X if isinstance(X, np.ndarray) else streamed_rows.matrix_rows(X)
     fitted = fit_whitening(rows_of, request, session.map)
     constant = whitening.find_constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
     report_and_check_whitening(session, fitted, constant, request)

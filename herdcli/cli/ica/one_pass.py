@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from herdcli.cli.frame.run import shards
 from herdcli.errors import DataError
 from herdcli.ica import block_moments
 from herdcli.ica.block_moments import MomentBlock
-from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
+from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
 from herdcli.numerics.block_units import UnitLayout
 from herdcli.records import dataclass
 from herdcli.splits import TEST
@@ -30,27 +29,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FileBlocks:
-    """Blocks of rows that are read from files when needed.  use  (n,)."""
-
-    found: RowRanges
-    use: Array
-
-    def take(self, first: int, last: int) -> Iterator[MomentBlock]:
-        """Read blocks first to last − 1 together and yield them one by one."""
-        begin = first * BLOCK
-        X = self.found.read(begin, min(last * BLOCK, self.found.count)).X
-        for at in range(0, len(X), BLOCK):
-            yield MomentBlock(begin + at, X[at : at + BLOCK], self.use[begin + at : begin + at + BLOCK])
-
-
-@dataclass(frozen=True)
 class MomentRows:
     """The rows whose moments are computed, with their split (n,) and the names of their columns."""
 
-    source: MemoryBlocks | FileBlocks
+    source: RowBlocks[MomentBlock]
+    layout: UnitLayout
     split: Array
-    columns: int
     names: list[str] | None
     image_shape: Array | None
     history: Artifact
@@ -88,8 +72,10 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Mom
     whole = inputs.has_no_heldout_rows(request.split, request.algorithm, ranges.read_split_column() is not None)
     split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, request.split, request.seed)
     shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
-    source = FileBlocks(ranges, block_moments.split_to_row_uses(split))
-    return MomentRows(source, split, head.X.shape[1], names, None if shape is None else np.asarray(shape), artifact)
+    layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
+    use = block_moments.split_to_row_uses(split)
+    source = streamed_rows.unit_blocks(layout, lambda start, stop: MomentBlock(start, ranges.read(start, stop).X, use[start:stop]))
+    return MomentRows(source, layout, split, names, None if shape is None else np.asarray(shape), artifact)
 
 
 def _rows_in_memory(session: Session, request: Request) -> MomentRows:
@@ -99,18 +85,19 @@ def _rows_in_memory(session: Session, request: Request) -> MomentRows:
     artifact, data = inputs.load_data(session, request.source, request.input_format, request.label)
     split = inputs.assign_splits(data, request)
     use = block_moments.split_to_row_uses(split)
-    source = MemoryBlocks(len(use), lambda own: MomentBlock(own.start, data.X[own], use[own]))
-    return MomentRows(source, split, data.X.shape[1], data.feature_names, data.image_shape, replace(artifact, value=None))
+    layout = UnitLayout(len(use), data.X.shape[1], streamed_rows.blocks_per_unit_read(data.X.shape[1]))
+    source = RowBlocks(BlockRows(MomentBlock(0, data.X, use), *data.X.shape), BLOCK)
+    return MomentRows(source, layout, split, data.feature_names, data.image_shape, replace(artifact, value=None))
 
 
 def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
     from herdcli.cli.ica import inputs
 
-    layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
+    layout, columns = rows.layout, rows.layout.columns
     _, mixing = inputs.mix_sources(session, np.broadcast_to(np.uint8(0), (layout.rows, layout.columns)), request)
     inputs.note_omitted_heldout_rows(session, int((rows.split == TEST).sum()))
     units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
-    about, parts = block_moments.MomentCentre(np.zeros(rows.columns), request.log), list[block_moments.PartialMoments]()
+    about, parts = block_moments.MomentCentre(np.zeros(columns), request.log), list[block_moments.PartialMoments]()
     if units or session.dealt is not None:
         about = block_moments.choose_moment_centre(next(iter(rows.source.take(0, 1))), log=request.log)
     if units:

@@ -11,6 +11,7 @@ from herdcli.cli.frame.run import shards
 from herdcli.cli.kernel_herd import block_sketches, embedding_choice, indexed_rows, inputs, results
 from herdcli.errors import DataError
 from herdcli.records import dataclass
+from herdcli.schema import INVALID_WEIGHTS
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.output.outputs import HistorySource
@@ -117,7 +118,7 @@ def save_all_units(session: Session, whole: BlocksShard, history: HistorySource,
     climb = merge_tree.TreeHerding(kernel, settings, layout, merge_tree.PrecomputedNodes(whole.parts), tasks, len(whole.scale), session.map)
     union = merge_tree.unite_nodes(session.run_preparation(climb, label="merging"))
     if not union.mass > 0:
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+        raise DataError(INVALID_WEIGHTS)
     group = selection_problem.SelectionGroup(RowTarget(union.x, union.weight), None, request.count)
     problem = selection_problem.SelectionProblem(kernel, (group,), settings, numbers=[layout.count_nodes(0)])
     value = result_assembly.assemble_samples(

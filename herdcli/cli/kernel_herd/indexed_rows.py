@@ -14,6 +14,7 @@ from herdcli.cli.frame.rows import sampler_columns
 from herdcli.cli.kernel_herd import inputs
 from herdcli.errors import DataError
 from herdcli.records import dataclass
+from herdcli.schema import require_valid_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +65,7 @@ class IndexedRows:
         elif column and weights is None:
             raise DataError("has no weights", where=self.ranges.artifact.name)
         own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if not np.isfinite(own).all() or (own < 0).any():
-            raise DataError("the weights of rows must be finite, not negative and not all 0", where=self.ranges.artifact.name)
+        require_valid_weights(own, some_positive=False, where=self.ranges.artifact.name)
         return X, own
 
 

@@ -17,6 +17,7 @@ from herdcli.cli.frame.run import exact_mode
 from herdcli.cli.kernel_herd import block_tree, inputs, results
 from herdcli.cli.kernel_herd.embedding_choice import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.schema import require_valid_weights
 
 if TYPE_CHECKING:
     from herdcli.artifacts.byte_sources import ByteSource
@@ -195,6 +196,5 @@ class StreamBlocks:
             raise DataError("has no weights")
         self.names = names
         own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if not np.isfinite(own).all() or (own < 0).any():
-            raise DataError("the weights of rows must be finite, not negative and not all 0")
+        require_valid_weights(own, some_positive=False)
         return X, own

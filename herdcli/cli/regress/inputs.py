@@ -22,7 +22,7 @@ from herdcli.cli.regress.trials_and_exposure import CountOptions, MessageFunctio
 from herdcli.errors import BadUsage, DataError, missing_column_error
 from herdcli.records import dataclass
 from herdcli.regression import count_detection
-from herdcli.schema import LARGEST, is_sparse
+from herdcli.schema import LARGEST, is_sparse, require_valid_weights
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, gls:
     weight = response.weight
     if weight is None:
         return data, response
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError(trials_and_exposure.WEIGHTS, where=where)
+    require_valid_weights(weight, where=where)
     chosen = np.flatnonzero(weight > 0)
     if len(chosen) == len(weight):
         return data, response
@@ -287,9 +286,7 @@ def split_response_as_fitted(data: Dataset, fitted_columns: FittedColumns, where
     ):
         return data, given, classes  # shares or rates with equal weights
     data, response = _response_as_rates(data, given, classes, fitted_columns, where, lambda text: None, fitted_columns.form)
-    weight = response.weight
-    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise DataError(trials_and_exposure.WEIGHTS, where=where)
+    require_valid_weights(response.weight, some_positive=False, where=where)
     return data, response, classes
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.run import shards
 from herdcli.cli.regress import inputs, runs
 from herdcli.errors import DataError, HerdError
-from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
+from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
 from herdcli.numerics.block_units import UnitLayout
 from herdcli.records import dataclass
 from herdcli.regression.block_sums import RegressionBlock, evaluation_mask
@@ -31,35 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FileBlocks:
-    """Blocks of rows that are read from files when needed.  split, kept  (n,)."""
-
-    found: RowRanges
-    request: Request
-    split: Array
-    kept: Array
-
-    def take(self, first: int, last: int) -> Iterator[RegressionBlock]:
-        """Read blocks first to last − 1 together and yield them one by one."""
-        begin, where = first * BLOCK, self.found.artifact.name
-        stretch = self.found.read(begin, min(last * BLOCK, self.found.count))
-        data, given, _ = inputs.split_response(stretch, self.request, where, lambda text: None)
-        y, offset, weight = given.y, given.offset, given.weight
-        X = dataset_preparation.dense_copy(data, np.float64)
-        for at in range(0, len(y), BLOCK):
-            own, place = slice(at, at + BLOCK), slice(begin + at, begin + at + BLOCK)
-            weights = None if weight is None else weight[own]
-            yield RegressionBlock(begin + at, X[own], y[own], offset[own], weights, self.split[place], self.kept[place])
-
-
-@dataclass(frozen=True)
 class SummableRows:
     """The rows to sum over, with their split and the names of their columns."""
 
-    source: MemoryBlocks | FileBlocks
+    source: RowBlocks[RegressionBlock]
+    layout: UnitLayout
     split: Array
     kept: Array
-    columns: int
     names: list[str] | None
     weighted: bool
     history: Artifact
@@ -80,12 +57,12 @@ def sum_and_fit(session: Session, request: Request) -> None:
 def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
     from herdcli.regression import block_sums
 
-    layout = UnitLayout(len(rows.split), rows.columns, streamed_rows.blocks_per_unit_read(rows.columns))
+    layout = rows.layout
     held = int(rows.kept.sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} held-out rows, evenly spaced, are stored in the model for herd eval")
     units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
-    pilot, parts = block_sums.PilotFit.zeros(rows.columns), list[block_sums.PartialSums]()
+    pilot, parts = block_sums.PilotFit.zeros(layout.columns), list[block_sums.PartialSums]()
     if units or session.dealt is not None:
         pilot = block_sums.fit_pilot(next(iter(rows.source.take(0, 1))))
     if units:
@@ -159,9 +136,15 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Sum
         error.where = error.where or artifact.name
         raise
     held = evaluation_mask(split)
-    return SummableRows(
-        FileBlocks(ranges, request, split, held), split, held, data.X.shape[1], data.feature_names, given.weight is not None, artifact
-    )
+    layout = UnitLayout(ranges.count, data.X.shape[1], streamed_rows.blocks_per_unit_read(data.X.shape[1]))
+
+    def read(start: int, stop: int) -> RegressionBlock:
+        found, response, _ = inputs.split_response(ranges.read(start, stop), request, artifact.name, lambda text: None)
+        X = dataset_preparation.dense_copy(found, np.float64)
+        return RegressionBlock(start, X, response.y, response.offset, response.weight, split[start:stop], held[start:stop])
+
+    source = streamed_rows.unit_blocks(layout, read)
+    return SummableRows(source, layout, split, held, data.feature_names, given.weight is not None, artifact)
 
 
 def _rows_in_memory(session: Session, request: Request) -> SummableRows:
@@ -169,19 +152,10 @@ def _rows_in_memory(session: Session, request: Request) -> SummableRows:
     rows = inputs.read_inputs(session, request)
     _require_numbers(rows.classes, rows.title, rows.history.name)
     held = evaluation_mask(rows.split)
-    return SummableRows(
-        _divide_into_blocks(rows, held), rows.split, held, rows.X.shape[1], rows.names, rows.weight is not None, rows.history
-    )
-
-
-def _divide_into_blocks(rows: inputs.RegressionInputs, evaluation_mask: Array) -> MemoryBlocks:
-    """Return all rows in memory, divided into blocks."""
-
-    def cut(own: slice) -> RegressionBlock:
-        weight = None if rows.weight is None else rows.weight[own]
-        return RegressionBlock(own.start, rows.X[own], rows.y[own], rows.offset[own], weight, rows.split[own], evaluation_mask[own])
-
-    return MemoryBlocks(len(rows.y), cut)
+    layout = UnitLayout(len(rows.y), rows.X.shape[1], streamed_rows.blocks_per_unit_read(rows.X.shape[1]))
+    whole = RegressionBlock(0, rows.X, rows.y, rows.offset, rows.weight, rows.split, held)
+    source = RowBlocks(BlockRows(whole, layout.rows, layout.columns), BLOCK)
+    return SummableRows(source, layout, rows.split, held, rows.names, rows.weight is not None, rows.history)
 
 
 def _require_numbers(classes: list[str] | None, target: str, where: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BLOCK, ArrayRows, RowBlock
-from herdcli.records import dataclass
+from herdcli.numerics.block_statistics import BLOCK, ArrayRows, ComputedRows, RowBlock
 from herdcli.regression.sparse_rows import SparseRows
 from herdcli.schema import is_sparse
 
@@ -22,34 +20,15 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-@dataclass(frozen=True)
-class StoredRows:
-    """A `numerics.block_statistics.RowReader` on disk: columns X (n, D) minus `centre` (D,), then target y (n,) and offset (n,)."""
+def _stored_rows(X: LazyMatrix, y: Array, offset: Array, weight: Array | None, centre: Array | None) -> RowReader:
+    """Return rows on disk: columns X (n, D) minus `centre` (D,), then target y (n,) and offset (n,)."""
 
-    X: LazyMatrix
-    y: Array
-    offset: Array
-    weight: Array | None
-    centre: Array | None
-    room: int = field(default_factory=streamed_rows.read_budget_bytes)
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.X)
-
-    @property
-    def columns(self) -> int:
-        """The number of columns, target and offset included."""
-        return self.X.shape[1] + 2
-
-    def read(self, start: int, stop: int) -> RowBlock:
-        """Read rows [start, stop)."""
+    def read(start: int, stop: int) -> RowBlock:
         part = slice(start, stop)
-        X = self.X[part] if self.centre is None else self.X[part] - self.centre
-        return RowBlock(
-            start, np.column_stack([X, self.y[part], self.offset[part]]), None, None if self.weight is None else self.weight[part]
-        )
+        columns = X[part] if centre is None else X[part] - centre
+        return RowBlock(start, np.column_stack([columns, y[part], offset[part]]), None, None if weight is None else weight[part])
+
+    return ComputedRows(len(X), X.shape[1] + 2, read, streamed_rows.read_budget_bytes())
 
 
 def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
@@ -64,13 +43,12 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
         return ArrayRows(np.column_stack([X, y, offset]), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
         raise DataError("there are infinite values", hint="write NaN for missing values")
-    return StoredRows(inputs.X.select_rows(chosen), y, offset, weight, centre)
+    return _stored_rows(inputs.X.select_rows(chosen), y, offset, weight, centre)
 
 
-def select_rows(X: Array, chosen: Array) -> Array:
+def select_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix:
     """Return the rows selected by a mask (n,) bool; rows on disk stay there."""
-    found: Array = getattr(X, "taken", X.__getitem__)(chosen)
-    return found
+    return X.select_rows(chosen) if isinstance(X, LazyMatrix) else X[chosen]
 
 
 def heldout_linear_predictors(value: GeneralisedLinear, inputs: RegressionInputs, heldout_mask: Array) -> Array:

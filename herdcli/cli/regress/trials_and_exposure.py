@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.schema import Array
 
-WEIGHTS = "the weights of rows must be finite, not negative and not all 0"
 LACKING = {"successes": "no trials", "shares": "no trials", "counts": "no exposure", "rates": "no exposure"}  # in rows left out, by form
 
 

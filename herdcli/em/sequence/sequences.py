@@ -17,7 +17,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.block_statistics import BLOCK
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import Array, require_valid_weights
 from herdcli.splits import TEST, TRAIN, VALID, Fold, fold_parts, parse_fold
 
 FEW = 5  # fewer sequences than this are each split in time; otherwise whole sequences are assigned at random
@@ -203,8 +203,7 @@ def _key_text(value: object) -> str:
 
 def _sequence_weights(sequences: Sequences, weight: Array) -> Array:
     """Return the weights (S,) of sequences from row weights (n,) that are constant along each sequence."""
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+    require_valid_weights(weight)
     own = weight[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS
 from herdcli.numerics import block_statistics, class_baselines
+from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks, take_block_rows
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.family_table import TABLE
@@ -34,13 +33,6 @@ class EvaluatedRegression:
     model: RegressionModel
     source: block_statistics.BlockSource
     mass: float
-
-
-def take_rows(heldout: HeldoutRows, rows: slice | Array) -> HeldoutRows:
-    """Return some of the rows."""
-    found: dict[str, Any] = {each.name: getattr(heldout, each.name) for each in fields(heldout)}
-    cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
-    return type(heldout)(**cut)
 
 
 def make_evaluated_regression(model: RegressionModel, source: block_statistics.BlockSource, map: Map = map) -> EvaluatedRegression:
@@ -148,8 +140,8 @@ def heldout_rows(value: RegressionModel, map: Map) -> EvaluatedRegression | None
     if value.holdout is None or not len(value.holdout.y):
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
-    held = take_rows(value.holdout, chosen)
-    return make_evaluated_regression(value, block_statistics.MemoryBlocks(len(held.y), partial(take_rows, held)), map)
+    rows = BlockRows(take_block_rows(value.holdout, chosen), int(chosen.sum()), value.holdout.predictor.shape[1])
+    return make_evaluated_regression(value, RowBlocks(rows, BLOCK), map)
 
 
 def row_weights(heldout: HeldoutRows) -> Array:

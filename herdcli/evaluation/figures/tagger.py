@@ -5,7 +5,7 @@ They are computed on the test rows in the artifact or, without any, on the rows 
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.table import Row
 from herdcli.numerics import block_statistics
+from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks, take_block_rows
 from herdcli.online.tags import HeldoutTagScores, Tagger, assign_labels, label_confidences
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -97,12 +98,8 @@ def evaluate_heldout_tags(value: Tagger | EvaluatedTags, map: Map = map) -> Eval
     if value.holdout is None:
         return None
     on, chosen = heldout_examples.evaluation_part_and_mask(value.holdout)
-    rows = _take_rows(value.holdout, chosen)
-    return EvaluatedTags(value, block_statistics.MemoryBlocks(len(rows.y), partial(_take_rows, rows)), on, map)
-
-
-def _take_rows(rows: HeldoutTagScores, chosen: slice | Array) -> HeldoutTagScores:
-    return HeldoutTagScores(rows.score[chosen], rows.variance[chosen], rows.y[chosen], rows.split[chosen])
+    rows = BlockRows(take_block_rows(value.holdout, chosen), int(chosen.sum()), value.holdout.y.shape[1])
+    return EvaluatedTags(value, RowBlocks(rows, BLOCK), on, map)
 
 
 def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 from herdcli.algorithm import Map
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
-from herdcli.numerics.block_units import PartialState, RowSource, UnitRun, map_blocks_in_order
+from herdcli.numerics.block_statistics import BlockSource
+from herdcli.numerics.block_units import PartialState, UnitRun, map_blocks_in_order
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -108,12 +109,12 @@ def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | N
 
 @dataclass(frozen=True)
 class StateBlock:
-    """Rows of a block as states x (m, N), their splits, their weights, and up to three of their original values."""
+    """Rows of a block as states x (m, N), their splits, their weights, and the values (m, N) that became states, if they were others."""
 
     x: Array
     split: Array
     weight: Array | None = None
-    values: Array = field(default_factory=lambda: np.empty(0))
+    original: Array | None = None
 
 
 def count_block_rows(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
@@ -134,10 +135,20 @@ def count_block_rows(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
         states=states,
         table=table,
         cells=np.concatenate([*cells, np.zeros(0)]),
-        values=np.asarray(block.values, dtype=np.float64),
+        values=_some_values(block.original),
         holdout=block.x[held].astype(np.uint8),
         holdout_split=block.split[held].astype(np.uint8),
     )
+
+
+def _some_values(original: Array | None) -> Array:
+    """Return the least, the largest, and one other of the values (m, N), as far as there are so many."""
+    if original is None:
+        return np.empty(0)
+    low, high = float(original.min()), float(original.max())
+    inside = (original > low) & (original < high)
+    between = original.flat[[inside.argmax()]] if inside.any() else original.flat[:0]
+    return np.unique([low, high, *between]).astype(np.float64)
 
 
 def _count_cells(x: Array, weight: Array | None, scope: Scope, states: Array) -> Array:
@@ -214,7 +225,7 @@ class CountingState(PartialState):
 class Counting(UnitRun[CountingState]):
     """An algorithm that counts the units of these numbers, one unit per step."""
 
-    source: RowSource
+    source: BlockSource
     scopes: tuple[Scope, ...]
     map: Map = map
     state = CountingState  # the type of its states

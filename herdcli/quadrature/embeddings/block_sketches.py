@@ -21,7 +21,7 @@ from herdcli.quadrature.selection_problem import SelectionGroup
 from herdcli.records import dataclass
 from herdcli.rng import Stream as Purpose
 from herdcli.rng import generator
-from herdcli.schema import Array, array
+from herdcli.schema import INVALID_WEIGHTS, Array, array
 from herdcli.shards import Shard
 
 
@@ -146,7 +146,7 @@ def make_group_from_sketches(
         sums, spread = sums + unit.sums, spread + unit.spread
     points, number = (np.concatenate([getattr(unit, name) for unit in units]) for name in ("points", "number"))
     if not spread[0] > 0 or not len(points):
-        raise DataError("the weights of rows must be finite, not negative and not all 0")
+        raise DataError(INVALID_WEIGHTS)
     rows = sum(unit.rows for unit in units)
     whole = stream_sketch.StreamSketching(sketch, _EmptySource(), len(points), map=map)
     state = replace(whole.init(), ended=True, rows=rows, sums=sums, spread=spread, points=points, key=np.zeros(len(points)), number=number)

@@ -25,7 +25,7 @@ from herdcli.quadrature.targets import RowTarget
 from herdcli.records import dataclass
 from herdcli.rng import Stream as Purpose
 from herdcli.rng import generator
-from herdcli.schema import Array, array
+from herdcli.schema import INVALID_WEIGHTS, Array, array
 
 
 class StreamSource(Protocol):
@@ -121,7 +121,7 @@ class StreamSketching:
     def result(self, state: StreamState) -> StreamState:
         """Return the last state.  Raises DataError if no row with a weight was read."""
         if not state.spread[0] > 0:
-            raise DataError("the weights of rows must be finite, not negative and not all 0")
+            raise DataError(INVALID_WEIGHTS)
         return state
 
 

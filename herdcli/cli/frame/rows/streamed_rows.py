@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,9 @@ from herdcli.artifacts.rows import lazy_matrix, row_ranges
 from herdcli.artifacts.rows.row_groups import decoded_size_in_bytes
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.numerics.block_statistics import RowBlock, blocks_per_read
-from herdcli.numerics.block_units import AT_ONCE
+from herdcli.numerics.block_statistics import BLOCK, ComputedRows, RowBlock, RowBlocks, blocks_per_read
+from herdcli.numerics.block_units import AT_ONCE, UnitLayout
 from herdcli.numerics.row_selection import column_sums, iterate_row_slices
-from herdcli.records import dataclass
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
     from herdcli.rbm.units.base import UnitFamily
 
+B = TypeVar("B")
 UNBOUNDED = 1 << 62
 PACKED = 8  # how much smaller than its numbers a Parquet file may be to be considered large
 IN_MEMORY = 1 << 30  # bytes up to which rows are read whole although they could stay on disk with the same result
@@ -122,35 +122,22 @@ def blocks_per_unit_read(columns: int) -> int:
     return min(AT_ONCE, blocks_per_read(columns, read_budget_bytes()))
 
 
-@dataclass(frozen=True)
-class FileRows:
-    """The rows of a file as a `numerics.block_statistics.RowReader`.
+def unit_blocks(layout: UnitLayout, read: Callable[[int, int], B]) -> RowBlocks[B]:
+    """Return the blocks of rows that `read` returns for a range; those of a unit that fit in memory are read together."""
+    return RowBlocks(ComputedRows(layout.rows, layout.columns, read), BLOCK * layout.at_once)
 
-    labels    (n,) of the rows X; `numbered` converts them to numbers as they are read.
-    weight    (n,) of the rows.
-    """
 
-    X: LazyMatrix
-    labels: Array | None = None
-    numbered: Callable[[Array], Array] = np.asarray
-    room: int = field(default_factory=read_budget_bytes)
-    weight: Array | None = None
+def matrix_rows(
+    X: LazyMatrix, labels: Array | None = None, encode_labels: Callable[[Array], Array] = np.asarray, weight: Array | None = None
+) -> ComputedRows[RowBlock]:
+    """Return the rows of a matrix that stays in its file, with labels (n,), which `encode_labels` makes numbers, and weights (n,)."""
 
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.X)
+    def read(start: int, stop: int) -> RowBlock:
+        own = np.ascontiguousarray(X[start:stop], dtype=np.float64)
+        y = None if labels is None else encode_labels(labels[start:stop])
+        return RowBlock(start, own, y, None if weight is None else np.asarray(weight[start:stop], dtype=np.float64))
 
-    @property
-    def columns(self) -> int:
-        """The number of columns."""
-        return self.X.shape[1]
-
-    def read(self, start: int, stop: int) -> RowBlock:
-        """Return rows [start, stop)."""
-        X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
-        labels = None if self.labels is None else self.numbered(self.labels[start:stop])
-        return RowBlock(start, X, labels, None if self.weight is None else np.asarray(self.weight[start:stop], dtype=np.float64))
+    return ComputedRows(*X.shape, read, read_budget_bytes())
 
 
 def are_rows_used_unchanged(session: Session, path: str) -> bool:

@@ -16,6 +16,7 @@ MOST_SOLVED = 1_000  # largest number of unknowns of the ridge classifier: colum
 MOST_ENTRIES = MOST_ROWS * MOST_SOLVED
 MOST_WEIGHTS = 1 << 24  # largest number of weights of the nearest centroid
 SPARSE_ROWS = 1_000  # sparse rows whose scores are computed at a time
+CENTRED_ROWS = 1_024  # rows whose centred copy is made at a time
 RIDGE = 1.0  # penalty of squared weights of standardised columns, as in scikit-learn's RidgeClassifier
 NEVER = -1e300  # score of a class without training rows
 UNKNOWN = -1  # in place of a class, where none is predicted
@@ -118,13 +119,22 @@ def fit_baselines(X: Matrix, y: Array, classes: int, weight: Array | None = None
     member[np.arange(n), y] = mass
     count = member.sum(axis=0)
     mean = np.asarray(mass @ X).ravel() / total
-    scale = _column_deviations(X, mass / total, mean)
+    target = 2.0 * (member > 0) - 1.0
+    solved = min(n, d) <= MOST_SOLVED and n * d <= MOST_ENTRIES
+    products = _centred_products(X, target, mass, mean) if solved and d <= n else None
+    if products is None:
+        scale = _column_deviations(X, mass / total, mean)
+    else:
+        scale = _scale_of_variances(np.diag(products[0]) / total, mean)
     centroid = centroid_weights(np.asarray((X.T @ member).T), count, mean, scale)
     if not np.isfinite(centroid).all():
         return None
     linear = None
-    if min(n, d) <= MOST_SOLVED and n * d <= MOST_ENTRIES:
-        linear = _ridge_weights((as_dense(X) - mean) / scale, 2.0 * (member > 0) - 1.0, mass)
+    if solved:
+        if products is None:
+            linear = _ridge_weights_by_rows((as_dense(X) - mean) / scale, target, mass)
+        else:
+            linear = _ridge_weights(products[0] / np.outer(scale, scale), products[1] / scale[:, None], mass @ target / total)
         linear = np.column_stack([linear[:, :-1] / scale, linear[:, -1] - (linear[:, :-1] / scale) @ mean])
     return ClassBaselines(centroid, linear if linear is not None and np.isfinite(linear).all() else None)
 
@@ -154,19 +164,40 @@ def _column_deviations(X: Matrix, row_weights: Array, mean: Array) -> Array:
     variance = np.zeros(X.shape[1])
     for rows in iterate_row_slices(X):
         variance += row_weights[rows] @ np.square(X[rows] - mean)
-    variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
-    return np.where(variance > 0, np.sqrt(variance), 1.0)
+    return _scale_of_variances(variance, mean)
 
 
-def _ridge_weights(Z: Array, target: Array, mass: Array) -> Array:
-    """Return the weights (C, d + 1), the constant last, for standardised rows Z (n, d) and targets (n, C)."""
+def _scale_of_variances(variance: Array, mean: Array) -> Array:
+    """Return standard deviations (d,) from variances about the means; 1 for columns that vary by rounding alone."""
+    varies = variance >= (1e-14 * np.abs(mean)) ** 2
+    return np.where(varies & (variance > 0), np.sqrt(variance), 1.0)
+
+
+def _centred_products(X: Matrix, target: Array, mass: Array, mean: Array) -> tuple[Array, Array]:
+    """Return Σ w c c' (d, d) and Σ w c t' (d, C) of centred rows c = x − mean (n, d) and centred targets (n, C), some rows at a time."""
+    d, middle = X.shape[1], mass @ target / mass.sum()
+    products, cross = np.zeros((d, d)), np.zeros((d, target.shape[1]))
+    for start in range(0, X.shape[0], CENTRED_ROWS):
+        part = slice(start, start + CENTRED_ROWS)
+        root = np.sqrt(mass[part])[:, None]
+        centred = as_dense(X[part]) - mean
+        centred *= root
+        products += centred.T @ centred
+        cross += centred.T @ ((target[part] - middle) * root)
+    return products, cross
+
+
+def _ridge_weights(products: Array, cross: Array, middle: Array) -> Array:
+    """Return the weights (C, d + 1), the constant last, from the products of standardised columns (d, d) and with targets (d, C)."""
+    return np.column_stack([np.linalg.solve(products + RIDGE * np.eye(len(products)), cross).T, middle])
+
+
+def _ridge_weights_by_rows(Z: Array, target: Array, mass: Array) -> Array:
+    """Return the weights (C, d + 1), the constant last, of fewer standardised rows Z (n, d) than columns, for targets (n, C)."""
     middle = mass @ target / mass.sum()
     root = np.sqrt(mass)[:, None]
     A, right = Z * root, (target - middle) * root
-    if A.shape[1] <= A.shape[0]:
-        found = np.linalg.solve(A.T @ A + RIDGE * np.eye(A.shape[1]), A.T @ right)
-    else:
-        found = A.T @ np.linalg.solve(A @ A.T + RIDGE * np.eye(A.shape[0]), right)
+    found = A.T @ np.linalg.solve(A @ A.T + RIDGE * np.eye(A.shape[0]), right)
     return np.column_stack([found.T, middle])
 
 

@@ -132,6 +132,14 @@ def misclassified_row_mask(problem: RegressionProblem, eta: Array, y: Array) -> 
     return np.asarray(own <= mean.max(axis=1))
 
 
+def weighted_gram(Z: Any, weight: Array) -> Array:
+    """Return Σ_n w_n z_n z_n' (p, p) of rows Z (m, p), dense or CSR."""
+    if not isinstance(Z, np.ndarray):
+        return np.asarray(((Z * weight[:, None]).T @ Z).toarray())
+    root = Z if (weight == 1).all() else Z * np.sqrt(weight)[:, None]
+    return np.asarray(root.T @ root)  # the product of an array with itself takes half the operations
+
+
 def weighted_curvature(Z: Array, curve: Array, weight: Array) -> Array:
     """Return Σ_n w_n C_n ⊗ z_n z_n', where C_n is a number, or for K classes diag π_n − π_n π_n'."""
     K, p = curve.shape[1], Z.shape[1]
@@ -332,18 +340,25 @@ def _scaled_spectrum(matrix: Array) -> tuple[Array, Array, Array]:
     return scale, values, vectors
 
 
-def count_redundant_columns(gram: Array) -> int:
-    """Return the number of columns beyond a largest linearly independent set."""
-    values = _scaled_spectrum(gram)[1]
-    return int(np.count_nonzero(values <= ALIASED * max(values[-1], 1e-300)))
+def find_redundant_columns(gram: Array) -> tuple[int, Array]:
+    """Return the number of columns beyond a largest linearly independent set, and which columns (p,) are combinations of others.
 
-
-def aliased_column_mask(gram: Array) -> Array:
-    """Return which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
-    scale, values, vectors = _scaled_spectrum(gram)
-    null = np.abs(vectors[:, values <= ALIASED * max(values[-1], 1e-300)]) > 1e-6
-    found: Array = null.any(axis=1) | (scale == 0)
-    return found
+    These are the columns in the null space of Z'WZ (p, p), scaled, and those that are 0.
+    """
+    used = np.diag(gram) > 0
+    found = ~used
+    if not used.any():
+        return len(gram), found
+    inner = gram if used.all() else gram[np.ix_(used, used)]
+    scale = _diagonal_scale(inner)
+    factor, failed = dpotrf(scale[:, None] * inner * scale, lower=1)
+    if not failed and np.diag(factor).min() > PIVOT:
+        return int(np.count_nonzero(found)), found
+    _, values, vectors = _scaled_spectrum(inner)
+    null = values <= ALIASED * values[-1]
+    redundant = int(np.count_nonzero(found)) + int(np.count_nonzero(null))
+    found[used] = (np.abs(vectors[:, null]) > 1e-6).any(axis=1)
+    return redundant, found
 
 
 def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array) -> Array:
@@ -438,7 +453,7 @@ def final_fit_sums(
         return {
             "figures": np.array([np.count_nonzero(weight), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
             "scores": scores.T @ scores,
-            "gram": (Z * weight[:, None]).T @ Z if with_gram else np.zeros((0, 0)),
+            "gram": weighted_gram(Z, weight) if with_gram else np.zeros((0, 0)),
         }
 
     sums = sum_statistics(regression_blocks(problem.rows), statistics, map)

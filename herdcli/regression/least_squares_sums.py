@@ -22,7 +22,7 @@ from herdcli.regression import weight_meaning
 from herdcli.regression.block_sums import PartialSums, PilotFit, add_partial_sums, product_index_pairs
 from herdcli.regression.centring import uncentre_coefficients, uncentring_matrix
 from herdcli.regression.families import Gaussian
-from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, aliased_column_mask, count_redundant_columns
+from herdcli.regression.fit import RegressionFit, RegressionProblem, RemoteRows, find_redundant_columns
 from herdcli.regression.model import FitStatistics, GeneralisedLinear, HeldoutRows, standard_errors
 from herdcli.schema import INVALID_WEIGHTS, Array
 
@@ -100,13 +100,13 @@ def uncentred_fit_with_statistics(
     theta, mass = fit.theta[0], float(partial_sums.second[-2, -2])
     null, deviance = summed_rows.intercept_only_coefficients()[0], summed_rows.deviance(theta)
     n = weight_meaning.observation_count(problem.weights, partial_sums.rows, mass)
-    more = count_redundant_columns(partial_sums.second[:-1, :-1])
+    more, repeated = find_redundant_columns(partial_sums.second[:-1, :-1])
     without, freedom = summed_rows.deviance(null), max(n - len(theta) + more, 1.0)
     within = max(deviance / n, 1e-300)
     # Rows with precision weight w have variance φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
     logarithms = partial_sums.logarithms if weighted and problem.weights == "precision" else 0.0
     centre = summed_rows.pilot.centre
-    repeated = aliased_column_mask(partial_sums.second[:-1, :-1])[:-1]
+    repeated = repeated[:-1]
     standard, robust = standard_errors(
         problem,
         fit,

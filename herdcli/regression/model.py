@@ -22,9 +22,8 @@ from herdcli.regression.fit import (
     NewtonDescent,
     RegressionFit,
     RegressionProblem,
-    aliased_column_mask,
-    count_redundant_columns,
     final_fit_sums,
+    find_redundant_columns,
     symmetric_inverse,
     total_log_likelihood,
 )
@@ -271,13 +270,13 @@ def assemble_regression(
     least = run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta
     null = final_fit_sums(alone, least, map, scored=False)
     n = weight_meaning.observation_count(problem.weights, ended["rows"], ended["mass"])
-    more = 0 if wide else count_redundant_columns(ended["gram"])
+    more, repeated = (0, np.zeros(problem.features, dtype=bool)) if wide else find_redundant_columns(ended["gram"])
     freedom = max(n - fit.theta.size + problem.outputs * more, 1.0)
     ratio = float(ended["pearson"] / freedom)
     dispersion = ratio if problem.family.dispersed or pearson else 1.0
     # The Gaussian's likelihood has its maximum at σ² = Σ w r²/n.
     within = ended["deviance"] / n if problem.family.name == "gaussian" else dispersion
-    repeated = np.zeros(problem.features, dtype=bool) if wide else aliased_column_mask(ended["gram"])[:-1]
+    repeated = repeated[: problem.features]
     to_zero = None if centre is None else centring.uncentring_matrix(problem.outputs, centre)
     uncertainty = None if whitened is None else whitened[1].uncertainty
     standard, robust = standard_errors(problem, fit, ended["scores"], dispersion, repeated, to_zero, endless, uncertainty)

@@ -154,7 +154,8 @@ def fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaseli
         return None
     chosen = select_evenly_spaced(inputs.split == 0, class_baselines.MOST_ROWS)
     weight = None if inputs.weight is None else inputs.weight[chosen]
-    return class_baselines.fit_baselines(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
+    X = inputs.X if len(chosen) == len(inputs.y) and isinstance(inputs.X, np.ndarray) else inputs.X[chosen]
+    return class_baselines.fit_baselines(X, inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
 
 
 def choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:

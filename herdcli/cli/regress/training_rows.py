@@ -39,11 +39,22 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
     if is_sparse(inputs.X):
         return SparseRows.from_columns(inputs.X[chosen], y, offset, weight)
     if not isinstance(inputs.X, LazyMatrix):
-        X = inputs.X[chosen] if centre is None else inputs.X[chosen] - centre
-        return ArrayRows(np.column_stack([X, y, offset]), weight=weight)
+        return ArrayRows(_join_columns(inputs.X, chosen, centre, y, offset), weight=weight)
     if np.isinf(y).any() or np.isinf(offset).any():
         raise DataError("there are infinite values", hint="write NaN for missing values")
     return _stored_rows(inputs.X.select_rows(chosen), y, offset, weight, centre)
+
+
+def _join_columns(X: Array, chosen: Array, centre: Array | None, y: Array, offset: Array) -> Array:
+    """Return the chosen (n,) rows of X (n, D) minus the centre, with y and the offset behind: (m, D + 2), without a copy in between."""
+    found, at = np.empty((len(y), X.shape[1] + 2)), 0
+    for start in range(0, len(X), BLOCK):
+        here = chosen[start : start + BLOCK]
+        rows = X[start : start + BLOCK] if here.all() else X[start : start + BLOCK][here]
+        np.subtract(rows, 0.0 if centre is None else centre, out=found[at : at + len(rows), :-2])
+        at += len(rows)
+    found[:, -2], found[:, -1] = y, offset
+    return found
 
 
 def select_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix:
